@@ -146,7 +146,9 @@ def _run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the last resort: a script still gets its one JSON object
         # the traceback may quote control sequences of a terminal
         sys.stderr.write(printable(traceback.format_exc()))
-        output.error(_from_bug(error), as_json)
+        message = f"Ammeter failed because of a mistake of its own: {error or type(error).__name__}."
+        remedy = "Please report it with the lines above."
+        output.error(Problem(kind=Kind.INTERNAL, message=message, remedy=remedy), as_json)
         return FAILED
 
 
@@ -172,14 +174,12 @@ def _app() -> typer.Typer:
         (actions, engine_verbs.ACTIONS, False),
     ):
         for name, function in commands.items():
-            group.command(name, help=_paragraphs(function), hidden=is_former)(_interruptible(function))
+            # a line for each paragraph, which the terminal's width breaks
+            paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+            text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
+            group.command(name, help=text, hidden=is_former)(_interruptible(function))
     app.add_typer(actions)
     return app
-
-
-def _paragraphs(verb: Callable[..., int]) -> str:
-    """The verb's help with a line for each paragraph, which the terminal's width breaks."""
-    return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(verb) or "").split("\n\n"))
 
 
 def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:
@@ -219,12 +219,4 @@ def _from_usage(error: Any) -> Problem:
     remedy = f"See `{context.command_path} --help`." if context is not None else "See `ammeter --help`."
     parameter = getattr(error, "param", None)
     option = getattr(error, "option_name", None) or getattr(parameter, "name", None)
-    return request_problem(shortened(error.format_message(), _LONGEST_USAGE), remedy, key=option)
-
-
-_LONGEST_USAGE = 300
-
-
-def _from_bug(error: Exception) -> Problem:
-    message = f"Ammeter failed because of a mistake of its own: {error or type(error).__name__}."
-    return Problem(kind=Kind.INTERNAL, message=message, remedy="Please report it with the lines above.")
+    return request_problem(shortened(error.format_message(), 300), remedy, key=option)

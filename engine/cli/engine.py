@@ -151,7 +151,6 @@ def install(
 
 
 def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
-    """What the options stand for. Raises ProblemError."""
     if engine_here().state is State.OWN:
         message = "PyTorch is in the environment that Ammeter runs in, so no engine is installed beside it."
         raise ProblemError(request_problem(message, "Update PyTorch in that environment."))
@@ -165,8 +164,6 @@ def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[
 
 
 class _InstallProgress(ProgressLine):
-    """One line that follows an installation."""
-
     def __init__(self) -> None:
         super().__init__(
             _STAGES[Stage.RESOLVING],

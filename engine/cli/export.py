@@ -114,7 +114,6 @@ def _write(content: Content, to: str, picture: Write | None, force: bool) -> tup
 
 
 def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
-    """How the chosen picture is written; None where none was chosen. Checked before any run is read."""
     form = None if is_mlflow(to) else COMPARISON.format_for(to)
     if plot is None and by is None and theme is None:
         return None

@@ -73,28 +73,22 @@ def catalog(
     target: TargetOption = Target.PROCESS,
 ) -> int:
     """List the devices, models, datasets and precisions of this machine."""
-    chosen = None if library is None else _library(library)
+    libraries = {name: each for each in LIBRARIES for name in (each.prefix, each.package)}
+    if library is not None and library not in libraries:
+        raise ProblemError(unknown_name("library", library, libraries, "library of models"))
     with Store() as store, Launcher(target) as launcher:
         if store.unwritable is not None:
             output.warning(store.unwritable.message)
         entries = Runner(store, launcher).catalog()
-    if chosen is not None:
-        _show_library(chosen, entries, as_json)
+    if library is not None:
+        _show_library(libraries[library], entries, as_json)
     elif as_json:
-        counts = {library.prefix: sum(1 for _ in entries.models_of(library)) for library in LIBRARIES}
+        counts = {each.prefix: sum(1 for _ in entries.models_of(each)) for each in LIBRARIES}
         values = entries.model_dump(mode="json", exclude={"library_models"})
         output.json_object({**values, "library_models": counts})
     else:
         _show_catalog(entries)
     return 0
-
-
-def _library(name: str) -> Library:
-    """The library of that prefix or that package. Raises ProblemError."""
-    names = {text: library for library in LIBRARIES for text in (library.prefix, library.package)}
-    if name not in names:
-        raise ProblemError(unknown_name("library", name, names, "library of models"))
-    return names[name]
 
 
 def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:

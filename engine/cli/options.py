@@ -90,7 +90,6 @@ def _parameter(option: Flag) -> str:
 
 
 def _flags() -> Iterator[Flag]:
-    """The flags of an experiment, with their whole help."""
     yield Flag("--preset", "NAME", "Start from a preset; `ammeter presets` lists them.")
     yield Flag("--config", "FILE", "Settings from a TOML file, which override the preset.")
     for setting in all_settings().values():
@@ -180,7 +179,6 @@ class Asked:
 
     @property
     def _types_model(self) -> bool:
-        """True if the model is that of --model or --set, not of the TOML file."""
         _, *typed = self.over
         return any("model" in layer and "code" not in layer for layer in typed)
 

@@ -1,4 +1,4 @@
-"""What the verbs print: runs and comparisons, as text and tables or as a JSON object.
+"""Prints the verbs' results: runs and comparisons, as text and tables or as a JSON object.
 
 Results go to stdout, as do problems with `--json`; remarks and progress go to stderr. Figures that do not
 apply to a run are left out.
@@ -143,7 +143,7 @@ def json_object(value: dict[str, Any]) -> None:
 
 
 def outcome(as_json: bool, value: dict[str, Any], *lines: str) -> None:
-    """What a verb did: the one object of `--json`, or else lines."""
+    """Prints the outcome of a verb: the one object of `--json`, or else lines."""
     if as_json:
         json_object(value)
     else:
@@ -241,7 +241,7 @@ def _console(stream: Any) -> Console:
 
 
 def title(experiment: Experiment) -> str:
-    """What is trained, on what, and in which precision."""
+    """The model, its data and the precision, in words."""
     return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
 
 

@@ -290,7 +290,6 @@ def _follow(
 def _plan(
     kinds: Iterable[str] | None, *, any_batch: bool, guard: str, repeats: int, time_limit: str
 ) -> TuningPlan:
-    """The plan that the options stand for. Raises ProblemError."""
     wanted = tuple(dict.fromkeys(kinds or CHANGE_KINDS))
     for kind in wanted:
         if kind not in CHANGE_KINDS:

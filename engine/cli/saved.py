@@ -95,7 +95,6 @@ def _row(result: _Result) -> tuple[str, ...]:
 
 
 def _outcome(run: RunRecord) -> str:
-    """The speed and accuracy of a run, or else its status."""
     found = [figure for figure in figures([run]) if figure.name in ("samples_per_second", "accuracy")]
     known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
     told = ", ".join(figure.text_with_unit(value) for figure, value in known)

@@ -1,4 +1,4 @@
-"""What the verbs share: the store, what is found in it by an id, a runner, a progress line, and Ctrl+C.
+"""Shared by the verbs: the store, what is found in it by an id, a runner, a progress line, and Ctrl+C.
 
 The first Ctrl+C asks the run to stop, as the window's button does; the second ends it. Progress is shown only
 on a terminal.
@@ -191,7 +191,7 @@ class Session:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """What can be chosen on this machine. Raises ProblemError, and InterruptError after Ctrl+C."""
+        """The choices on this machine. Raises ProblemError, and InterruptError after Ctrl+C."""
         catalog = self.runner.catalog()
         self.raise_if_interrupted()
         return catalog

@@ -73,7 +73,7 @@ DryRun = Annotated[
 
 @dataclass(frozen=True)
 class Request:
-    """What `compare` is asked for besides the settings; `swept` are the texts of --sweep."""
+    """The options of `compare` besides the settings; `swept` are the texts of --sweep."""
 
     precisions: Sequence[str]
     swept: Sequence[str]
@@ -124,7 +124,6 @@ def typed_code(grid: Grid, request: Request) -> list[Code]:
 
 
 def _values(asked: Asked, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:
-    """The values of every axis; one that is set in a later layer than it is swept in is no axis."""
     if precisions and "precision" in flags:
         message = "is given by --precision and by --sweep."
         raise ProblemError(setting_problem("precision", message, "Leave out one of them."))
@@ -268,7 +267,6 @@ def _results(store: Store, record: SweepRecord) -> Results:
 
 
 def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
-    """Why cells cannot be trained here or will not fit, by index; forecasts that are missing are made."""
     forecasts = Forecasts(session.store.path.parent)
     unknown = fit_of(grid, catalog, forecasts).unknown
     if unknown:
@@ -282,7 +280,6 @@ def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
 
 
 def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
-    """Trains what is left of a sweep, prints what is known of it, and returns the exit status."""
     session.raise_if_interrupted()
     store, last = session.store, cast(SweepEvent | None, None)
     grid = store.sweeps.find(sweep_id).grid

@@ -1,4 +1,4 @@
-"""What the verbs print of a sweep: its plan, its progress, its cells and the list of sweeps."""
+"""Prints sweeps: the plan, the progress, the cells and the list of sweeps."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _left_words(estimate: Estimate | None) -> str:
 def show_plan(
     grid: Grid, plan: Plan, left_out: Mapping[int, str], estimate: Estimate | None, *, is_json: bool
 ) -> None:
-    """What a sweep of the grid would train."""
+    """Prints the cells that a sweep of the grid would train."""
     runs = plan.repeats * (grid.size - len(left_out))
     if is_json:
         output.json_object(
@@ -118,7 +118,7 @@ def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
 
 
 def show_results(record: SweepRecord, results: Results) -> None:
-    """What it says of the cells, a table of them, and what became of the sweep."""
+    """Prints the answers of a sweep, a table of its cells, and how it ended."""
     sentences = (*answers(results), *not_reached(record.plan, results))
     output.sections([Section("Result", sentences), cells_section(results)])
     output.line(f"\n{record.name} saved as {record.id}.")
@@ -176,7 +176,7 @@ def overview(record: SweepRecord) -> dict[str, Any]:
 
 
 def status(record: SweepRecord) -> str:
-    """What became of a sweep, in a word."""
+    """The state of a sweep, in a word."""
     if record.is_claimed:
         return "running"
     if record.ended is None:

@@ -40,7 +40,6 @@ from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
 from engine.compare.figures import Cell, Figure, FigureRow
-from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
@@ -51,7 +50,6 @@ from engine.export.report.published import as_json as published_json
 from engine.export.report.published import published_beside, published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
-from engine.store.store import Store
 from engine.words.numbers import NONE, times
 from engine.worker.launcher import Target
 
@@ -104,7 +102,6 @@ def resume(
 
 
 def _train(session: Session, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
-    """The last event, the run as saved, and whether Ctrl+C was pressed."""
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     return last, session.store.run(queued.id), session.interrupt.asked
 
@@ -165,8 +162,6 @@ def compare(
 
 @dataclass(frozen=True)
 class _Outcome:
-    """`comparison` is None if no run of the baseline has begun."""
-
     baseline: str
     runs: tuple[RunRecord, ...]
     comparison: Comparison | None
@@ -200,15 +195,11 @@ def _train_turns(
         ids.append(added.id)
     runs = tuple(session.store.run(run_id) for run_id in ids)
     baseline = sides[0][0]
-    return _Outcome(baseline, runs, _compared(session.store, runs, baseline), problem)
-
-
-def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str) -> Comparison | None:
     first = next((run for run in runs if run.label == baseline), None)
     if first is None:
-        return None
-    others = store.runs(MOST_OTHERS)
-    return comparison_of(evidence_of(store, runs), first.id, others=others)
+        return _Outcome(baseline, runs, None, problem)
+    others, evidence = session.store.runs(MOST_OTHERS), evidence_of(session.store, runs)
+    return _Outcome(baseline, runs, comparison_of(evidence, first.id, others=others), problem)
 
 
 def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool, *, with_published: bool) -> int:
@@ -253,7 +244,7 @@ def show(comparison: Comparison) -> None:
             output.line(f"With caution: {sentence}")
     output.line()
     headings = ["", *(report.side.title for report in reports)]
-    rows = [[_title(row.figure), *_texts(row, reports, comparison)] for row in comparison.figures]
+    rows = [_row(row, reports, comparison) for row in comparison.figures]
     output.table(headings, [row for row in rows if any(cell != NONE for cell in row[1:])], headings[1:])
     for report in reports:
         output.line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
@@ -270,8 +261,10 @@ def _ordered(comparison: Comparison) -> list[SideReport]:
 
 def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
     verdict, difference = report.verdict, cells["accuracy"].difference
+    # a preset may have named the sides
+    labels = {run.label for run in report.side.runs}
     return {
-        "label": _label(report.side),
+        "label": (labels.pop() if len(labels) == 1 else None) or report.side.title,
         "ids": [run.id for run in report.side.runs],
         "speedup": verdict.speedup,
         "speedup_ci": None if verdict.speedup_ci is None else list(verdict.speedup_ci),
@@ -283,19 +276,10 @@ def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
     }
 
 
-def _label(side: Side) -> str:
-    # a preset may have named the sides
-    labels = {run.label for run in side.runs}
-    return (labels.pop() if len(labels) == 1 else None) or side.title
-
-
-def _title(figure: Figure) -> str:
-    return f"{figure.title}, {figure.unit}" if figure.unit else figure.title
-
-
-def _texts(row: FigureRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
-    cells = dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
-    return [_text(row.figure, cells[report.side.id], report) for report in reports]
+def _row(row: FigureRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
+    figure, cells = row.figure, dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
+    title = f"{figure.title}, {figure.unit}" if figure.unit else figure.title
+    return [title, *(_text(figure, cells[report.side.id], report) for report in reports)]
 
 
 def _text(figure: Figure, cell: Cell, report: SideReport) -> str:

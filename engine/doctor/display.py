@@ -105,7 +105,6 @@ def _silent(environment: Mapping[str, str], variable: str) -> Problem:
 
 
 def _unknown_platform(plugin: str) -> Problem | None:
-    """The problem with a platform that this Qt lacks; None if it has it, or if that is unknown."""
     known = known_platforms()
     if not known or plugin in known or "QT_QPA_PLATFORM_PLUGIN_PATH" in os.environ:
         return None
@@ -124,7 +123,6 @@ def known_platforms() -> list[str]:
 
 
 def _in_pyside(path: str) -> Path | None:
-    """A file or folder of the installed PySide6; None if it is elsewhere, as in a system's package."""
     spec = importlib.util.find_spec("PySide6")
     if spec is None or spec.origin is None:
         return None
@@ -133,7 +131,6 @@ def _in_pyside(path: str) -> Path | None:
 
 
 def _missing_libraries(path: str) -> set[str]:
-    """The system libraries that one of PySide6 lacks, such as "libEGL"; empty if it loads or is missing."""
     library = _in_pyside(path)
     if library is None:
         return set()
@@ -147,7 +144,6 @@ def _missing_libraries(path: str) -> set[str]:
 
 
 def _absent(library: Path) -> list[str]:
-    """All that `ldd` does not find; empty where there is no ldd."""
     try:
         listing = subprocess.run(
             ["ldd", library], capture_output=True, text=True, errors="replace", timeout=_ANSWER_SECONDS

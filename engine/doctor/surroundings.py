@@ -27,13 +27,19 @@ def variable_checks(environment: Mapping[str, str]) -> tuple[Check, ...]:
     checks = [
         _folder_check(name, environment[name]) for name in _FOLDERS if environment.get(name, "").strip()
     ]
-    checks += [_unknown(name) for name in sorted(environment) if _is_unknown(name)]
+    unknown = (name for name in sorted(environment) if name.startswith("AMMETER_"))
+    checks += [_unknown(name) for name in unknown if name not in _KNOWN]
     if (uv := environment.get("AMMETER_UV")) and not Path(uv).is_file():
         detail = f"AMMETER_UV names {uv}, which is no file."
-        checks.append(
-            Check(name="Variable", status="problem", detail=detail, remedy="Correct it, or unset it.")
-        )
-    checks += [_hidden(name) for name in _HIDES_CARDS if environment.get(name, "0").strip() in ("", "-1")]
+        remedy = "Correct it, or unset it."
+        checks.append(Check(name="Variable", status="problem", detail=detail, remedy=remedy))
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        if environment.get(name, "0").strip() in ("", "-1"):
+            detail, remedy = (
+                f"{name} is set so that PyTorch sees no graphics card.",
+                "Unset it to train on a card.",
+            )
+            checks.append(Check(name="Variable", status="note", detail=detail, remedy=remedy))
     checks.append(_libraries(environment.get("LD_LIBRARY_PATH", "")))
     checks.append(_packages(environment.get("PYTHONPATH", "")))
     return tuple(check for check in checks if check is not None)
@@ -53,22 +59,10 @@ def _folder_check(name: str, value: str) -> Check | None:
     return None
 
 
-def _is_unknown(name: str) -> bool:
-    return name.startswith("AMMETER_") and name not in _KNOWN
-
-
 def _unknown(name: str) -> Check:
     near = difflib.get_close_matches(name, _KNOWN[:3], n=1)
     remedy = f"Did you mean {near[0]}?" if near else "Unset it."
     return Check(name="Variable", status="note", detail=f"Ammeter knows no variable {name}.", remedy=remedy)
-
-
-_HIDES_CARDS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-
-
-def _hidden(name: str) -> Check:
-    detail = f"{name} is set so that PyTorch sees no graphics card."
-    return Check(name="Variable", status="note", detail=detail, remedy="Unset it to train on a card.")
 
 
 _CUDA_LIBRARIES = ("libcudart", "libcublas", "libcudnn", "libnccl", "libnvrtc", "libtorch", "libcusparse")
@@ -139,12 +133,8 @@ def compiler_check(system: str, environment: Mapping[str, str]) -> Check | None:
     if any(shutil.which(name, path=environment.get("PATH", "")) for name in names):
         return None
     detail = "No C++ compiler was found: torch.compile cannot be used, and runs leave it out."
-    return Check(
-        name="Compiler",
-        status="note",
-        detail=detail,
-        remedy=_GET_COMPILER.get(system, _GET_COMPILER["linux"]),
-    )
+    remedy = _GET_COMPILER.get(system, _GET_COMPILER["linux"])
+    return Check(name="Compiler", status="note", detail=detail, remedy=remedy)
 
 
 _LEAST_GLIBC = (2, 28)

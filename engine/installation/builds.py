@@ -199,7 +199,6 @@ def _choice_of_uv(hardware: Hardware) -> str:
 
 
 def _cuda_builds(hardware: Hardware) -> list[Build]:
-    """The builds that serve most cards first, and of these the newest."""
     gpus = [gpu for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
     builds = []
     for backend, cuda in _CUDA.items():
@@ -257,7 +256,6 @@ def build_title(backend: str) -> str:
 
 
 def _card(gpu: Gpu) -> str:
-    """The card's name, with what its kernels depend on."""
     if gpu.capability is not None:
         return f"{gpu.name} (compute capability {_dotted(gpu.capability)})"
     return f"{gpu.name} ({gpu.architecture})" if gpu.architecture else gpu.name

@@ -93,19 +93,16 @@ class Connections:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
-    def _keep(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._sockets.add(connection)
-
     @cached_property
     def _opener(self) -> urllib.request.OpenerDirector:
-        keep = self._keep
+        lock, sockets = self._lock, self._sockets
 
         def kept(kind: Any) -> Any:
             class Kept(kind):  # type: ignore[misc] # either kind of connection
                 def connect(self) -> None:
                     super().connect()
-                    keep(self.sock)
+                    with lock:
+                        sockets.add(self.sock)
 
             return Kept
 

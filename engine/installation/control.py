@@ -1,4 +1,4 @@
-"""Whether an installation goes on, waits or ends, as asked from another thread."""
+"""Locks that keep installations from each other, and the user's wish to pause or to end one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stopped(Exception):  # noqa: N818 - nothing went wrong
 
 
 class Control:
-    """What the user asks of an installation in progress; all of it from any thread."""
+    """The user's wishes for an installation in progress; all of it from any thread."""
 
     def __init__(self) -> None:
         self._goes_on = threading.Event()

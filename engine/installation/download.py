@@ -108,7 +108,6 @@ class Downloads:
             self._error = error
 
     def _fetch(self, file: _File) -> None:
-        """Fetches a wheel; one with other content than the index promises is fetched once more."""
         if file.path.is_file():
             self._read(file, file.path)
             if file.is_right:
@@ -147,12 +146,13 @@ class Downloads:
                 file.retry = f"{text[:1].upper()}{text[1:]}; trying again."
                 if file.done > before:
                     wait = _FIRST_WAIT_SECONDS
-                before = file.done
-                self._wait(wait)
+                before, until = file.done, time.monotonic() + wait
+                while time.monotonic() < until:
+                    self._check()
+                    self._control.sleep(min(wait, _EVENT_SECONDS))
                 wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
     def _receive(self, file: _File) -> None:
-        """Receives from where the part ends, until its end or a pause. Raises Broken."""
         try:
             with self._connections.open(file.wheel.address, file.headers) as answer:
                 if answer.status != http.client.PARTIAL_CONTENT:
@@ -186,7 +186,6 @@ class Downloads:
             os.fsync(part.fileno())
 
     def _read(self, file: _File, path: Path) -> None:
-        """Takes what is on the disk already."""
         file.begin()
         with problems.writing(self._folder), path.open("rb") as present:
             while piece := present.read(_PIECE_BYTES):
@@ -196,22 +195,13 @@ class Downloads:
             file.begin()
 
     def _check(self) -> None:
-        """Waits while it is paused. Raises Stopped, also where nobody reads the events any more."""
         while self._control.is_paused and not self._is_over:
             self._control.sleep(_EVENT_SECONDS)
         if self._is_over or self._control.is_stopped:
             raise Stopped
 
-    def _wait(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            self._check()
-            self._control.sleep(min(seconds, _EVENT_SECONDS))
-
 
 class _File:
-    """A wheel on its way, and what is known of the content so far."""
-
     def __init__(self, wheel: Wheel, path: Path) -> None:
         self.wheel, self.path = wheel, path
         self.part = part_path(path)
@@ -236,7 +226,7 @@ class _File:
 
     @property
     def is_right(self) -> bool:
-        """Whether this is the wheel, as far as the index tells."""
+        """True if this is the wheel, as far as the index tells."""
         sha256 = self.wheel.sha256
         return self.done == self.wheel.size_bytes and (sha256 is None or self._digest.hexdigest() == sha256)
 
@@ -251,14 +241,12 @@ class _File:
         return headers
 
     def goes_on_with(self, answer: http.client.HTTPResponse) -> bool:
-        """Whether the answer is the rest of the file."""
+        """True if the answer is the rest of the file."""
         span, _, total = answer.headers.get("Content-Range", "").partition("/")
         return span.startswith(f"bytes {self.done}-") and total in ("*", str(self.wheel.size_bytes))
 
 
 class _Speed:
-    """A moving average over the last seconds."""
-
     def __init__(self) -> None:
         self._moments: deque[tuple[float, int]] = deque()
 

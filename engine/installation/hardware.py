@@ -162,7 +162,6 @@ def _pci_cards(root: Path) -> Iterator[Gpu]:
 
 
 def _amd_architectures(root: Path) -> dict[tuple[int, int], str]:
-    """By PCI's vendor and device: what the driver amdgpu says, also where no ROCm is installed."""
     architectures = {}
     for file in (root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties"):
         with suppress(OSError, KeyError, ValueError):
@@ -176,7 +175,6 @@ def _amd_architectures(root: Path) -> dict[tuple[int, int], str]:
 
 
 def _pci_name(root: Path, vendor: int, model: int) -> str | None:
-    """The card's name in pci.ids, its marketing name (in brackets) where it has one."""
     for place in ("usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids"):
         with suppress(OSError):
             text = (root / place).read_text("utf-8", errors="replace")

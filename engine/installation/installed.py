@@ -166,7 +166,6 @@ def add_to_path() -> None:
 
 
 def _marked_packages() -> Path | None:
-    """The packages of the installation in use, which is kept from being removed from now on."""
     packages = engine_here().packages
     while packages is not None:
         mark_in_use(packages.parent)

@@ -170,7 +170,6 @@ def remove_leftovers(folder: Path | None = None) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Removes what was half unpacked or is no longer current, as far as no worker has it on its path."""
     with problems.writing(folder):
         for place in _unused(folder):
             if not is_in_use(place):
@@ -208,7 +207,6 @@ def _describe(plan: Plan, place: Path) -> Installation:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replaces a file by one that is on the disk."""
     part = part_path(path)
     with part.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -230,7 +228,6 @@ def _unpacked_bytes(wheels: list[Path]) -> int:
 
 
 def _size(folder: Path) -> tuple[int, int]:
-    """The number of files below a folder, and their bytes; a file with several names counts once."""
     files = size_bytes = 0
     seen: set[int] = set()
     for parent, _, names in os.walk(folder):
@@ -247,7 +244,6 @@ def _size(folder: Path) -> tuple[int, int]:
 
 
 def _begun(function: Callable[[], object]) -> Future[object]:
-    """A function at work in a thread that ends with this process."""
     future: Future[object] = Future()
 
     def run() -> None:

@@ -89,7 +89,6 @@ def _resolve(
     *,
     asks_own_index: bool = True,
 ) -> _Packages:
-    """uv's answer; of the official indexes it asks PyTorch's own for a build only if `asks_own_index`."""
     bounds, index, indexes = dict(REQUIREMENTS), [], []
     if wanted.source.folder is not None:
         bounds |= _bounds_in_folder(wanted.source.folder, _backends(wanted.backend))
@@ -137,7 +136,6 @@ def _resolve_without_own_index(
 
 
 def _backends(wanted: str) -> list[str]:
-    """The builds that would do, best first."""
     if wanted != AUTOMATIC:
         return [wanted]
     return [build.backend for build in builds_for(hardware_here()) if build.fits]
@@ -171,7 +169,6 @@ def _mirror_indexes(mirror: str, backends: Iterable[str], is_stopped: Callable[[
 
 
 def _bounds_in_folder(folder: Path, backends: Iterable[str]) -> dict[str, str]:
-    """The newest wheels of the first build that is in a folder; nothing where there is none of them."""
     for backend in backends:
         bounds = {}
         for name in REQUIREMENTS:
@@ -186,14 +183,11 @@ def _bounds_in_folder(folder: Path, backends: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Package:
-    """A package that the program has; `metadata` is the head of its METADATA, without its description."""
-
     version: str
     metadata: str
 
 
 def _packages_of_program() -> dict[str, _Package]:
-    """The program's own packages, by normalised name."""
     packages: dict[str, _Package] = {}
     for distribution in distributions():
         head = (distribution.read_text("METADATA") or "").partition("\n\n")[0]

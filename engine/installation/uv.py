@@ -79,10 +79,10 @@ def run_uv(
     cache: Path | None = None,
     is_stopped: Callable[[], bool] = never,
 ) -> str:
-    """What uv prints, with `text` as its input. Raises ProblemError, and Stopped once `is_stopped()` is true.
+    """Runs uv with `text` as its input and returns its output.
 
-    `source` only explains failures. `indexes` are asked in this order, in place of PyPI. Without a folder
-    `cache` uv keeps nothing.
+    Raises ProblemError, and Stopped once `is_stopped()` is true. `source` only explains failures. `indexes`
+    are asked in this order, in place of PyPI. Without a folder `cache` uv keeps nothing.
     """
     with tempfile.TemporaryDirectory(prefix="ammeter-uv-", ignore_cleanup_errors=True) as scratch:
         environment = _environment() | {"UV_CACHE_DIR": str(cache or Path(scratch, "cache"))}
@@ -123,7 +123,6 @@ _NO_WINDOW: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without what would make uv resolve or install something else than it is asked to."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -171,7 +170,8 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         remedy = f"Ask who runs the proxy to allow it, or {OTHER_SOURCE}."
         return download(f"The proxy does not connect to {host}.", remedy)
     if "tunnel error" in said:
-        return unreachable(_proxy() or host)
+        proxies = getproxies()
+        return unreachable(urlsplit(proxies.get("https") or proxies.get("all") or "").hostname or host)
     if "(Connect)" in said or "timed out" in said or "error sending request" in said:
         return unreachable(host)
     if status := re.search(r"\b(40[13]) (?:Unauthorized|Forbidden)", said):
@@ -215,19 +215,12 @@ def _no_solution(said: str, source: Source) -> Problem:
 
 
 def _host(said: str, source: Source) -> str:
-    """The server of which uv speaks, without user and password."""
     found = re.search(r"https?://[^\s)`]+", said)
     address = found[0] if found and is_address(found[0]) else source.mirror or "PyPI"
     return urlsplit(address).hostname or address
 
 
-def _proxy() -> str | None:
-    proxies = getproxies()
-    return urlsplit(proxies.get("https") or proxies.get("all") or "").hostname
-
-
 def _causes(said: str) -> str:
-    """uv's own words: its errors and their causes, without its hints."""
     lines = [line.strip() for line in said.partition("\nhint:")[0].splitlines()]
     words = [
         re.sub(r"^(error|cause): ", "", line).rstrip(".") for line in lines if not line.startswith("warn")

@@ -76,7 +76,6 @@ def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
 
 
 def _ended_by_nan(run: RunRecord) -> int | None:
-    """The step whose NaN ended the run and is in its last checkpoint; None for another end."""
     step = None if run.summary is None else run.summary.first_nan_step
     was_stopped = run.status is Status.STOPPED and run.experiment.on_nan == "stop"
     has_failed = run.problem is not None and run.problem.kind is Kind.NOT_A_NUMBER

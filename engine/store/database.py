@@ -39,7 +39,7 @@ BESIDE = ("-wal", "-shm")
 
 
 _SPARE_BYTES = 16 * BYTES_PER_MIB
-"""What the migration itself may write."""
+"""The most that the migration itself writes."""
 
 
 class DamagedError(ProblemError):
@@ -143,7 +143,6 @@ def _bring_up_to_date(
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.OperationalError where the file can be opened but not written."""
     # whoever holds the lock is writing, which shows that it can be done
     connection.execute("PRAGMA busy_timeout = 0")
     try:
@@ -159,7 +158,6 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
 
 
 def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
-    """The problem, if the error says that nothing can be saved."""
     if isinstance(error, OSError):
         is_full, is_refused = error.errno in _NO_ROOM, error.errno in _NO_WRITING
     else:

@@ -1,4 +1,4 @@
-"""What a user changes in saved runs: names, tags, notes, pins, colours and folders, and their deletion.
+"""Changes that a user makes in saved runs: names, tags, notes, pins, colours and folders, and their deletion.
 
 A deleted run is hidden at first, so that the deletion can be undone, and removed for good later.
 """
@@ -78,7 +78,7 @@ def cleaned_folder(folder: str) -> str:
 
 
 class Edits(Readings):
-    """What `Readings` reads, and what a user changes in it: of several runs all or none."""
+    """Reads saved runs, and changes them as a user wants: of several runs all or none."""
 
     def __init__(self, connection: Connection, path: Path) -> None:
         super().__init__(connection)

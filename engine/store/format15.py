@@ -149,7 +149,6 @@ def _bring_queue_over(connection: sqlite3.Connection) -> None:
 
 
 def _request(connection: sqlite3.Connection, kind: str, order: dict[str, Any]) -> str:
-    """The answer of a study that has yet to begin, as JSON."""
     match kind:
         case "limit":
             sides = [

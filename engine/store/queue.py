@@ -174,7 +174,7 @@ class Waiting:
                 leave(connection, key)
 
     def claimable(self) -> tuple[WaitingItem, ...]:
-        """What this process may take, next first: its own items, and those whose process is gone.
+        """The items that this process may take, next first: its own, and those whose process is gone.
 
         Queued runs without a place in the queue come last, oldest first.
         """

@@ -94,7 +94,7 @@ class _Figures(_Excerpt):
 
 
 class Overview(NamedTuple):
-    """What a list of thousands of runs shows of each.
+    """The columns of a run in a list of thousands.
 
     `recipe` is the one asked for, by which a run is known; `peak_mib` counts memory allocated on a GPU, or
     resident on a CPU.

@@ -71,7 +71,8 @@ class Recorder:
                 return ()
             return self._commit()
         # a resumed run does not repeat steps before its checkpoint, so they must be saved by then
-        if is_first or any(map(_is_saving, events)) or not self.seconds_left:
+        is_saving = any(isinstance(event, Phase) and event.name is PhaseName.SAVING for event in events)
+        if is_first or is_saving or not self.seconds_left:
             return self._commit()
         return ()
 
@@ -94,7 +95,7 @@ class Recorder:
         self._commit()
 
     def _has_nothing_to_record(self, last: Finished | Failed | None) -> bool:
-        """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
+        """True where there is nothing to record: a refusal, or a resumed run that did not start again."""
         is_refused = isinstance(last, Failed) and last.problem.kind in _REFUSALS
         return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
 
@@ -148,12 +149,7 @@ class Recorder:
         )
 
 
-def _is_saving(event: Event) -> bool:
-    return isinstance(event, Phase) and event.name is PhaseName.SAVING
-
-
 def _merged(events: list[Event]) -> list[Event]:
-    """Neighbouring sample batches as one block each."""
     merged: list[Event] = []
     for event in events:
         last = merged[-1] if merged else None

@@ -33,15 +33,14 @@ def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
     """The figures that events show, and samples part by part, without a speed, since the run ended early."""
     events = tuple(events)
     started = next((event for event in events if isinstance(event, Started)), None)
+    epochs = [event for event in events if isinstance(event, Epoch)]
     validated = [
-        (event.validation_accuracy, event.epoch)
-        for event in events
-        if isinstance(event, Epoch) and event.validation_accuracy is not None
+        (event.validation_accuracy, event.epoch) for event in epochs if event.validation_accuracy is not None
     ]
     # of equal accuracies the first counts as the best
     best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
     skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
-    last_epoch = max((event for event in events if isinstance(event, Epoch)), key=_step_of, default=None)
+    last_epoch = max(epochs, key=lambda event: event.step, default=None)
     told = _Told(0 if last_epoch is None else last_epoch.step)
     for part in parts:
         told.take(part)
@@ -62,8 +61,6 @@ def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
 
 
 class _Told:
-    """What samples tell, part by part; the mean loss is of the steps after `since`, as in a whole run."""
-
     def __init__(self, since: int) -> None:
         self._since = since
         self._loss_sum = 0.0
@@ -88,10 +85,6 @@ class _Told:
         with np.errstate(over="ignore", invalid="ignore"):
             self._loss_sum += float(counted.sum())
         self.losses += len(counted)
-
-
-def _step_of(epoch: Epoch) -> int:
-    return epoch.step
 
 
 def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
@@ -161,7 +154,6 @@ def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: S
 
 
 def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
-    """The summary of all that was recorded: a resumed run stopped at once may know only its own part."""
     own = event.summary
     if not event.stopped or own.steps >= samples.last_step(connection, run_id):
         return own
@@ -244,7 +236,6 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -
 
 
 def _renumbered(target: sqlite3.Connection, table: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The row with the next number where another row of the target has its own."""
     number = values.get("number")
     if number is None or not target.execute(f"SELECT 1 FROM {table} WHERE number = ?", (number,)).fetchone():
         return values

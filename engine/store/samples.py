@@ -105,7 +105,6 @@ def curves_of(connection: sqlite3.Connection, run_id: str) -> Curves:
 
 
 def _outlines(connection: sqlite3.Connection, run_id: str, steps: int) -> Iterator[Bins]:
-    """Each block's bins of so many steps, from its outline where it has one."""
     # one statement, since blocks are joined while a run is recorded; of two SQLite reads only what it returns
     rows = connection.execute(
         "SELECT samples.names, samples.rows, coalesce(outlines.data, samples.data), outlines.steps FROM"
@@ -147,7 +146,6 @@ def compact(connection: sqlite3.Connection, run_id: str) -> None:
 
 
 def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int]) -> None:
-    """Joins neighbouring blocks, which fit into one, at the position of the last."""
     if len(positions) < 2:
         return
     columns = joined(_block_at(connection, run_id, position) for position in positions)
@@ -172,7 +170,6 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
 
 
 def _places(connection: sqlite3.Connection, run_id: str) -> list[sqlite3.Row]:
-    """The position and rows of each block of a run, in order."""
     statement = "SELECT position, rows FROM samples WHERE run = ? ORDER BY position"
     return connection.execute(statement, (run_id,)).fetchall()
 
@@ -202,14 +199,12 @@ def _drop(connection: sqlite3.Connection, run_id: str, first: int, last: int) ->
 
 
 def _outline_of(block: Block) -> bytes:
-    """A block's bins: of each column the first rows, the second rows and the means."""
     bins = bins_of(columns_of(block), _OUTLINED_STEPS)
     table = [(rows[0::2], rows[1::2], bins.means[name]) for name, rows in bins.rows.items()]
     return np.array(table).astype(_WIRE).tobytes()
 
 
 def _bins_in(outlined: Block, steps: int) -> Bins:
-    """The bins of `steps` of a block that has the outline in place of its data."""
     count = -(-outlined.rows // steps)
     table = np.frombuffer(outlined.data, dtype=_WIRE).astype(np.float64).reshape(-1, 3, count)
     columns = dict(zip(outlined.names.split(","), table, strict=True))

@@ -60,19 +60,8 @@ class AboutDialog(QDialog):
         close = Button("Close", "secondary", "Close")
         close.clicked.connect(self.close)
         about, licence = (label(text, "body", wraps=True) for text in (_ABOUT, _LICENCE))
-        words = in_column(
-            title,
-            about,
-            4,
-            *rows,
-            4,
-            *links,
-            4,
-            licence,
-            8,
-            in_row(Stretch(1), copy, close, spacing=8),
-            spacing=6,
-        )
+        foot = in_row(Stretch(1), copy, close, spacing=8)
+        words = in_column(title, about, 4, *rows, 4, *links, 4, licence, 8, foot, spacing=6)
         side = in_column(self._logo, Stretch(1))
         in_row(side, words, parent=self, margins=24, spacing=20)
         self.setFixedWidth(_WIDTH)

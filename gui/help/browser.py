@@ -65,7 +65,6 @@ def picture(svg: bytes, palette: Palette, pixel_ratio: float) -> QImage:
 
 
 def _exchanged(palette: Palette) -> Mapping[str, str]:
-    """The light theme's colours, each with the palette's."""
     pairs = {getattr(LIGHT, name): getattr(palette, name) for name in _TOKENS}
     for name, look in LIGHT.precisions.items():
         other = palette.look(name)
@@ -363,7 +362,6 @@ class GuideBrowser(QTextBrowser):
         self._settle()
 
     def _settle(self) -> None:
-        """Keeps the lines at a readable length, however wide the window is."""
         frame = self.document().rootFrame()
         shape = frame.frameFormat()
         spare = self.viewport().width() - COLUMN_WIDTH

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, QUrl, Signal
+from PySide6.QtCore import QEvent, QObject, QSignalBlocker, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
@@ -66,14 +66,9 @@ def make_help(parent: QWidget | None = None) -> GuideDialog:
 
 def _shortcuts() -> GuidePage:
     everywhere = [(keys_of(shortcut.name), shortcut.about) for shortcut in SHORTCUTS]
-    text = "\n\n".join(
-        (
-            "# Shortcuts",
-            _table(("Key", "In the window"), everywhere),
-            _table(("Key", "In the table of runs"), _IN_THE_TABLE),
-            _table(("Key", "In this guide"), _IN_THE_GUIDE),
-        )
-    )
+    tables = (("window", everywhere), ("table of runs", _IN_THE_TABLE))
+    parts = [_table(("Key", f"In the {where}"), keys) for where, keys in tables]
+    text = "\n\n".join(("# Shortcuts", *parts, _table(("Key", "In this guide"), _IN_THE_GUIDE)))
     return GuidePage("shortcuts", _SECTION, "Shortcuts", text)
 
 
@@ -128,18 +123,6 @@ class GuideDialog(QDialog):
         self._visited: list[str] = []
         self.list = GuideList(pages)
         self.page = GuideBrowser()
-        self._lay_out()
-        self.list.chosen.connect(self.show_page)
-        self.list.searched.connect(self.page.mark)
-        self.page.page_wanted.connect(self._follow)
-        self.page.web_wanted.connect(lambda address: QDesktopServices.openUrl(QUrl(address)))
-        self._install_keys()
-        if parent is not None:
-            parent.window().installEventFilter(self)
-        self.show_page(pages[0].name)
-        self.list.list.setFocus()
-
-    def _lay_out(self) -> None:
         side = QFrame()
         side.setProperty("surface", "side")
         side.setFixedWidth(_LIST_WIDTH)
@@ -147,16 +130,17 @@ class GuideDialog(QDialog):
         in_row(side, wide(self.page), parent=self, spacing=0)
         self.setMinimumSize(*_LEAST_SIZE)
         self.resize(*_SIZE)
-
-    def _install_keys(self) -> None:
-        for keys, act in (
-            ("Ctrl+F", self._find),
-            ("/", self._find),
-            ("Alt+Left", self.go_back),
-            ("F1", self._show_first),
-        ):
-            shortcut = QShortcut(QKeySequence(keys), self)
-            shortcut.activated.connect(act)
+        self.list.chosen.connect(self.show_page)
+        self.list.searched.connect(self.page.mark)
+        self.page.page_wanted.connect(self._follow)
+        self.page.web_wanted.connect(lambda address: QDesktopServices.openUrl(QUrl(address)))
+        keys = {"Ctrl+F": self._find, "/": self._find, "Alt+Left": self.go_back}
+        for key, act in {**keys, "F1": lambda: self.show_page(pages[0].name)}.items():
+            QShortcut(QKeySequence(key), self).activated.connect(act)
+        if parent is not None:
+            parent.window().installEventFilter(self)
+        self.show_page(pages[0].name)
+        self.list.list.setFocus()
 
     @property
     def current(self) -> str:
@@ -184,9 +168,6 @@ class GuideDialog(QDialog):
     def _find(self) -> None:
         self.list.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.list.field.selectAll()
-
-    def _show_first(self) -> None:
-        self.show_page(next(iter(self._pages)))
 
     def reject(self) -> None:
         """Closes; Escape in a search clears the search first."""
@@ -227,33 +208,25 @@ class GuideList(QWidget):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._nothing = label("No page contains these words.", "empty", wraps=True)
         self._nothing.hide()
-        self._lay_out()
+        row = in_row(self.field, margins=(0, 0, 8, 0))
+        in_column(row, self._nothing, wide(self.list), parent=self, margins=(12, 16, 4, 4), spacing=8)
         self.field.textChanged.connect(self._search)
         self.list.currentItemChanged.connect(self._choose)
         self._fill(self._pages)
 
-    def _lay_out(self) -> None:
-        row = in_row(self.field, margins=(0, 0, 8, 0))
-        in_column(row, self._nothing, wide(self.list), parent=self, margins=(12, 16, 4, 4), spacing=8)
+    def _names(self) -> list[str | None]:
+        """The names of the listed pages, from the top; None for the head of a section."""
+        return [self.list.item(row).data(_NAME) for row in range(self.list.count())]
 
     def names(self) -> tuple[str, ...]:
         """The names of the listed pages, from the top."""
-        items = (self.list.item(row) for row in range(self.list.count()))
-        return tuple(item.data(_NAME) for item in items if item.data(_NAME))
+        return tuple(filter(None, self._names()))
 
     def set_current(self, name: str) -> None:
         """Marks the open page in the list, if the search has not left it out."""
-        item = self._item(name)
-        self.list.blockSignals(True)
-        if item is None:
-            self.list.setCurrentRow(-1)
-        else:
-            self.list.setCurrentItem(item)
-        self.list.blockSignals(False)
-
-    def _item(self, name: str) -> QListWidgetItem | None:
-        items = (self.list.item(row) for row in range(self.list.count()))
-        return next((item for item in items if item.data(_NAME) == name), None)
+        names = self._names()
+        with QSignalBlocker(self.list):
+            self.list.setCurrentRow(names.index(name) if name in names else -1)
 
     def _search(self, words: str) -> None:
         current = self.list.currentItem()
@@ -268,18 +241,17 @@ class GuideList(QWidget):
             self.chosen.emit(best)
 
     def _fill(self, pages: Sequence[GuidePage]) -> None:
-        self.list.blockSignals(True)
-        self.list.clear()
         section = ""
-        for page in pages:
-            if page.section != section:
-                section = page.section
-                self._add_head(section)
-            item = QListWidgetItem(page.title)
-            item.setData(_NAME, page.name)
-            item.setSizeHint(QSize(0, _ROW))
-            self.list.addItem(item)
-        self.list.blockSignals(False)
+        with QSignalBlocker(self.list):
+            self.list.clear()
+            for page in pages:
+                if page.section != section:
+                    section = page.section
+                    self._add_head(section)
+                item = QListWidgetItem(page.title)
+                item.setData(_NAME, page.name)
+                item.setSizeHint(QSize(0, _ROW))
+                self.list.addItem(item)
 
     def _add_head(self, section: str) -> None:
         head = QListWidgetItem(section)

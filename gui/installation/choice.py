@@ -58,7 +58,10 @@ class ChoiceView(QFrame):
         self._network_name = self._add("Network", self._network)
         more = in_row(self.more, Stretch(1))
         in_column(self._grid, divider(), more, self.options, parent=self, margins=24, spacing=12)
-        self._show_network()
+        words = network_text(os.environ)
+        set_text(self._network, words)
+        for part in (self._network, self._network_name):
+            part.setVisible(bool(words))
         self._refresh()
 
     def _make_parts(self) -> None:
@@ -106,15 +109,8 @@ class ChoiceView(QFrame):
         best, *others = found.builds
         if self.builds.value() == best.backend:
             self.builds.set_value(AUTOMATIC)
-        self.builds.set_choices(
-            [
-                (AUTOMATIC, f"{best.title}, recommended"),
-                *(
-                    (build.backend, build.title + ("" if build.fits else ", does not fit"))
-                    for build in others
-                ),
-            ]
-        )
+        choices = [(build.backend, build.title + ", does not fit" * (not build.fits)) for build in others]
+        self.builds.set_choices([(AUTOMATIC, f"{best.title}, recommended"), *choices])
         if not self.builds.value():
             self.builds.set_value(AUTOMATIC)
         self._refresh()
@@ -155,9 +151,8 @@ class ChoiceView(QFrame):
         set_text(self._why, self._reason(build))
         if plan is not None:
             set_text(self._download, download_text(plan))
-            set_text(
-                self._room, room_text(plan) if has_room(plan) else f"Too little room: {room_text(plan)}."
-            )
+            room = room_text(plan)
+            set_text(self._room, room if has_room(plan) else f"Too little room: {room}.")
         elif self.wanted() is None and self._found is not None:
             set_text(self._download, "Not known yet")
             set_text(self._room, "Give the source under More choices.")
@@ -189,12 +184,6 @@ class ChoiceView(QFrame):
         self.more.set_icon("chevron-down" if is_open else "chevron-right")
         self.more.setAccessibleDescription("open" if is_open else "closed")
 
-    def _show_network(self) -> None:
-        words = network_text(os.environ)
-        set_text(self._network, words)
-        for part in (self._network, self._network_name):
-            part.setVisible(bool(words))
-
     def _place_row(self) -> QWidget:
         copy = IconButton("copy", "Copy the path", "Copy the path of the folder")
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._place.whole_text()))
@@ -203,7 +192,6 @@ class ChoiceView(QFrame):
         return holder
 
     def _add(self, name: str, part: QWidget, below: QWidget | None = None) -> QLabel:
-        """Adds a row to the grid, and returns the label with its name."""
         row = self._grid.rowCount()
         heading = label(name, "label")
         heading.setBuddy(part)
@@ -313,8 +301,6 @@ class Options(QWidget):
 
 
 class _FolderEdit(NumberEdit):
-    """The path of a folder of wheels, with a button inside that opens the chooser."""
-
     def __init__(self) -> None:
         super().__init__("Folder of wheels", "The folder with the downloaded wheels", hint="choose a folder")
         button = IconButton("folder", "Choose the folder", "Choose the folder of wheels")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QLabel, QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.installed import Engine, Installation, State, engines_folder
@@ -68,7 +68,7 @@ class EngineDialog(QDialog):
         self._make_buttons()
         self._column = in_column(
             self._answer,
-            in_row(*self._buttons, Stretch(1), self.close_button, spacing=8),
+            in_row(*self._shown(), Stretch(1), self.close_button, spacing=8),
             parent=self,
             margins=24,
             spacing=16,
@@ -91,14 +91,6 @@ class EngineDialog(QDialog):
         self.check_button.clicked.connect(self._check)
         self.remove_button.clicked.connect(self._remove)
         self.close_button.clicked.connect(self.close)
-        self._buttons = (
-            self.set_up_button,
-            self.repair_button,
-            self.update_button,
-            self.change_button,
-            self.check_button,
-            self.remove_button,
-        )
 
     def show_engine(self, engine: Engine) -> None:
         """Shows the engine that is here now."""
@@ -111,10 +103,10 @@ class EngineDialog(QDialog):
         self._answer.hide()
         self._show_buttons()
 
-    def _show_buttons(self, *, is_damaged: bool = False) -> None:
+    def _shown(self, *, is_damaged: bool = False) -> dict[Button, bool]:
         state = self._engine.state
         is_broken = is_damaged or state is State.BROKEN
-        shown = {
+        return {
             self.set_up_button: state is State.ABSENT,
             self.repair_button: is_broken,
             self.update_button: state is State.READY and not is_broken,
@@ -122,7 +114,9 @@ class EngineDialog(QDialog):
             self.check_button: state is State.READY,
             self.remove_button: state in (State.READY, State.BROKEN),
         }
-        for button, is_shown in shown.items():
+
+    def _show_buttons(self, *, is_damaged: bool = False) -> None:
+        for button, is_shown in self._shown(is_damaged=is_damaged).items():
             button.setVisible(is_shown)
             button.setEnabled(not self._setup.is_busy or button is self.check_button)
 
@@ -173,10 +167,7 @@ def _content(engine: Engine) -> QWidget:
     here, problem = engine.installation, engine.problem
     holder = QWidget()
     column = in_column(parent=holder, spacing=8)
-    if here is None:
-        column.addWidget(label("No engine yet", "title"))
-    else:
-        column.addWidget(label(title_of(here), "title"))
+    column.addWidget(label("No engine yet" if here is None else title_of(here), "title"))
     if problem is not None:
         column.addWidget(label(problem.message, "body", wraps=True))
     if here is not None:
@@ -200,15 +191,10 @@ def _facts(here: Installation) -> tuple[tuple[str, str], ...]:
 
 def _own_content() -> QWidget:
     holder = QWidget()
-    in_column(
-        label("PyTorch of this environment", "title"),
-        label(_OWN, "body", wraps=True),
-        _fact("PyTorch", label(_version("torch"), "body")),
-        _fact("torchvision", label(_version("torchvision"), "body")),
-        _place(Path(sys.prefix)),
-        parent=holder,
-        spacing=8,
-    )
+    heading, text = label("PyTorch of this environment", "title"), label(_OWN, "body", wraps=True)
+    packages = (("PyTorch", "torch"), ("torchvision", "torchvision"))
+    facts = [_fact(name, label(_version(package), "body")) for name, package in packages]
+    in_column(heading, text, *facts, _place(Path(sys.prefix)), parent=holder, spacing=8)
     return holder
 
 
@@ -223,18 +209,11 @@ def _place(folder: Path) -> QWidget:
     open_button = IconButton("folder", "Open the folder", "Open the folder in the file manager")
     open_button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))))
     place = ElidedLabel(str(folder), "body", mode=Qt.TextElideMode.ElideMiddle)
-    holder = QWidget()
-    in_row(_name("Place"), wide(place), open_button, parent=holder, spacing=16)
+    return _fact("Place", place, open_button)
+
+
+def _fact(name: str, value: QWidget, *more: QWidget) -> QWidget:
+    holder, heading = QWidget(), label(name, "label")
+    heading.setFixedWidth(_NAMES)
+    in_row(heading, wide(value), *more, parent=holder, spacing=16)
     return holder
-
-
-def _fact(name: str, value: QWidget) -> QWidget:
-    holder = QWidget()
-    in_row(_name(name), wide(value), parent=holder, spacing=16)
-    return holder
-
-
-def _name(text: str) -> QLabel:
-    result = label(text, "label")
-    result.setFixedWidth(_NAMES)
-    return result

@@ -72,13 +72,8 @@ class SetupPage(QFrame):
         self.back_button = Button("Change the choice", "secondary", "Choose another build or source")
         self.leave_button = Button("Not now", "secondary", "Leave everything as it is")
         self._meanwhile = label(_MEANWHILE, "hint")
-        self._buttons = (
-            self.begin_button,
-            self.train_button,
-            self.again_button,
-            self.back_button,
-            self.leave_button,
-        )
+        first = (self.begin_button, self.train_button, self.again_button)
+        self._buttons = (*first, self.back_button, self.leave_button)
         inner = QWidget()
         in_column(
             self._title, self._sentence, self._remedy, 8, self.choice, self.progress, parent=inner, spacing=8
@@ -99,7 +94,7 @@ class SetupPage(QFrame):
 
     def _connect(self) -> None:
         self.choice.changed.connect(self._resolve)
-        self.progress.pause_toggled.connect(self._toggle_pause)
+        self.progress.pause_toggled.connect(lambda: self._setup.pause(not self._setup.is_paused))
         self.progress.stop_wanted.connect(self._setup.stop)
         self.begin_button.clicked.connect(self._begin)
         self.again_button.clicked.connect(self._try_again)
@@ -111,7 +106,7 @@ class SetupPage(QFrame):
         self._setup.plan_failed.connect(self._tell_refusal)
         self._setup.began.connect(self._show_beginning)
         self._setup.progressed.connect(self._take_event)
-        self._setup.paused_changed.connect(self._show_paused)
+        self._setup.paused_changed.connect(self._take_event)
         self._setup.ended.connect(self._end)
         self._setup.problem.connect(self._fail)
 
@@ -196,19 +191,12 @@ class SetupPage(QFrame):
             self._setup.start(self._wanted)
 
     def _offer(self) -> None:
-        """Shows the choice, and looks up its size anew."""
         self._show_choice()
         if self._found is not None:
             self.choice.forget_plan()
             self._resolve()
         elif self.isVisible():
             self._setup.look()
-
-    def _toggle_pause(self) -> None:
-        if self._setup.is_paused:
-            self._setup.go_on()
-        else:
-            self._setup.pause()
 
     def _show_beginning(self, wanted: Wanted) -> None:
         self._wanted, self._source, self._began = wanted, wanted.source, time.monotonic()
@@ -217,13 +205,10 @@ class SetupPage(QFrame):
         self._set_progress(Progress(is_waiting=self._setup.is_waiting))
         self.progress.stop_button.setFocus()
 
-    def _take_event(self, event: InstallEvent) -> None:
+    def _take_event(self, event: InstallEvent | bool) -> None:
         if self._progress is not None:
-            self._set_progress(self._progress.after(event))
-
-    def _show_paused(self, is_paused: bool) -> None:
-        if self._progress is not None:
-            self._set_progress(self._progress.paused(is_paused))
+            known = self._progress
+            self._set_progress(known.paused(event) if isinstance(event, bool) else known.after(event))
 
     def _set_progress(self, progress: Progress | None) -> None:
         self._progress = progress

@@ -184,8 +184,6 @@ _ORDER = tuple(STAGES)
 
 
 class _StageMark(QWidget):
-    """A stage's name behind a tick, a ring or a dot: done, in progress, or to come."""
-
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title

@@ -190,11 +190,13 @@ class EngineSetup(QObject):
             self._is_waiting = False
             self._thread.start()
 
-    def pause(self) -> None:
-        self._set_paused(True)
-
-    def go_on(self) -> None:
-        self._set_paused(False)
+    def pause(self, is_paused: bool = True) -> None:
+        """Pauses the installation, or goes on with it."""
+        if self._thread is not None and is_paused != self._is_paused:
+            self._is_paused = is_paused
+            installer = self._thread.installer
+            (installer.pause if is_paused else installer.go_on)()
+            self.paused_changed.emit(is_paused)
 
     def stop(self) -> None:
         """Asks the installation to end; what was fetched is kept."""
@@ -214,13 +216,6 @@ class EngineSetup(QObject):
             self._thread.stop()
             self._thread.wait()
             self._thread = None
-
-    def _set_paused(self, is_paused: bool) -> None:
-        if self._thread is not None and is_paused != self._is_paused:
-            self._is_paused = is_paused
-            act = self._thread.installer.pause if is_paused else self._thread.installer.go_on
-            act()
-            self.paused_changed.emit(is_paused)
 
     def _end(self) -> None:
         thread = self._thread

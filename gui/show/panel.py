@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,17 @@ from gui.widgets.boxes import in_column
 
 if TYPE_CHECKING:
     from engine.race.race import Race
-    from gui.show.guided.pages import Measuring, MeasuringPage, RefusedPage
+    from gui.show.pages import Measuring, MeasuringPage, RefusedPage
     from gui.show.race_page import RacePage
     from gui.widgets.welcome import Welcome
 
 Page = Literal["welcome", "measuring", "race", "refused"]
 SCRUB_SECONDS = 1.0
 _LEAST = QSize(640, 400)
+
+
+P = TypeVar("P", bound=QWidget)
+S = TypeVar("S", "MeasuringPage", "RacePage", "RefusedPage")
 
 
 class ShowPanel(QFrame):
@@ -49,7 +53,8 @@ class ShowPanel(QFrame):
         self._pages = QStackedWidget()
         # the first page added would be shown at once, while it is still empty
         self._pages.addWidget(QWidget())
-        self._page: Page | None = None
+        self.page: Page | None = None
+        """The current page; None before there is one."""
         self._is_presenting = False
         self._frame_ms: int | None = None
         column = in_column(parent=self)
@@ -60,11 +65,6 @@ class ShowPanel(QFrame):
         self._scaled: list[MeasuringPage | RacePage | RefusedPage] = []
         self.setStyleSheet(sizes(self._scale))
 
-    @property
-    def page(self) -> Page | None:
-        """The current page; None before there is one."""
-        return self._page
-
     @cached_property
     def welcome(self) -> Welcome:
         from gui.widgets.welcome import Welcome
@@ -73,42 +73,28 @@ class ShowPanel(QFrame):
         page.show_me_wanted.connect(self.show_me_wanted)
         page.experiment_wanted.connect(self.experiment_wanted)
         page.limit_wanted.connect(self.limit_wanted)
-        self._add(page)
-        return page
+        return self._added(page)
 
     @cached_property
     def measuring(self) -> MeasuringPage:
-        from gui.show.guided.pages import MeasuringPage
+        from gui.show.pages import MeasuringPage
 
-        page = MeasuringPage()
-        page.stop_wanted.connect(self.stop_wanted)
-        self._add_scaled(page)
-        return page
+        return self._scaled_with(MeasuringPage(self))
 
     @cached_property
     def race(self) -> RacePage:
         from gui.show.race_page import RacePage
 
-        page = RacePage()
-        page.save_wanted.connect(self.save_wanted)
-        page.present_toggled.connect(self.present_toggled)
-        page.compare_wanted.connect(self.compare_wanted)
-        page.show_me_wanted.connect(self.show_me_wanted)
-        page.again_wanted.connect(self.again_wanted)
+        page = RacePage(self)
         page.transport.set_presenting(self._is_presenting)
         page.clock.set_frame_ms(self._frame_ms)
-        self._add_scaled(page)
-        return page
+        return self._scaled_with(page)
 
     @cached_property
     def refused(self) -> RefusedPage:
-        from gui.show.guided.pages import RefusedPage
+        from gui.show.pages import RefusedPage
 
-        page = RefusedPage()
-        page.compare_wanted.connect(self.compare_wanted)
-        page.show_me_wanted.connect(self.show_me_wanted)
-        self._add_scaled(page)
-        return page
+        return self._scaled_with(RefusedPage(self))
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
         """Shows the start of a race. `tiles` are grey pictures of shape (count, side, side), or None."""
@@ -117,7 +103,7 @@ class ShowPanel(QFrame):
 
     def play(self) -> None:
         """Plays the race from its beginning, and gives it the keys if it is visible."""
-        self.race.play()
+        self.race.clock.begin()
         self._take_keys()
 
     def show_measuring(self, measuring: Measuring) -> None:
@@ -152,22 +138,23 @@ class ShowPanel(QFrame):
         """True if the race's page exists: asking for it would make it."""
         return "race" in vars(self)
 
-    def _add(self, page: QWidget) -> None:
+    def _added(self, page: P) -> P:
         # no focus ring around a whole page
         page.setProperty("surface", "page")
         self._pages.addWidget(page)
+        return page
 
-    def _add_scaled(self, page: MeasuringPage | RacePage | RefusedPage) -> None:
-        self._add(page)
+    def _scaled_with(self, page: S) -> S:
         self._scaled.append(page)
         page.set_scale(self._scale)
+        return self._added(page)
 
     def _turn_to(self, name: Page, page: QWidget) -> None:
-        if self._page == name:
+        if self.page == name:
             return
-        if self._page == "race":
+        if self.page == "race":
             self.race.leave()
-        self._page = name
+        self.page = name
         self._pages.setCurrentWidget(page)
         # the focus belongs to the page, which tells screen readers its state
         self.setFocusProxy(page)
@@ -177,14 +164,6 @@ class ShowPanel(QFrame):
         if self.race.isVisible() and (focused is None or not self.isAncestorOf(focused)):
             self.race.setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def _set_scale(self, scale: Scale) -> None:
-        if scale == self._scale:
-            return
-        self._scale = scale
-        self.setStyleSheet(sizes(scale))
-        for page in self._scaled:
-            page.set_scale(scale)
-
     def minimumSizeHint(self) -> QSize:
         return _LEAST
 
@@ -193,10 +172,15 @@ class ShowPanel(QFrame):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._set_scale(scale_for(event.size()))
+        scale = scale_for(event.size())
+        if scale != self._scale:
+            self._scale = scale
+            self.setStyleSheet(sizes(scale))
+            for page in self._scaled:
+                page.set_scale(scale)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        act = self._actions().get(event.key()) if self._page == "race" else None
+        act = self._actions().get(event.key()) if self.page == "race" else None
         if act is None:
             super().keyPressEvent(event)
         else:

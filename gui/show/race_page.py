@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QPoint, QRect, Qt, Signal
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
@@ -15,13 +16,15 @@ from engine.protocol.pictures import patterns
 from engine.race import words as race_words
 from engine.race.race import LANES, Race
 from engine.race.words import scene_of
-from gui.show.race.clock import RaceClock
-from gui.show.race.view import RaceView
+from gui.show.race_view import RaceView
 from gui.show.scale import Scale, ShowButton, explained
-from gui.show.transport import ShowTransport
-from gui.theme.theme import reduces_motion, set_reduced_motion
+from gui.show.transport import RaceClock, ShowTransport
+from gui.theme.theme import reduces_motion
 from gui.widgets import label
 from gui.widgets.boxes import Placed, in_column, wide
+
+if TYPE_CHECKING:
+    from gui.show.panel import ShowPanel
 
 _CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WIDTH = 420
@@ -30,8 +33,6 @@ _MARGIN = 8
 
 class CertaintyPopover(QFrame):
     """Says how sure the ratio is. Escape, Space and Return close it, as does a click elsewhere."""
-
-    compare_wanted = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
@@ -42,7 +43,7 @@ class CertaintyPopover(QFrame):
         self._points: tuple[str, ...] = ()
         self._doubts_title = label("Reasons for caution", "showPopTitle")
         self.compare = ShowButton("All figures in Results", "showLink", "Open these runs in Results")
-        self.compare.clicked.connect(self._leave)
+        self.compare.clicked.connect(self.hide)
         self._title = label("", "showPopTitle")
         self._column = in_column(
             self._title,
@@ -95,10 +96,6 @@ class CertaintyPopover(QFrame):
         else:
             super().keyPressEvent(event)
 
-    def _leave(self) -> None:
-        self.hide()
-        self.compare_wanted.emit()
-
 
 def _kept_inside(rect: QRect, room: QRect) -> QPoint:
     inner = room.adjusted(_MARGIN, _MARGIN, -_MARGIN, -_MARGIN)
@@ -116,26 +113,20 @@ _GAP = 6
 
 
 class RacePage(QWidget):
-    """The stage and the transport bar. `save_wanted` carries "animation" or "card"."""
+    """The stage and the transport bar. What is asked for beyond the race itself, `panel` passes on."""
 
-    save_wanted = Signal(str)
-    present_toggled = Signal()
-    compare_wanted = Signal()
-    show_me_wanted = Signal()
-    again_wanted = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, panel: ShowPanel) -> None:
         super().__init__()
         # the keys of a presenter's remote come here, and go on to the panel
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("The race")
         self.race: Race | None = None
-        self.view, self.transport = RaceView(), ShowTransport()
+        self.view, self.transport = RaceView(), ShowTransport(panel)
         self.popover = CertaintyPopover(self)
         self.clock = RaceClock(self)
         self._plays_on = False
         in_column(wide(self.view), self.transport, parent=self, spacing=0)
-        self._connect()
+        self._connect(panel)
 
     def set_scale(self, scale: Scale) -> None:
         for part in (self.view, self.transport, self.popover):
@@ -153,10 +144,6 @@ class RacePage(QWidget):
         self.clock.set_race_seconds(race.seconds, race.playback_rate)
         self._show_moment(0.0)
         self._show_state()
-
-    def play(self) -> None:
-        """Plays from the beginning, or shows the end at once if motion is reduced."""
-        self.clock.begin()
 
     def leave(self) -> None:
         """Pauses the race, before another page is shown."""
@@ -179,23 +166,19 @@ class RacePage(QWidget):
         """The whole text, without the transport bar's."""
         return self.view.words()
 
-    def _connect(self) -> None:
-        transport, clock = self.transport, self.clock
-        transport.play_toggled.connect(clock.toggle)
-        transport.speed_chosen.connect(clock.set_speed)
-        transport.sought.connect(clock.seek)
-        transport.held.connect(self._hold)
-        transport.save_wanted.connect(self.save_wanted)
-        transport.present_toggled.connect(self.present_toggled)
-        transport.compare_wanted.connect(self.compare_wanted)
-        transport.show_me_wanted.connect(self.show_me_wanted)
-        transport.stillness_chosen.connect(set_reduced_motion)
+    def _connect(self, panel: ShowPanel) -> None:
+        transport, clock, view = self.transport, self.clock, self.view
+        transport.play.clicked.connect(clock.toggle)
+        transport.speed.changed.connect(lambda key: clock.set_speed(float(key)))
+        transport.scrubber.sought.connect(clock.seek)
+        transport.scrubber.held.connect(self._hold)
         clock.ticked.connect(self._show_moment)
         clock.state_changed.connect(self._show_state)
-        self.view.certainty_wanted.connect(lambda: self._open(self.view.certainty))
-        self.view.again_wanted.connect(self.again_wanted)
-        self.view.doubts_wanted.connect(lambda: self._open(self.view.more))
-        self.popover.compare_wanted.connect(self.compare_wanted)
+        for button in (view.number, view.certainty):
+            button.clicked.connect(lambda: self._open(view.certainty))
+        view.more.clicked.connect(lambda: self._open(view.more))
+        view.again.clicked.connect(panel.again_wanted)
+        self.popover.compare.clicked.connect(panel.compare_wanted)
 
     def _show_moment(self, seconds: float) -> None:
         if self.view.scene is None:
@@ -208,12 +191,9 @@ class RacePage(QWidget):
     def _show_state(self) -> None:
         clock = self.clock
         self.transport.set_state("pause" if clock.is_playing else "replay" if clock.is_at_end else "play")
-        self.transport.set_speed(clock.speed)
-        self.transport.set_still(reduces_motion())
-        self._tell()
-
-    def _tell(self) -> None:
-        state = "playing" if self.clock.is_playing else "at the end" if self.clock.is_at_end else "paused"
+        self.transport.speed.set_value(f"{clock.speed:g}")
+        self.transport.still.setChecked(reduces_motion())
+        state = "playing" if clock.is_playing else "at the end" if clock.is_at_end else "paused"
         self.setAccessibleDescription(f"{self.words()} The race is {state}.")
         self.view.tell()
 

@@ -1,15 +1,23 @@
-"""The transport bar of the race: play, speed, position, export, and what was trained."""
+"""The transport bar of the race: play, speed, position, export, what was trained; and the replay's clock."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QPointF, Qt, Signal
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QMenu, QSlider, QWidget
 
 from engine.words.numbers import three_figures
 from gui.show.scale import COLUMN_GAP, Scale, ShowButton, handle_px, memory_width
+from gui.theme.theme import reduces_motion, set_reduced_motion
 from gui.widgets import ElidedLabel, Segmented, label, set_text
 from gui.widgets.boxes import in_row, wide
+
+if TYPE_CHECKING:
+    from gui.show.panel import ShowPanel
 
 MS = 1_000
 
@@ -70,7 +78,7 @@ class Scrubber(QSlider):
         self.sought.emit(value / MS)
 
 
-SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
+_SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
 _PLAY = {
     "play": (" Play", "play", "Play the race from here (Space)"),
     "pause": (" Pause", "pause", "Pause the race (Space)"),
@@ -86,46 +94,32 @@ _MOST_SUBJECT = 1.5
 
 
 class ShowTransport(QFrame):
-    """Shows the race's state, and emits what the user does.
+    """Shows the race's state; the race's page connects what plays, `panel` gets all else."""
 
-    `speed_chosen` carries 0.5, 1 or 2, `sought` the race's seconds, `held` whether the slider is being
-    dragged, `save_wanted` "animation" or "card".
-    """
-
-    play_toggled = Signal()
-    speed_chosen = Signal(float)
-    sought = Signal(float)
-    held = Signal(bool)
-    save_wanted = Signal(str)
-    present_toggled = Signal()
-    compare_wanted = Signal()
-    show_me_wanted = Signal()
-    stillness_chosen = Signal(bool)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, panel: ShowPanel) -> None:
+        super().__init__()
         self.setProperty("surface", "foot")
         self._total, self._seconds, self._state = 0.0, 0.0, ""
         self._scale = Scale()
         self.play = ShowButton(" Replay", "showPrimary", "", "reset")
-        self.play.clicked.connect(self.play_toggled)
-        self.speed = Segmented(SPEEDS, "Speed of the replay", "Half, normal and double speed")
-        for key, _ in SPEEDS:
+        self.speed = Segmented(_SPEEDS, "Speed of the replay", "Half, normal and double speed")
+        for key, _ in _SPEEDS:
             self.speed.button(key).setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.speed.changed.connect(lambda key: self.speed_chosen.emit(float(key)))
         self.scrubber = Scrubber()
-        self.scrubber.sought.connect(self.sought)
-        self.scrubber.held.connect(self.held)
         self._now, self._of = label("", "showNow"), label("", "showFoot")
         self._now.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._subject = ElidedLabel("", "showSubject")
-        self._make_menu()
+        self._make_menu(panel)
         self.save = ShowButton("", "showIcon", "Save the race as a file, and more", "export")
         self.save.tell("Save the race", self.save.toolTip())
         self.save.clicked.connect(self._open_menu)
         self.full_screen = ShowButton("", "showIcon", "", "expand")
-        self.full_screen.clicked.connect(self.present_toggled)
-        self._lay_out()
+        self.full_screen.clicked.connect(panel.present_toggled)
+        self._right = QWidget()
+        self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
+        time = in_row(self._now, self._of, spacing=5)
+        self._controls = in_row(self.play, self.speed, wide(self.scrubber), time)
+        self._row = in_row(wide(self._controls), self._right, parent=self, margins=None)
         self.set_state("replay")
         self.set_presenting(False)
 
@@ -169,17 +163,10 @@ class ShowTransport(QFrame):
         self.play.set_icon_name(icon_name)
         self.play.tell(text.strip(), tip)
 
-    def set_speed(self, speed: float) -> None:
-        self.speed.set_value(f"{speed:g}")
-
     def set_presenting(self, is_on: bool) -> None:
         name, keys = ("Leave full screen", "F11 or Escape") if is_on else ("Full screen", "F11")
         self.full_screen.tell(name, f"{name} ({keys})")
         self.full_screen.set_icon_name("shrink" if is_on else "expand")
-
-    def set_still(self, is_still: bool) -> None:
-        """Sets whether motion is reduced."""
-        self.still.setChecked(is_still)
 
     def _fit_subject(self) -> None:
         # aligned with the memory panel; a longer subject takes room from the slider
@@ -196,29 +183,181 @@ class ShowTransport(QFrame):
         self._now.setMinimumWidth(self._now.sizeHint().width())
         self.set_seconds(shown)
 
-    def _make_menu(self) -> None:
-        self.menu = QMenu(self)
-        self.menu.setAccessibleName("Save the race, and more")
+    def _make_menu(self, panel: ShowPanel) -> None:
+        self.menu = menu = QMenu(self)
+        menu.setAccessibleName("Save the race, and more")
         for name, text in _SAVE:
-            self.menu.addAction(text).triggered.connect(
-                lambda _=False, name=name: self.save_wanted.emit(name)
-            )
-        self.menu.addSeparator()
-        self.menu.addAction("All figures in Results").triggered.connect(lambda: self.compare_wanted.emit())
-        self.menu.addAction("Show me: measure this machine again").triggered.connect(
-            lambda: self.show_me_wanted.emit()
-        )
-        self.still = self.menu.addAction("Show without motion")
+            menu.addAction(text).triggered.connect(lambda _=False, name=name: panel.save_wanted.emit(name))
+        menu.addSeparator()
+        menu.addAction("All figures in Results").triggered.connect(lambda: panel.compare_wanted.emit())
+        again = menu.addAction("Show me: measure this machine again")
+        again.triggered.connect(lambda: panel.show_me_wanted.emit())
+        self.still = menu.addAction("Show without motion")
         self.still.setCheckable(True)
-        self.still.triggered.connect(self.stillness_chosen)
+        self.still.triggered.connect(set_reduced_motion)
 
     def _open_menu(self) -> None:
         size = self.menu.sizeHint()
         self.menu.popup(self.save.mapToGlobal(QPoint(self.save.width() - size.width(), -size.height())))
 
-    def _lay_out(self) -> None:
-        self._right = QWidget()
-        self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
-        time = in_row(self._now, self._of, spacing=5)
-        self._controls = in_row(self.play, self.speed, wide(self.scrubber), time)
-        self._row = in_row(wide(self._controls), self._right, parent=self, margins=None)
+
+FRAME_MS = 16
+SPEEDS = (0.5, 1.0, 2.0)
+JUMPS = 5
+"""The number of steps of a replay where motion is reduced."""
+
+
+class RaceClock(QObject):
+    """Runs from 0 to the race's end, in the race's own seconds, while its owner is on screen.
+
+    `ticked` carries the seconds whenever they changed, by time or by hand; `state_changed` says that it plays
+    or pauses, `ended` that playing has reached the end. While the owner is hidden nothing ticks; when it is
+    shown again, the race goes on from where it was.
+    """
+
+    ticked = Signal(float)
+    state_changed = Signal()
+    ended = Signal()
+
+    def __init__(
+        self,
+        owner: QWidget,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        reduced: Callable[[], bool] = reduces_motion,
+    ) -> None:
+        super().__init__(owner)
+        self._owner, self._now, self._reduced = owner, now, reduced
+        self.seconds, self.total, self._playback_rate = 0.0, 0.0, 1.0
+        """Where the race is and how long it is, in its own seconds, and how many of these a second has."""
+        self.speed, self.is_playing = 1.0, False
+        self._begun_at = self._begun_seconds = 0.0
+        self._timer = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self.tick)
+        self._frame_ms = FRAME_MS
+        owner.installEventFilter(self)
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.seconds >= self.total
+
+    @property
+    def is_ticking(self) -> bool:
+        """True if time passes right now: it plays and its owner is on screen."""
+        return self._timer.isActive()
+
+    def set_race_seconds(self, total: float, playback_rate: float) -> None:
+        """Takes another race, at its start. `playback_rate` is race seconds per second on screen."""
+        self.pause()
+        self.total, self._playback_rate = max(total, 0.0), playback_rate if playback_rate > 0 else 1.0
+        self._stand_at(0.0)
+
+    def begin(self) -> None:
+        """Plays a new race, or shows its end where motion is reduced."""
+        if self._reduced():
+            self.seek(self.total)
+        else:
+            self.replay()
+
+    def play(self) -> None:
+        """Goes on, or starts again at the end."""
+        if self.is_at_end:
+            self._stand_at(0.0)
+        if not self.is_playing and self.total > 0:
+            self.is_playing = True
+            self._hold_or_run()
+            self.state_changed.emit()
+
+    def pause(self) -> None:
+        """Stops where it is."""
+        if self.is_playing:
+            self._catch_up()
+            self.is_playing = False
+            self._timer.stop()
+            self.state_changed.emit()
+
+    def toggle(self) -> None:
+        """Pauses or plays."""
+        if self.is_playing:
+            self.pause()
+        else:
+            self.play()
+
+    def replay(self) -> None:
+        """Plays from the start."""
+        self._stand_at(0.0)
+        self.play()
+
+    def seek(self, seconds: float) -> None:
+        """Goes to `seconds`, within the ends, and plays on from there if it was playing."""
+        self._stand_at(min(max(seconds, 0.0), self.total))
+        if self.is_playing and self.is_at_end:
+            self._end()
+
+    def set_speed(self, speed: float) -> None:
+        """Plays at half, true or double speed. Raises ValueError for another."""
+        if speed not in SPEEDS:
+            raise ValueError(f"There is no speed {speed:g}: choose one of 0.5, 1 and 2.")
+        if speed != self.speed:
+            self._catch_up()
+            self.speed = speed
+            self._hold_or_run()
+            self.state_changed.emit()
+
+    def set_frame_ms(self, frame_ms: int | None) -> None:
+        """Sets the time between ticks; None for the usual one."""
+        self._frame_ms = FRAME_MS if frame_ms is None else frame_ms
+        if self._timer.isActive():
+            self._timer.setInterval(self._frame_ms)
+
+    def tick(self) -> None:
+        """Catches up with the time; the timer calls this some 60 times a second."""
+        self._catch_up()
+        if self.is_playing and self.is_at_end:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_playing = False
+        self._timer.stop()
+        self.state_changed.emit()
+        self.ended.emit()
+
+    def _catch_up(self) -> None:
+        if not self._timer.isActive():
+            return
+        elapsed = (self._now() - self._begun_at) * self._playback_rate * self.speed
+        reached = min(self._begun_seconds + elapsed, self.total)
+        if self._reduced():
+            jump = self.total / JUMPS
+            if reached < self.total:
+                # a jump that is due by a hair's breadth is due
+                reached = min(int(reached / jump + 1e-6) * jump, self.total)
+            reached = max(reached, self.seconds)
+        self._move_to(reached)
+
+    def _stand_at(self, seconds: float) -> None:
+        self._begun_at, self._begun_seconds = self._now(), seconds
+        self._move_to(seconds)
+
+    def _move_to(self, seconds: float) -> None:
+        if seconds != self.seconds:
+            self.seconds = seconds
+            self.ticked.emit(seconds)
+
+    def _hold_or_run(self) -> None:
+        """Counts from here while the owner is on screen, and stops while it is not."""
+        if not self.is_playing:
+            return
+        self._begun_at, self._begun_seconds = self._now(), self.seconds
+        if self._owner.isVisible():
+            self._timer.start(self._frame_ms)
+        else:
+            self._timer.stop()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Show:
+            self._hold_or_run()
+        elif event.type() == QEvent.Type.Hide:
+            self._catch_up()
+            self._timer.stop()
+        return False

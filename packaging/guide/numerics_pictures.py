@@ -71,7 +71,6 @@ def ranges() -> Drawing:
 
 
 def _span(drawing: Drawing, y: float, form: NumberFormat) -> None:
-    """The numbers that a format holds, those with fewer digits pale."""
     look = {BF16: SHORT, FP16: HALF}.get(form)
     color, dim = (LIGHT.text3, LIGHT.line2) if look is None else (look.color, look.dim)
     least, normal, end = (
@@ -146,7 +145,6 @@ def ladder() -> Drawing:
 
 
 def _loss(step: float) -> float:
-    """The height of FP32's loss in the picture."""
     return 200 - 150 * math.exp(-step / 18)
 
 

@@ -22,7 +22,6 @@ def _card(
     color: str = LIGHT.text2,
     fill: str = LIGHT.bg2,
 ) -> float:
-    """A box with a head and lines of text in it; returns its height."""
     height = 32 + 20 * len(lines)
     drawing.box(x, y, width, height, fill, color, radius=6)
     drawing.text(x + 12, y + 21, head, color=color, size=13, weight=600)

@@ -105,7 +105,6 @@ def _write_documents(share: Path) -> None:
 
 
 def _licence() -> str:
-    """The permissions of LICENSE, without its title and the line of its holders."""
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     return text[text.index("Permission is hereby") :].strip()
 
@@ -181,7 +180,7 @@ _DEBIAN = {
 
 
 def debian_packages(tree: Path) -> tuple[str, ...]:
-    """What the program in `tree` depends on. Raises RecipeError for a library that the table lacks."""
+    """The packages that a program depends on. Raises RecipeError for a library that the table lacks."""
     files = elf_files(tree)
     own = {path.name for path in tree.rglob("*.so*")}
     found = set()

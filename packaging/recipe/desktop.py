@@ -1,4 +1,4 @@
-"""What a desktop knows of the program: its entry, icons, file type, description and manual page."""
+"""The program as a desktop knows it: its entry, icons, file type, description and manual page."""
 
 from __future__ import annotations
 

@@ -75,7 +75,6 @@ def foreign_python(system: str, into: Path) -> Path:
 
 
 def _ignored(folder: str, names: list[str]) -> set[str]:
-    """What is not copied from a folder; the standard library's `unittest` and others stay."""
     extensions = {name for name in names if ".so" in name or name.endswith(".pyd")}
     return {
         name
@@ -95,7 +94,7 @@ def _forget_where_it_was_built(source: Path, library: Path) -> None:
 
 def elf_files(folder: Path) -> list[Path]:
     """The programs and libraries of Linux in a folder."""
-    return [path for path in sorted(folder.rglob("*")) if _is_elf(path)]
+    return [path for path in sorted(folder.rglob("*")) if begins_with(path, b"\x7fELF")]
 
 
 def needed_by(*files: Path) -> set[str]:
@@ -111,7 +110,6 @@ def _patchelf() -> Path:
 
 
 def _carry_libraries(place: Path) -> None:
-    """Copies the libraries that not every Linux has, and makes all that need them find them there."""
     library = place / "lib"
     waiting = elf_files(place)
     # not those of python-build-standalone, which have no debugging symbols and do not bear it
@@ -132,7 +130,6 @@ def _carry_libraries(place: Path) -> None:
 
 
 def _carried(path: Path) -> dict[str, Path]:
-    """The libraries that a file needs itself and that are carried, by name, and where they are here."""
     known = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", path), re.MULTILINE))
     wanted = {name for name in needed_by(path) if not name.startswith(_ON_EVERY_LINUX)}
     if missing := wanted - known.keys():
@@ -140,8 +137,9 @@ def _carried(path: Path) -> dict[str, Path]:
     return {name: Path(known[name]) for name in sorted(wanted)}
 
 
-def _is_elf(path: Path) -> bool:
+def begins_with(path: Path, *marks: bytes) -> bool:
+    """True for a file, and no link to one, that begins with one of the marks, of four bytes each."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(4) == b"\x7fELF"
+        return file.read(4) in marks

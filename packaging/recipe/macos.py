@@ -14,12 +14,12 @@ from typing import Any
 
 from engine import __version__
 from recipe.icon import APP, icon_bitmap
-from recipe.interpreter import foreign_python
+from recipe.interpreter import begins_with, foreign_python
 from recipe.source import RecipeError, Target, epoch, run, settle
 from recipe.tree import build_tree
 
 LEAST_SYSTEM = "14.0"
-"""What PyTorch's and Qt's wheels ask for."""
+"""As PyTorch's and Qt's wheels ask for."""
 _FILE_TYPE = f"{APP}.archive"
 _ICON_SIDES = (16, 32, 64, 128, 256, 512)
 _LAUNCHER = """\
@@ -166,12 +166,5 @@ def notarize(package: Path) -> None:
 
 def signed_parts(bundle: Path) -> list[Path]:
     """The programs and libraries in the bundle, the deepest first."""
-    parts = [path for path in bundle.rglob("*") if _is_macho(path)]
+    parts = [path for path in bundle.rglob("*") if begins_with(path, *_MACHO)]
     return sorted(parts, key=lambda path: len(path.parts), reverse=True)
-
-
-def _is_macho(path: Path) -> bool:
-    if path.is_symlink() or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) in _MACHO

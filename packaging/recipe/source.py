@@ -34,7 +34,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     text: str | None = None,
 ) -> str:
-    """What a command prints. Raises RecipeError with the end of its stderr."""
+    """Runs a command and returns its output. Raises RecipeError with the end of its stderr."""
     words = [str(word) for word in command]
     if shutil.which(words[0]) is None:
         raise RecipeError(f"`{words[0]}` is needed to build this package, and is not installed.")
@@ -55,7 +55,7 @@ def run(
 
 def settle(folder: Path) -> None:
     """Gives all files the same time and plain permissions, so that two builds are the same bytes."""
-    for path in sorted(_all_of(folder), reverse=True):
+    for path in sorted([folder, *folder.rglob("*")], reverse=True):
         if not path.is_symlink():
             is_program = path.is_dir() or path.stat().st_mode & 0o100
             path.chmod(0o755 if is_program else 0o644)
@@ -65,10 +65,6 @@ def settle(folder: Path) -> None:
 def size_of(folder: Path) -> int:
     """The bytes of all files in a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
-
-
-def _all_of(folder: Path) -> list[Path]:
-    return [folder, *folder.rglob("*")]
 
 
 System = Literal["linux", "windows", "macos"]

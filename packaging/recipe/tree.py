@@ -75,7 +75,6 @@ def _copy_texts(folder: Path, place: Path) -> None:
 
 
 def _libraries(into: Path, place: Path) -> list[str]:
-    """The system's libraries that are beside the interpreter, with Debian's account of their licences."""
     rows = []
     for library in sorted((into / "python" / "lib").glob("lib*.so.*")):
         if library.name.startswith("libpython"):
@@ -136,7 +135,6 @@ def install_packages(target: Target, into: Path) -> None:
 
 
 def _move_uv(target: Target, into: Path) -> None:
-    """uv's program goes beside the interpreter; the other packages' programs go, as they name a path."""
     site = into / target.site_packages
     programs = site / ("Scripts" if (site / "Scripts").exists() else "bin")
     name = "uv.exe" if target.system == "windows" else "uv"
@@ -156,7 +154,9 @@ def _trim(site: Path) -> None:
         _remove(path for path in libraries if not _is_kept_library(path.name))
     plugins = qt / "Qt" / "plugins" if (qt / "Qt").exists() else qt / "plugins"
     _remove(path for path in plugins.iterdir() if path.name not in _PLUGINS)
-    _remove(path for path in (plugins / "platforms").iterdir() if not _is_kept_platform(path.stem))
+    for path in list((plugins / "platforms").iterdir()):
+        if path.stem.removeprefix("lib").removeprefix("q") not in _PLATFORMS:
+            _remove([path])
     for pattern in (*_PLUGINS_LEFT_OUT, "*pyside6qml*"):
         _remove(qt.rglob(pattern))
     _remove(site.glob("pyqtgraph/examples"))
@@ -184,10 +184,6 @@ def _is_left_out_module(path: Path) -> bool:
 def _is_kept_library(name: str) -> bool:
     match = re.match(r"(?:lib)?Qt6?(\w+?)(?:_debug)?\.(?:so|dll|dylib|framework)", name)
     return match is not None and match[1] in _LIBRARIES
-
-
-def _is_kept_platform(stem: str) -> bool:
-    return stem.removeprefix("lib").removeprefix("q") in _PLATFORMS
 
 
 _LAUNCHER = """\

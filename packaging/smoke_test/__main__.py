@@ -33,7 +33,7 @@ from smoke_test.steps import (
 from smoke_test.whole import Whole
 
 DOWNLOAD_MB, INSTALLED_MB = 120, 350
-"""What a package may weigh."""
+"""The most that a package may weigh."""
 
 
 def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
@@ -69,7 +69,7 @@ def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
         check(not pythons, f"libraries come from another Python: {', '.join(pythons[:3])}")
     with steps.step("The charts, which are loaded after the first paint, have all that they need"):
         interpreter = folder / "python" / "bin" / "python3"
-        output_of([interpreter, "-P", "-c", "import gui.train.page, gui.show.race"], environment)
+        output_of([interpreter, "-P", "-c", "import gui.train.page, gui.show.race_page"], environment)
     with steps.step("Runs made elsewhere are read, listed, compared and exported"):
         archive = _runs_of_the_checkout(scratch)
         program.says("import", archive)
@@ -86,8 +86,6 @@ def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
 
 
 class _Program:
-    """The packaged program, used from the command line."""
-
     def __init__(self, launcher: Path, environment: dict[str, str]) -> None:
         self._launcher = launcher
         self._environment = environment
@@ -96,7 +94,7 @@ class _Program:
         return output_of([self._launcher, *words], self._environment, seconds=120)
 
     def report(self, *words: str) -> str:
-        """What it prints, whatever its status."""
+        """Its output, whatever its status."""
         return output_of(
             ["sh", "-c", '"$@" 2>&1 || :', "sh", self._launcher, *words], self._environment | _SHELL
         )
@@ -118,7 +116,6 @@ def _lonely_environment(scratch: Path) -> dict[str, str]:
 
 
 def _runs_of_the_checkout(scratch: Path) -> Path:
-    """An archive of two runs of the preset hello-amp that this checkout trains."""
     archive = scratch / "runs.ammeter"
     environment = os.environ | {"AMMETER_HOME": str(scratch / "elsewhere"), "OMP_NUM_THREADS": "1"}
     precisions = ("--precision", "fp32", "--precision", "fp16")
@@ -130,7 +127,7 @@ def _runs_of_the_checkout(scratch: Path) -> Path:
 
 
 PACKAGE, HIGHER, WHEELS = "ammeter.deb", "ammeter-higher.deb", "wheels"
-"""What a scratch folder holds before the bare root is entered."""
+"""The content of a scratch folder before the bare root is entered."""
 
 
 def main() -> int:
@@ -165,7 +162,6 @@ def main() -> int:
 
 
 def _whole(steps: Steps, scratch: Path, options: argparse.Namespace) -> int:
-    """Prepares everything that needs the network, and walks without it; returns the walk's status."""
     with steps.step("The package is built, and once more with a higher version"):
         package = options.package or build_deb(scratch / "built", is_quick=True)
         shutil.copy(package, scratch / PACKAGE)
@@ -181,7 +177,6 @@ def _passed_on(options: argparse.Namespace) -> list[str | Path]:
 
 
 def _inside(steps: Steps, options: argparse.Namespace) -> None:
-    """The walk, in namespaces of its own."""
     scratch, lower = options.inside
     loopback_up()
     options.shots.mkdir(parents=True, exist_ok=True)

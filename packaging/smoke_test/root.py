@@ -87,7 +87,7 @@ class Root:
     def run(
         self, *words: str | Path, environment: Mapping[str, str] | None = None, is_user: bool = False
     ) -> str:
-        """What a command prints inside. Raises SmokeError if it fails."""
+        """Runs a command inside and returns its output. Raises SmokeError if it fails."""
         return output_of(
             self.command(*words, is_user=is_user), clean_environment(is_user) | dict(environment or {})
         )

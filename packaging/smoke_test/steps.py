@@ -60,7 +60,7 @@ def output_of(
     folder: Path | None = None,
     seconds: float = 600,
 ) -> str:
-    """What a command prints. Raises SmokeError with the end of its output if it fails."""
+    """Runs a command and returns its output. Raises SmokeError with the end of its output if it fails."""
     words = [str(word) for word in command]
     try:
         said = subprocess.run(
@@ -113,7 +113,7 @@ def raised(package: Path, into: Path) -> Path:
 
 @dataclass(frozen=True)
 class Painted:
-    """What `first_paint.py` told of a start."""
+    """The facts of a start, as `first_paint.py` tells them."""
 
     seconds: float
     processor_seconds: float

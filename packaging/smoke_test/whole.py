@@ -192,7 +192,6 @@ def _version(package: Path) -> str:
 
 
 def _processes_of(root: Root) -> list[int]:
-    """The processes whose program lies in the root's Ammeter."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -21,7 +21,7 @@ _DISPLAY = ":90"
 
 
 class Desktop:
-    """What is on the screen can be photographed, and gets keys and clicks."""
+    """Photographs the screen, and sends it keys and clicks."""
 
     def __init__(self, runtime: Path) -> None:
         self.environment = clean_environment(is_user=True) | {
@@ -156,7 +156,7 @@ class Window:
         self._desktop.click(x + width // 2, y + height // 2)
 
     def texts(self) -> list[str]:
-        """What the window says, part by part."""
+        """The window's words, part by part."""
         return [part.name for part in self.parts() if part.name]
 
     def _below(self, bus: str, path: str, depth: int) -> Iterator[Part]:

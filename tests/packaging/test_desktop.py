@@ -6,7 +6,6 @@ import gzip
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -41,9 +40,7 @@ def test_the_entry_opens_the_type_that_the_archives_have(share: Path) -> None:
         ("appstreamcli", ("validate", "--no-net"), f"metainfo/{APP}.metainfo.xml"),
     ],
 )
-def test_the_desktops_tools_accept_it(
-    share: Path, program: Callable[[str], Path], tool: str, arguments: tuple[str, ...], path: str
-) -> None:
+def test_the_desktops_tools_accept_it(share, program, tool, arguments, path):
     done = subprocess.run(
         [program(tool), *arguments, share / path], capture_output=True, text=True, timeout=60
     )

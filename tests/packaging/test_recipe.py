@@ -55,9 +55,7 @@ def test_a_folder_without_an_interpreter_is_named(tmp_path: Path) -> None:
         _ = target(tmp_path).python_version
 
 
-def test_two_folders_that_were_made_at_other_times_pack_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_folders_that_were_made_at_other_times_pack_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     packed = []
     for name, mode in (("first", 0o600), ("second", 0o664)):

@@ -39,9 +39,7 @@ def tree(tmp_path: Path) -> Path:
     ("launcher", "interpreter", "subsystem"),
     [("Ammeter.exe", r"python\pythonw.exe", 2), ("bin/ammeter.exe", r"..\python\python.exe", 3)],
 )
-def test_a_launcher_starts_the_program_with_the_interpreter_beside_it(
-    tree: Path, launcher: str, interpreter: str, subsystem: int
-) -> None:
+def test_a_launcher_starts_the_program_with_the_interpreter_beside_it(tree, launcher, interpreter, subsystem):
     complete_tree(tree)
     content = (tree / launcher).read_bytes()
     assert f"#!<launcher_dir>\\{interpreter} -E -s -P\r\n".encode() in content
@@ -93,9 +91,7 @@ def test_a_file_that_windows_cannot_hold_is_refused(tree: Path, name: str) -> No
 
 
 @pytest.mark.skipif(not is_there("makensis"), reason="needs NSIS (apt install nsis)")
-def test_the_installer_holds_the_program_and_two_are_the_same_bytes(
-    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_installer_holds_the_program_and_two_are_the_same_bytes(tree, tmp_path, capsys):
     complete_tree(tree)
     first, second = (build_installer(tree, tmp_path / name) for name in ("first", "second"))
     assert first.name.endswith("-windows-x86_64.exe")
@@ -109,9 +105,7 @@ def test_the_installer_holds_the_program_and_two_are_the_same_bytes(
 
 
 @pytest.mark.skipif(not is_there("osslsigncode", "openssl"), reason="needs osslsigncode and openssl")
-def test_programs_are_signed_with_the_certificate_that_the_environment_names(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_are_signed_with_the_certificate_that_the_environment_names(tree, tmp_path, monkeypatch):
     key, certificate, both = (str(tmp_path / name) for name in ("key.pem", "certificate.pem", "both.pfx"))
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=A tester"]
     pack = ["openssl", "pkcs12", "-export", "-passout", "pass:a secret", "-inkey", key]

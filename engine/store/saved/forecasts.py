@@ -84,7 +84,6 @@ def _moved(lines: Sequence[MemoryLine], offset_mib: float, slope_mib: float = 0.
 
 
 def _slimmed(lines: Sequence[MemoryLine], batch_size: float, peak_mib: float) -> list[MemoryLine]:
-    """The lines with less memory per sample, so that they meet the peak at that batch."""
     decisive = highest_line(lines, round(batch_size))
     grown = decisive.per_sample_mib * batch_size
     if peak_mib <= decisive.fixed_mib or grown <= 0:
@@ -96,27 +95,12 @@ def _slimmed(lines: Sequence[MemoryLine], batch_size: float, peak_mib: float) ->
 FILE_NAME = "forecasts.json"
 _MOST_FORECASTS, _MOST_PEAKS = 200, 16
 _NO_MATTER = frozenset(
-    [
-        "batch_size",
-        "epochs",
-        "steps",
-        "seed",
-        "memory_cap_gib",
-        "on_nan",
-        "samples",
-        "label_smoothing",
-        "optimizer.learning_rate",
-        "optimizer.weight_decay",
-        "optimizer.momentum",
-        "step.clip_norm",
-        "step.autocast_tf32",
-        "data.workers",
-        "data.prefetch",
-        "data.pin_memory",
-        "data.persistent_workers",
-        "data.augment",
-        "data.skip_broken",
-    ]
+    (
+        *("batch_size", "epochs", "steps", "seed", "memory_cap_gib", "on_nan", "samples", "label_smoothing"),
+        *("optimizer.learning_rate", "optimizer.weight_decay", "optimizer.momentum"),
+        *("step.clip_norm", "step.autocast_tf32", "data.workers", "data.prefetch", "data.pin_memory"),
+        *("data.persistent_workers", "data.augment", "data.skip_broken"),
+    )
 )
 _MATTER_AT_TIMES = frozenset(["optimizer.momentum", "label_smoothing", "samples"])
 """Of those: whether they are 0, or for some data."""
@@ -124,8 +108,6 @@ _NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpo
 
 
 class _Kept(BaseModel):
-    """Forecasts by requested settings, peaks by resolved settings; the newest last."""
-
     model_config = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
 
     forecasts: dict[str, ForecastMade] = {}
@@ -213,7 +195,7 @@ def _found(kept: _Kept, experiment: Experiment) -> ForecastMade | None:
 
 
 def may_change_memory(key: str) -> bool:
-    """Whether another value of the setting may have another forecast; that of the batch holds for all."""
+    """True if another value of the setting may have another forecast; that of the batch holds for all."""
     return key in _MATTER_AT_TIMES or (key not in _NO_MATTER and not key.startswith(_NO_MATTER_TABLES))
 
 

@@ -50,7 +50,8 @@ class SavedTable:
 
     def release(self, work_id: str) -> None:
         """Lets other processes carry the work on."""
-        self._set(work_id, owner=None)
+        with self._connection.writing() as connection:
+            self._change(connection, work_id, owner=None)
 
     def _row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
         statement = f"SELECT * FROM {self._table} WHERE id = ?"
@@ -60,17 +61,12 @@ class SavedTable:
         return row
 
     def _free_row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
-        """The row. Raises ProblemError where a process that lives, or that of another machine, has it."""
         row = self._row(connection, work_id)
         if row["owner"] is not None and not may_take(row["owner"]):
             message = f"{row['name']} is carried on by another Ammeter."
             problem = request_problem(message, "Stop it there first.", key=self._table, value=work_id)
             raise ProblemError(problem)
         return row
-
-    def _set(self, work_id: str, **columns: object) -> None:
-        with self._connection.writing() as connection:
-            self._change(connection, work_id, **columns)
 
     def _change(self, connection: sqlite3.Connection, work_id: str, **columns: object) -> None:
         changes = ", ".join(f"{name} = ?" for name in columns)
@@ -126,7 +122,6 @@ def traces_of(profiles: Profiles, folder: Path) -> tuple[Path, ...]:
 
 
 def _stem(trace: Path) -> str:
-    """The id of a trace's study."""
     return trace.name.lstrip(".").split("-")[0]
 
 
@@ -187,7 +182,11 @@ class Studies(SavedTable):
             try:
                 return self._study(row)
             except (ValueError, KeyError):
-                raise ProblemError(_unreadable(row)) from None
+                message = (
+                    f"{row['name']} cannot be read: it is damaged, or another version of Ammeter wrote it."
+                )
+                problem = Problem(kind=Kind.STORE, message=message, remedy="Delete it, or ask anew.")
+                raise ProblemError(problem) from None
 
     def newest(self, kind: StudyKind | None = None, limit: int | None = None) -> tuple[StudyEntry, ...]:
         """The studies of which something is known, newest first; of one kind, or of all."""
@@ -280,8 +279,3 @@ def _entry(row: sqlite3.Row) -> StudyEntry:
         is_over=row["ended"] is not None,
         run_ids=tuple(json.loads(row["runs"])),
     )
-
-
-def _unreadable(row: sqlite3.Row) -> Problem:
-    message = f"{row['name']} cannot be read: it is damaged, or another version of Ammeter wrote it."
-    return Problem(kind=Kind.STORE, message=message, remedy="Delete it, or ask anew.")

@@ -79,7 +79,7 @@ class Study(Generic[A]):
 
     @property
     def is_known(self) -> bool:
-        """Whether there is something to show."""
+        """True if there is something to show."""
         return self.answer.is_known or self.problem is not None
 
     def knowing(self, **changes: Any) -> Study[A]:

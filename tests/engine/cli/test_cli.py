@@ -137,9 +137,7 @@ def test_what_the_parser_refuses_has_the_same_form(capsys: Capture, arguments: l
         (["--set", "batch_size"], "set", "batch_size"),
     ],
 )
-def test_a_wrong_value_is_answered_before_a_worker_starts(
-    capsys: Capture, arguments: list[str], key: str, value: str
-) -> None:
+def test_a_wrong_value_is_answered_before_a_worker_starts(capsys, arguments, key, value):
     error = refusal(capsys, "run", *arguments)
     assert (error["kind"], error["key"], error["value"]) == ("request", key, value)
     assert not store_path().exists(), "nothing is saved"
@@ -286,9 +284,7 @@ def test_a_store_that_cannot_be_opened_exits_1(capsys: Capture, home: Path) -> N
     assert (status, found["error"]["kind"]) == (1, "store")
 
 
-def test_the_environment_moves_the_store_and_the_datasets(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_moves_the_store_and_the_datasets(home, tmp_path, monkeypatch):
     assert store_path() == home / "ammeter.sqlite"
     assert data_folder() == config_folder() == home
     assert datasets_folder() == tmp_path / "data"
@@ -307,9 +303,7 @@ def test_a_reader_that_has_read_enough_is_no_error(home: Path) -> None:
     assert process.returncode == 1
 
 
-def test_a_run_that_cannot_be_read_does_not_hide_the_others(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(home, capsys):
     with Store() as store:
         newer, kept = store.add(Experiment(), name="from tomorrow"), store.add(Experiment())
     with closing(sqlite3.connect(store_path())) as file, file:

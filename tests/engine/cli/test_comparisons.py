@@ -81,9 +81,7 @@ def test_a_person_reads_values_ratios_intervals_and_verdicts(capsys: pytest.Capt
     assert not any("caution" in line for line in shown)
 
 
-def test_the_baseline_comes_first_in_the_table_whichever_ran_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_baseline_comes_first_in_the_table_whichever_ran_first(capsys):
     base, other = two_sides(1)
     show(compared([other, base]))
     shown = capsys.readouterr().out.splitlines()
@@ -98,9 +96,7 @@ def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture
     assert shown.count("“Run 3” (FP16 AMP) has no speed.") == 1
 
 
-def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(capsys):
     base, slow = two_sides(1)
     assert slow.summary is not None
     note = "other programs took 69 % of the processor meanwhile"

@@ -48,9 +48,7 @@ def test_from_nothing_to_an_engine_and_back(capsys: Capture, wheels: Path, no_en
     assert answer(capsys, "show")["state"] == "absent"
 
 
-def test_removing_an_engine_in_use_says_that_its_files_stay(
-    capsys: Capture, wheels: Path, no_engine: Path
-) -> None:
+def test_removing_an_engine_in_use_says_that_its_files_stay(capsys, wheels, no_engine):
     name = answer(capsys, "install", "--find-links", str(wheels))["installation"]["name"]
     mark_in_use(installation_folder(no_engine, name))
     assert main(["engine", "remove"]) == 0
@@ -58,9 +56,7 @@ def test_removing_an_engine_in_use_says_that_its_files_stay(
     assert answer(capsys, "show")["state"] == "absent"
 
 
-def test_a_build_from_pypi_in_place_of_pytorchs_own_index_is_told(
-    capsys: Capture, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_from_pypi_in_place_of_pytorchs_own_index_is_told(capsys, wheels, tmp_path, monkeypatch):
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     with OfficialIndexes(wheels) as official:
         for name, value in official.environment(tmp_path).items():

@@ -108,9 +108,7 @@ def test_a_file_that_is_named_on_the_command_line_runs(planted: Planted, name: s
     assert TrustedCode().is_named(planted.path)
 
 
-def test_so_does_one_that_is_named_from_its_own_folder(
-    planted: Planted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_does_one_that_is_named_from_its_own_folder(planted, monkeypatch):
     monkeypatch.chdir(planted.path.parent)
     assert planted.verb("run", "--set", "model=evil.py", *SHORT, *THREAD)[0] == 0 and planted.was_run
     assert TrustedCode().is_named(planted.path), "the whole path, as it was at that moment"
@@ -118,9 +116,7 @@ def test_so_does_one_that_is_named_from_its_own_folder(
 
 @pytest.mark.parametrize("verb", ["run", "check", "compare", "limit", "numerics", "profile", "tune"])
 @pytest.mark.parametrize("source", ["preset", "toml"])
-def test_no_verb_runs_a_file_that_a_preset_or_toml_file_names(
-    planted: Planted, tmp_path: Path, verb: str, source: str
-) -> None:
+def test_no_verb_runs_a_file_that_a_preset_or_toml_file_names(planted, tmp_path, verb, source):
     settings = {"model": str(planted.path), "device": "cpu", "steps": 1, "memory_cap_gib": 1.0}
     if source == "preset":
         write_preset("theirs", experiment=settings)
@@ -135,9 +131,7 @@ def test_no_verb_runs_a_file_that_a_preset_or_toml_file_names(
 @pytest.mark.parametrize(
     "name", ["evil.py", "evil.py:Net", "./evil.py", "../planted/evil.py", "link/evil.py"]
 )
-def test_nor_one_in_the_folder_where_the_program_was_started(
-    planted: Planted, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nor_one_in_the_folder_where_the_program_was_started(planted, tmp_path, name, monkeypatch):
     monkeypatch.chdir(planted.path.parent)
     (planted.path.parent / "link").symlink_to(planted.path.parent, target_is_directory=True)
     write_preset("theirs", experiment={"model": name, "steps": 1})
@@ -154,9 +148,7 @@ def test_a_preset_that_is_accepted_runs_and_asks_again_once_its_file_has_changed
     assert UNACCEPTED in planted.refused("run", "--preset", "theirs", *THREAD)
 
 
-def test_a_file_named_beside_a_preset_does_not_make_the_presets_file_trusted(
-    planted: Planted, tmp_path: Path
-) -> None:
+def test_a_file_named_beside_a_preset_does_not_make_the_presets_file_trusted(planted, tmp_path):
     named = tmp_path / "mine.py"
     named.write_text(PLANTED.format(marker=str(tmp_path / "mine_was_run")), encoding="utf-8")
     brought = {"model": "evil.py", "code": planted.code.to_json()}
@@ -175,9 +167,7 @@ def test_no_sweep_of_a_preset_runs_a_file_that_the_preset_names(planted: Planted
 
 
 @pytest.mark.parametrize("swept", [("model",), ("code",), ("model", "code")])
-def test_a_swept_file_that_is_named_does_not_make_the_presets_files_trusted(
-    planted: Planted, tmp_path: Path, swept: tuple[str, ...]
-) -> None:
+def test_a_swept_file_that_is_named_does_not_make_the_presets_files_trusted(planted, tmp_path, swept):
     (tmp_path / "evil.py").write_text(PLANTED.format(marker=str(tmp_path / "mine")), encoding="utf-8")
     brought = {"model": [str(planted.path)], "code": [planted.code.to_json()]}
     sweep = {key: brought[key] for key in swept}
@@ -192,9 +182,7 @@ def test_no_sweep_of_a_toml_file_does(planted: Planted, tmp_path: Path) -> None:
     assert UNACCEPTED in planted.refused("compare", "--config", path, *THREAD, "--dry-run")
 
 
-def test_a_folder_of_runs_that_was_copied_here_resumes_nothing(
-    planted: Planted, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_runs_that_was_copied_here_resumes_nothing(planted, home, tmp_path, monkeypatch):
     kept = ["--set", "checkpoint.last=true", *SHORT, *THREAD]
     _, run = planted.verb("run", "--model", str(planted.path), *kept)
     planted.marker.unlink()
@@ -245,9 +233,7 @@ def test_a_path_without_a_text_runs_nothing_wherever_it_comes_from(planted: Plan
 @pytest.mark.parametrize(
     "path", ["\\\\host\\share\\evil.py", "//host/share/evil.py", "\\??\\UNC\\host\\evil.py"]
 )
-def test_a_path_to_another_machine_is_not_even_opened(
-    planted: Planted, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_to_another_machine_is_not_even_opened(planted, tmp_path, path, monkeypatch):
     monkeypatch.setattr("engine.experiment.own.code._place", lambda path: pytest.fail(f"opened {path}"))
     write_preset("theirs", experiment={"model": path, "steps": 1})
     given = toml(tmp_path, device="cpu", sweep={"model": [path, "small-cnn"]})

@@ -87,9 +87,7 @@ def test_results_are_one_list_by_date(capsys: Capture, saved: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("kind", RESULTS)
-def test_every_kind_is_listed_shown_exported_and_deleted(
-    capsys: Capture, saved: dict[str, str], tmp_path: Path, kind: str
-) -> None:
+def test_every_kind_is_listed_shown_exported_and_deleted(capsys, saved, tmp_path, kind):
     start, path = saved[kind][:8], tmp_path / "x.html"
     assert main(["results", "--kind", kind]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [saved[kind]]

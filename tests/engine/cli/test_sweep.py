@@ -36,9 +36,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
     return status, json.loads(capsys.readouterr().out)
 
 
-def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
-    capsys: Capture, tmp_path: Path
-) -> None:
+def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(capsys, tmp_path):
     status, found = answer(capsys, "sweep", *TINY, *GRID, "--name", "Night")
     assert status == 0
     assert list(found) == [
@@ -71,9 +69,7 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(
         assert store.sweeps.newest() == () and len(store.runs()) == 4
 
 
-def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(capsys, monkeypatch):
     show = SweepProgress.show
 
     def interrupted(progress: SweepProgress, event: SweepEvent) -> None:
@@ -104,9 +100,7 @@ def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
     assert sentence.count(";") == 4
 
 
-def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(
-    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_path, monkeypatch):
     heat = ("throttled", "was disturbed: the card's clocks were held down by heat")
     monkeypatch.setattr("engine.compare.evidence.about_machine", lambda summary: [heat])
     # enough steps for a speed
@@ -158,9 +152,7 @@ def test_model_files_of_ones_own_are_swept_with_their_code(capsys: Capture, tmp_
         (["--sweep", "seed=1,2", "--published"], "A sweep is not compared with published figures."),
     ],
 )
-def test_a_wrong_sweep_is_refused_before_anything_runs(
-    capsys: Capture, arguments: list[str], words: str
-) -> None:
+def test_a_wrong_sweep_is_refused_before_anything_runs(capsys, arguments, words):
     status, found = answer(capsys, "compare", *TINY, *arguments)
     assert status == 2 and words in found["error"]["message"]
     with Store() as store:

@@ -237,9 +237,7 @@ def test_with_nohup_a_run_outlives_its_terminal() -> None:
     assert (process.returncode, json.loads(out)["status"]) == (0, "finished")
 
 
-def test_ctrl_c_that_comes_too_late_to_stop_the_catalog_still_trains_nothing(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_that_comes_too_late_to_stop_the_catalog_still_trains_nothing(capsys, monkeypatch):
     read = Runner.catalog
 
     def read_then_interrupted(runner: Runner) -> Catalog:

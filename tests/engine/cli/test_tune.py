@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +22,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
     return status, json.loads(capsys.readouterr().out)
 
 
-def test_a_tiny_search_is_saved_exported_and_printed(
-    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tiny_search_is_saved_exported_and_printed(capsys, tmp_path, monkeypatch):
     for module, name in (("halving", "SHORT"), ("halving", "LONG"), ("driver", "SHORT")):
         monkeypatch.setattr(f"engine.tune.{module}.{name}", 0.01)
     to = tmp_path / "x.html"

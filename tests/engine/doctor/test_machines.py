@@ -73,9 +73,7 @@ def test_a_machine_whose_engine_fits_has_nothing_wrong() -> None:
         ("cpu", machine(CARD), "although CUDA 13.2 fits", "cu132"),
     ],
 )
-def test_a_build_that_does_not_fit_names_the_one_that_does(
-    backend: str, hardware: Hardware, sentence: str, instead: str
-) -> None:
+def test_a_build_that_does_not_fit_names_the_one_that_does(backend, hardware, sentence, instead):
     (check,) = wrong(engine_checks(engine(backend), hardware))
     assert check.status == "problem" and sentence in check.detail
     assert f"ammeter engine install --backend {instead}" in check.remedy
@@ -126,9 +124,7 @@ BOTH = ("xcb", "wayland")
         ({"QT_AUTO_SCREEN_SCALE_FACTOR": "0"}, BOTH, "note", "older versions of Qt"),
     ],
 )
-def test_a_desktop_that_spoils_the_window_is_told(
-    environment: dict[str, str], platforms: tuple[str, ...], status: str, sentence: str
-) -> None:
+def test_a_desktop_that_spoils_the_window_is_told(environment, platforms, status, sentence):
     (check,) = wrong(desktop_checks(environment, "linux", platforms, lambda _: None))
     assert check.status == status and sentence in check.detail
 

@@ -50,9 +50,7 @@ def begins(index: WheelIndex) -> list[int | None]:
 
 
 @pytest.mark.parametrize("has_hashes", [True, False])
-def test_a_cut_connection_is_told_and_resumed(
-    index: WheelIndex, wheels: Path, folder: Path, has_hashes: bool
-) -> None:
+def test_a_cut_connection_is_told_and_resumed(index, wheels, folder, has_hashes):
     index.order(Fault(cut_after=HALF, times=1))
     events = list(fetch(plan_of(index.address, wheels, has_hashes=has_hashes), folder))
     assert "The connection to 127.0.0.1 was cut; trying again." in {event.retry for event in events}
@@ -79,9 +77,7 @@ def test_what_an_earlier_attempt_left_is_resumed(index: WheelIndex, wheels: Path
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_what_an_earlier_attempt_left_of_another_file_is_replaced(
-    index: WheelIndex, wheels: Path, folder: Path, is_whole: bool
-) -> None:
+def test_what_an_earlier_attempt_left_of_another_file_is_replaced(index, wheels, folder, is_whole):
     folder.mkdir()
     whole = folder / TORCH
     (whole if is_whole else part_path(whole)).write_bytes(b"another build" * 1000)
@@ -99,9 +95,7 @@ def test_a_wheel_of_the_users_folder_is_used_there_and_never_touched(wheels: Pat
     assert (wheels / TORCH).read_bytes() == b"half"
 
 
-def test_a_wrong_hash_is_fetched_once_more_and_then_refused(
-    index: WheelIndex, wheels: Path, folder: Path
-) -> None:
+def test_a_wrong_hash_is_fetched_once_more_and_then_refused(index, wheels, folder):
     plan = plan_of(index.address, wheels)
     garbled = index.order(Fault(garbles=True, times=1))
     list(fetch(plan, folder))
@@ -116,9 +110,7 @@ def test_a_wrong_hash_is_fetched_once_more_and_then_refused(
     ("status", "sentence"),
     [(403, "127.0.0.1 refuses access"), (404, f"{TORCH} is not at 127.0.0.1"), (410, "is not at")],
 )
-def test_an_answer_that_stays_the_same_is_not_tried_again(
-    index: WheelIndex, wheels: Path, folder: Path, status: int, sentence: str
-) -> None:
+def test_an_answer_that_stays_the_same_is_not_tried_again(index, wheels, folder, status, sentence):
     index.order(Fault(status=status))
     problem = failure(plan_of(index.address, wheels), folder)
     assert problem.kind is Kind.DOWNLOAD
@@ -133,9 +125,7 @@ def test_an_answer_that_stays_the_same_is_not_tried_again(
     ids=["IPv6", "FTP", "name", "port"],
 )
 @pytest.mark.parametrize("status", [302, 308])
-def test_a_redirection_to_no_address_is_not_followed(
-    index: WheelIndex, wheels: Path, folder: Path, target: str, status: int
-) -> None:
+def test_a_redirection_to_no_address_is_not_followed(index, wheels, folder, target, status):
     index.order(Fault(status=status, headers={"Location": target}))
     problem = failure(plan_of(index.address, wheels), folder)
     assert problem.message == "127.0.0.1 leads to an address that cannot be used."
@@ -155,9 +145,7 @@ def test_a_server_that_is_busy_is_tried_again(index: WheelIndex, wheels: Path, f
     assert "127.0.0.1 answers with HTTP 503; trying again." in {event.retry for event in events}
 
 
-def test_a_pause_leaves_the_line_and_going_on_takes_it_up_there(
-    index: WheelIndex, wheels: Path, folder: Path
-) -> None:
+def test_a_pause_leaves_the_line_and_going_on_takes_it_up_there(index, wheels, folder):
     """The server is silent after half the file, so that a thread waits for it."""
     silence, control = threading.Event(), Control()
     index.order(Fault(cut_after=HALF, held=silence, times=1))
@@ -192,9 +180,7 @@ def test_a_full_disk_is_told(index: WheelIndex, wheels: Path, folder: Path) -> N
     assert str(folder) in problem.message
 
 
-def test_proxies_and_certificates_are_those_of_the_environment(
-    wheels: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxies_and_certificates_are_those_of_the_environment(wheels, folder, tmp_path, monkeypatch):
     plan = plan_of("https://wheels.example", wheels)
     with OfficialIndexes(wheels) as official:
         for name, value in official.environment(tmp_path).items():

@@ -8,8 +8,6 @@ import subprocess
 import sys
 import threading
 from collections import namedtuple
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -73,9 +71,7 @@ def test_a_failed_trial_leaves_the_old_engine_in_use(engines: Path, wanted: Want
     assert (downloads_folder(engines) / "torch-2.16.0-py3-none-any.whl").exists()
 
 
-def test_updating_leaves_the_old_engine_only_where_a_worker_has_it(
-    engines: Path, wanted: Wanted, wheels: Path
-) -> None:
+def test_updating_leaves_the_old_engine_only_where_a_worker_has_it(engines, wanted, wheels):
     events_of(engines, wanted)
     (before,) = names(engines)
     code = "import sys; from pathlib import Path; from engine.installation.control import mark_in_use"
@@ -120,9 +116,7 @@ def kill_at(moment: str, engines: Path, index: WheelIndex) -> None:
         process.kill()
 
 
-def test_killed_in_any_stage_it_goes_on_and_never_claims_to_be_whole(
-    engines: Path, wanted: Wanted, index: WheelIndex
-) -> None:
+def test_killed_in_any_stage_it_goes_on_and_never_claims_to_be_whole(engines, wanted, index):
     index.order(Fault(path="torch-", cut_after=2_000_000, held=threading.Event()))
     kill_at("half", engines, index)
     index.mend()
@@ -155,9 +149,7 @@ def test_a_stop_while_it_is_tried_waits_for_nothing(engines: Path, wanted: Wante
     assert engine_here(engines).state is State.ABSENT
 
 
-def test_a_uv_that_is_killed_is_told(
-    engines: Path, wanted: Wanted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_uv_that_is_killed_is_told(engines, wanted, tmp_path, monkeypatch):
     uv = tmp_path / "uv"
     uv.write_text("#!/bin/sh\nkill -9 $$\n")
     uv.chmod(0o755)
@@ -165,9 +157,7 @@ def test_a_uv_that_is_killed_is_told(
     assert "uv could not prepare the engine: it ended with exit status -9." in problem_of(engines, wanted)
 
 
-def test_without_room_nothing_is_fetched(
-    engines: Path, wanted: Wanted, index: WheelIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_room_nothing_is_fetched(engines, wanted, index, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(5 * 2**20))
     assert f"and 5.0 MiB are free at {engines}." in problem_of(engines, wanted)
     assert not index.fetched()
@@ -197,9 +187,7 @@ def test_a_broken_engine_is_named_by_its_file_and_repaired(engines: Path, wanted
     assert whole_problem(engines) is None
 
 
-def test_a_wheel_that_cannot_be_unpacked_is_not_blamed_on_the_folder(
-    engines: Path, wanted: Wanted, wheels: Path
-) -> None:
+def test_a_wheel_that_cannot_be_unpacked_is_not_blamed_on_the_folder(engines, wanted, wheels):
     stand_in_wheel(wheels, "torch", "2.15.0", {"torch/away": "", "torch/away/below.py": ""})
     told = problem_of(engines, wanted)
     # what uv says depends on which of its threads was first
@@ -210,9 +198,7 @@ def test_a_wheel_that_cannot_be_unpacked_is_not_blamed_on_the_folder(
     ), told
 
 
-def test_a_read_only_folder_is_refused(
-    engines: Path, wanted: Wanted, read_only: Callable[[Path], AbstractContextManager[None]]
-) -> None:
+def test_a_read_only_folder_is_refused(engines, wanted, read_only):
     engines.mkdir()
     with read_only(engines):
         assert "Permission denied" in problem_of(engines, wanted)

@@ -102,9 +102,7 @@ def test_a_folder_serves_the_wanted_of_several_builds(wheels: Path, tmp_path: Pa
     assert failed.value.problem.remedy.startswith("Copy its wheel for Python ")
 
 
-def test_uv_finds_the_build_that_is_recommended(
-    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uv_finds_the_build_that_is_recommended(wheels, tmp_path, monkeypatch):
     """As on PyTorch's indexes: the last releases for CUDA 12.9 and 12.8 are older than those for others."""
     latest = {"cu132": "2.15.0", "cu129": "2.10.0", "cu128": "2.11.0", "cu126": "2.14.0"}
     for backend, version in latest.items():
@@ -141,9 +139,7 @@ def on(monkeypatch: pytest.MonkeyPatch, *gpus: Gpu) -> None:
 
 
 @pytest.mark.usefixtures("blocked")
-def test_without_pytorchs_own_index_the_same_build_comes_from_pypi(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pytorchs_own_index_the_same_build_comes_from_pypi(tmp_path, monkeypatch):
     on(monkeypatch, T4)
     for backend in ("auto", "cu132"):
         plan = make_plan(Wanted(backend), tmp_path)
@@ -157,8 +153,8 @@ def test_without_pytorchs_own_index_the_same_build_comes_from_pypi(
     [((T4,), "cu130", True), ((), "auto", True), ((), "cpu", True), ((GTX_1080,), "auto", False)],
 )
 def test_another_build_of_pypi_is_only_offered_and_only_where_it_would_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cards: tuple[Gpu, ...], backend: str, offered: bool
-) -> None:
+    tmp_path, monkeypatch, cards, backend, offered
+):
     on(monkeypatch, *cards)
     with pytest.raises(ProblemError) as failed:
         make_plan(Wanted(backend), tmp_path)
@@ -167,9 +163,7 @@ def test_another_build_of_pypi_is_only_offered_and_only_where_it_would_do(
     assert ("Choose the build cu132 for CUDA 13.2, which PyPI has" in (problem.remedy or "")) is offered
 
 
-def test_where_neither_index_answers_the_first_is_told(
-    blocked: OfficialIndexes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_neither_index_answers_the_first_is_told(blocked, tmp_path, monkeypatch):
     on(monkeypatch, T4)
     blocked.order(Fault(path="/simple/", status=500))
     with pytest.raises(ProblemError, match=r" cannot be reached\."):

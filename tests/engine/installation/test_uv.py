@@ -110,9 +110,7 @@ def test_uv_is_named_or_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         compiles()
 
 
-def test_settings_that_lie_around_do_not_count(
-    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_that_lie_around_do_not_count(wheels, tmp_path, monkeypatch):
     (tmp_path / "uv.toml").write_text('index-url = "http://nowhere.invalid/simple"\n')
     monkeypatch.chdir(tmp_path)
     for name in ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX"):

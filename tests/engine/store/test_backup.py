@@ -95,9 +95,7 @@ def test_a_new_store_and_a_current_one_are_not_copied(path: Path) -> None:
     assert backups(path) == []
 
 
-def test_a_verb_that_reads_the_runs_and_ends_well_ends_the_need_for_the_copy(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_verb_that_reads_the_runs_and_ends_well_ends_the_need_for_the_copy(home, monkeypatch, capsys):
     path = home / "ammeter.sqlite"
     Store(path).close()
     copy = home / f"ammeter.sqlite.v{VERSION - 1}.backup"
@@ -108,9 +106,7 @@ def test_a_verb_that_reads_the_runs_and_ends_well_ends_the_need_for_the_copy(
     assert not copy.exists()
 
 
-def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(
-    path: Path, older: Older, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(path, older, monkeypatch):
     older()
     before = path.read_bytes()
     usage = namedtuple("usage", "total used free")
@@ -124,8 +120,8 @@ def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was_and_says_where_the_copy_is(
-    path: Path, older: Older, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    path, older, monkeypatch
+):
     older()
 
     def broken(connection: sqlite3.Connection) -> None:
@@ -156,9 +152,7 @@ def test_a_newer_store_names_the_copy_from_before_the_update(path: Path) -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the kills are in forks")
-def test_killed_at_any_statement_the_migration_loses_nothing(
-    path: Path, older: Older, tmp_path: Path
-) -> None:
+def test_killed_at_any_statement_the_migration_loses_nothing(path, older, tmp_path):
     older()
     told = subprocess.run(
         [

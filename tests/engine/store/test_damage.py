@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Finished, Log, Samples, Started, Summary
+from engine.protocol.events import Finished, Log, Summary
 from engine.store.record import Status, Text
 from engine.store.store import Store
 
@@ -42,9 +41,7 @@ def written(path: Path, run_id: str, column: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(("column", "value", "why"), DAMAGES)
-def test_it_is_named_beside_the_runs_that_can_be_read(
-    path: Path, store: Store, column: str, value: str, why: str
-) -> None:
+def test_it_is_named_beside_the_runs_that_can_be_read(path, store, column, value, why):
     before, hurt, after = (store.add(Experiment(seed=seed)) for seed in range(3))
     written(path, hurt.id, column, value)
     found = store.listing()
@@ -65,9 +62,7 @@ def test_a_name_of_bytes_is_shown_as_such(path: Path, store: Store) -> None:
 
 
 @pytest.mark.parametrize("column", ["line", "names", "data"])
-def test_what_was_recorded_as_another_type_is_told_in_a_sentence(
-    path: Path, store: Store, batch: Callable[..., Samples], column: str
-) -> None:
+def test_what_was_recorded_as_another_type_is_told_in_a_sentence(path, store, batch, column):
     run = store.add(Experiment())
     store.begin(run.id)
     store.record(run.id, [Log(message="well"), batch(1, 3)])
@@ -86,9 +81,7 @@ def test_a_damaged_comparison_hides_no_other(path: Path, store: Store) -> None:
 
 
 @pytest.mark.parametrize(("column", "value", "_why"), DAMAGES)
-def test_it_can_be_deleted_and_brought_back(
-    path: Path, store: Store, column: str, value: str, _why: str
-) -> None:
+def test_it_can_be_deleted_and_brought_back(path, store, column, value, _why):
     kept, hurt = store.add(Experiment()), store.add(Experiment())
     written(path, hurt.id, column, value)
     store.delete([hurt.id])
@@ -108,14 +101,7 @@ def test_a_whole_record_that_is_damaged_is_told_in_a_sentence(path: Path, store:
 
 
 @pytest.mark.parametrize(("table", "change"), [("events", "line = '{'"), ("samples", "data = x'00'")])
-def test_damaged_curves_keep_no_deserted_run_from_being_closed(
-    path: Path,
-    store: Store,
-    started: Callable[..., Started],
-    batch: Callable[..., Samples],
-    table: str,
-    change: str,
-) -> None:
+def test_damaged_curves_keep_no_deserted_run_from_being_closed(path, store, started, batch, table, change):
     hurt, other = store.add(Experiment()), store.add(Experiment())
     for run in (hurt, other):
         store.begin(run.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -33,9 +32,7 @@ def test_a_newer_file_is_refused_and_not_touched(path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_file_that_another_program_brings_up_to_date_first_is_opened(
-    path: Path, older: Callable[[], None], monkeypatch: pytest.MonkeyPatch, is_new: bool
-) -> None:
+def test_a_file_that_another_program_brings_up_to_date_first_is_opened(path, older, monkeypatch, is_new):
     if not is_new:
         older()
     version, choose_journal = database._version, database._choose_journal
@@ -128,9 +125,7 @@ def test_where_wal_is_refused_a_rollback_journal_is_used_and_said(path: Path) ->
         connection.close()
 
 
-def test_a_file_locked_by_another_program_is_answered_with_a_sentence(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_locked_by_another_program_is_answered_with_a_sentence(path, monkeypatch):
     monkeypatch.setattr("engine.store.database._BUSY_SECONDS", 0.05)
     with Store(path) as first, Store(path) as second:
         with first._connection.writing(), pytest.raises(ProblemError, match="in use by another program"):
@@ -138,9 +133,7 @@ def test_a_file_locked_by_another_program_is_answered_with_a_sentence(
         assert second.add(Experiment()).number == 1
 
 
-def test_a_store_that_another_program_just_makes_is_not_taken_for_a_strange_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_another_program_just_makes_is_not_taken_for_a_strange_file(path, monkeypatch):
     Store(path).close()
     real, answers = database._version, [0]
     # as read a moment before the other program committed its tables
@@ -152,9 +145,7 @@ def test_a_store_that_another_program_just_makes_is_not_taken_for_a_strange_file
 
 
 @pytest.mark.parametrize("version", [1, 14])
-def test_an_older_format_is_refused_and_not_touched(
-    path: Path, older: Callable[[], None], version: int
-) -> None:
+def test_an_older_format_is_refused_and_not_touched(path, older, version):
     older()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")

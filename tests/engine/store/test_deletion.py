@@ -101,9 +101,7 @@ def test_a_run_is_read_anew_only_where_it_has_changed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("run_id", ["../precious", "../../folder/precious", "{precious}", "."])
-def test_a_run_of_a_store_from_elsewhere_takes_no_other_folder_with_it(
-    store: Store, path: Path, run_id: str
-) -> None:
+def test_a_run_of_a_store_from_elsewhere_takes_no_other_folder_with_it(store, path, run_id):
     precious = path.parent / "precious"
     precious.mkdir()
     (precious / "thesis.txt").touch()

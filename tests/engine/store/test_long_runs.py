@@ -14,7 +14,7 @@ import pytest
 from engine.curves import MOST_ROWS as MOST_CURVE_ROWS
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Epoch, Finished, Samples, Started, Summary
+from engine.protocol.events import Epoch, Finished, Samples, Summary
 from engine.store import recording, samples
 from engine.store.recorder import Recorder
 from engine.store.samples import MOST_ROWS
@@ -54,9 +54,7 @@ def test_blocks_are_joined_while_a_run_is_recorded(path: Path, store: Store) -> 
     np.testing.assert_array_equal(store.samples(run_id)["step"], np.arange(1, 300_001))
 
 
-def test_a_run_is_recorded_and_ended_with_one_block_in_memory(
-    store: Store, started: Callable[..., Started]
-) -> None:
+def test_a_run_is_recorded_and_ended_with_one_block_in_memory(store, started):
     run = store.add(Experiment(device="cpu"))
     store.begin(run.id)
     write(store, run.id, 1_000_000, 20_000)
@@ -71,9 +69,7 @@ def test_a_run_is_recorded_and_ended_with_one_block_in_memory(
     assert summary.final_train_loss == pytest.approx(store.samples(run.id)["loss"].mean())
 
 
-def test_figures_of_a_run_without_an_end_are_of_all_its_blocks(
-    store: Store, started: Callable[..., Started]
-) -> None:
+def test_figures_of_a_run_without_an_end_are_of_all_its_blocks(store, started):
     run = store.add(Experiment(device="cpu"))
     epoch = Epoch(epoch=1, step=150_000, seconds=1.0, train_loss=3.0)
     store.record(run.id, [started(), epoch])
@@ -133,9 +129,7 @@ def test_damaged_outlines_are_told(path: Path, store: Store, long: str) -> None:
         store.curves(long)
 
 
-def test_what_a_resumed_run_trains_again_is_dropped_with_its_outlines(
-    path: Path, store: Store, long: str
-) -> None:
+def test_what_a_resumed_run_trains_again_is_dropped_with_its_outlines(path, store, long):
     with store._connection.writing() as connection:
         samples.cut(connection, long, 131_500)
     assert store.samples(long)["step"].tolist() == list(range(1, 131_501))
@@ -146,9 +140,7 @@ def test_what_a_resumed_run_trains_again_is_dropped_with_its_outlines(
     assert counts(path) == (0, 0, 0)
 
 
-def test_what_is_left_of_a_block_may_be_joined_to_those_before_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_left_of_a_block_may_be_joined_to_those_before_it(store, monkeypatch):
     monkeypatch.setattr(samples, "MOST_ROWS", 10)
     monkeypatch.setattr(samples, "_JOINED_BLOCKS", 2)
     run_id = store.add(Experiment()).id
@@ -166,9 +158,7 @@ def test_the_copy_of_a_run_goes_with_its_outlines(tmp_path: Path, store: Store, 
     assert counts(tmp_path / "other.sqlite") == counts(store.path)
 
 
-def test_a_run_is_recorded_though_there_is_no_room_for_its_copy(
-    path: Path, started: Callable[..., Started], batch: Batch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_recorded_though_there_is_no_room_for_its_copy(path, started, batch, monkeypatch):
     opened = recording.open_temporary
 
     def full() -> sqlite3.Connection:

@@ -16,7 +16,7 @@ import pytest
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Epoch, Samples, Skipped, Started
+from engine.protocol.events import Epoch, Samples, Skipped
 from engine.store import checkpoints
 from engine.store.queue import RUN, WaitingItem, this_process
 from engine.store.record import Status
@@ -146,9 +146,7 @@ def test_a_reader_in_another_thread_sees_the_run_grow(path: Path, batch: Callabl
     assert seen == [10, 20, 30]
 
 
-def test_an_interrupted_run_tells_all_that_can_be_said(
-    path: Path, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_an_interrupted_run_tells_all_that_can_be_said(path, started, batch):
     with Store(path) as store:
         run = store.add(Experiment())
         store.begin(run.id)
@@ -176,9 +174,7 @@ def test_an_interrupted_run_tells_all_that_can_be_said(
     assert summary.final_grad_scale == 1_024.0
 
 
-def test_an_interrupted_run_tells_since_when_its_loss_was_no_number(
-    path: Path, batch: Callable[..., Samples]
-) -> None:
+def test_an_interrupted_run_tells_since_when_its_loss_was_no_number(path, batch):
     with Store(path) as store:
         run = store.add(Experiment())
         store.record(run.id, [batch(1, 2), batch(3, 3, loss=(0.5, math.nan, math.nan))])

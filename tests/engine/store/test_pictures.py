@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.experiment.experiment import Experiment
-from engine.protocol.events import Finished, Log, Pictures, Samples, Started, Summary
+from engine.protocol.events import Finished, Log, Pictures, Summary
 from engine.protocol.pictures import ContactSheet, patterns, sheet_of
 from engine.store.store import Store
 
@@ -33,9 +32,7 @@ def sheets(store: Store) -> list[str]:
     return [row["hash"] for row in store._connection.read("SELECT hash FROM pictures ORDER BY hash")]
 
 
-def test_pictures_are_kept_beside_the_events(
-    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_pictures_are_kept_beside_the_events(store, started, batch):
     run_id = store.add(Experiment()).id
     remark = Log(message="hello")
     store.record(run_id, [started(), told(SHEET), remark, batch(1, 4), Finished(summary=Summary(steps=4))])

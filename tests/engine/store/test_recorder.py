@@ -13,7 +13,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Epoch, Finished, Log, Samples, Started, Summary
+from engine.protocol.events import Epoch, Finished, Log, Samples, Summary
 from engine.store.record import Status
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.store import Store
@@ -41,9 +41,7 @@ def steps(store: Store, run_id: str) -> list[int]:
     return [int(step) for step in store.samples(run_id).get("step", ())]
 
 
-def test_the_first_samples_are_saved_at_once_and_the_others_by_the_clock(
-    store: Store, started: Callable[..., Started], batch: Batch
-) -> None:
+def test_the_first_samples_are_saved_at_once_and_the_others_by_the_clock(store, started, batch):
     clock, run_id = Clock(), begun(store)
     with closing(Recorder(store, run_id, resumes=False, clock=clock)) as recorder:
         recorder.take([started()])
@@ -58,9 +56,7 @@ def test_the_first_samples_are_saved_at_once_and_the_others_by_the_clock(
         assert steps(store, run_id) == list(range(1, 11))
 
 
-def test_what_came_together_is_saved_together(
-    store: Store, started: Callable[..., Started], batch: Batch
-) -> None:
+def test_what_came_together_is_saved_together(store, started, batch):
     run_id = begun(store)
     with closing(Recorder(store, run_id, resumes=False, clock=Clock())) as recorder:
         recorder.take([started(), batch(1, 5), batch(6, 5), batch(11, 5)])
@@ -102,9 +98,7 @@ def cut_short(path: Path) -> None:
 @pytest.mark.parametrize(
     "take_away", [delete, delete_the_folder, delete_the_file_alone, move, replace, empty, cut_short]
 )
-def test_a_run_is_saved_whole_where_the_store_is_taken_away(
-    path: Path, started: Callable[..., Started], batch: Batch, take_away: Callable[[Path], None]
-) -> None:
+def test_a_run_is_saved_whole_where_the_store_is_taken_away(path, started, batch, take_away):
     with Store(path) as store:
         # in the file itself, not in its log alone
         for _ in range(20):
@@ -138,9 +132,7 @@ def test_a_run_is_saved_whole_where_the_store_is_taken_away(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody take an open file away")
-def test_what_is_not_ours_is_left_alone_and_the_run_saved_beside_it(
-    path: Path, started: Callable[..., Started], batch: Batch
-) -> None:
+def test_what_is_not_ours_is_left_alone_and_the_run_saved_beside_it(path, started, batch):
     letter = b"a letter to my aunt, rather long, and no database at all" * 10
     with Store(path) as store:
         clock, run_id = Clock(), begun(store)
@@ -159,9 +151,7 @@ def test_what_is_not_ours_is_left_alone_and_the_run_saved_beside_it(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody take an open file away")
-def test_a_resumed_run_is_saved_with_what_it_had_before(
-    path: Path, started: Callable[..., Started], batch: Batch
-) -> None:
+def test_a_resumed_run_is_saved_with_what_it_had_before(path, started, batch):
     with Store(path) as store:
         comparison = store.add_comparison("both")
         run_id = store.add(Experiment(), comparison=comparison, label="FP32").id

@@ -55,9 +55,7 @@ def test_a_requeued_run_keeps_what_it_has_until_it_starts(store: Store, ended: R
     assert len(store.samples(ended.id)["step"]) == 60
 
 
-def test_what_came_after_the_checkpoint_is_dropped_when_the_run_starts_again(
-    store: Store, ended: RunRecord, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_what_came_after_the_checkpoint_is_dropped_when_the_run_starts_again(store, ended, started, batch):
     store.requeue(ended.id)
     store.begin(ended.id)
     again = resumed(started, 50)
@@ -80,9 +78,7 @@ def test_what_came_after_the_checkpoint_is_dropped_when_the_run_starts_again(
     assert store.summary_so_far(ended.id).steps == 60
 
 
-def test_skipped_steps_on_both_sides_of_the_checkpoint_are_parted(
-    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_skipped_steps_on_both_sides_of_the_checkpoint_are_parted(store, started, batch):
     run = store.add(Experiment())
     store.record(run.id, [started(), batch(1, 20), Skipped(steps=(9, 10, 11)), Log(message="later")])
     store.record(run.id, [resumed(started, 10), batch(11, 1)])
@@ -90,9 +86,7 @@ def test_skipped_steps_on_both_sides_of_the_checkpoint_are_parted(
     assert store.samples(run.id)["step"].tolist() == list(range(1, 12))
 
 
-def test_a_run_resumed_twice_from_the_same_checkpoint_tells_of_the_second_time_alone(
-    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_a_run_resumed_twice_from_the_same_checkpoint_tells_of_the_second_time_alone(store, started, batch):
     run = store.add(Experiment())
     store.record(run.id, [started(), batch(1, 20)])
     store.record(run.id, [resumed(started, 10), batch(11, 5), Log(message="the first time")])
@@ -101,9 +95,7 @@ def test_a_run_resumed_twice_from_the_same_checkpoint_tells_of_the_second_time_a
     assert store.samples(run.id)["step"].tolist() == list(range(1, 13))
 
 
-def test_all_of_it_is_dropped_or_nothing(
-    store: Store, ended: RunRecord, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_all_of_it_is_dropped_or_nothing(store, ended, started, batch):
     before = store.events(ended.id), store.samples(ended.id)["step"].tolist()
     store._connection.read(
         "CREATE TEMP TRIGGER full BEFORE UPDATE ON runs BEGIN SELECT raise(ABORT, 'disk full'); END"
@@ -117,9 +109,7 @@ def test_all_of_it_is_dropped_or_nothing(
     ("last", "status"),
     [(STOPPED, Status.STOPPED), (Failed(problem=PROBLEM, detail="trace", summary=SUMMARY), Status.FAILED)],
 )
-def test_a_withdrawn_run_is_what_it_was_before(
-    store: Store, started: Callable[..., Started], last: Finished | Failed, status: Status
-) -> None:
+def test_a_withdrawn_run_is_what_it_was_before(store, started, last, status):
     run = store.add(Experiment())
     store.begin(run.id)
     store.record(run.id, [started(), last])
@@ -144,18 +134,14 @@ def test_a_new_run_that_is_withdrawn_is_gone_and_an_old_one_stays(store: Store) 
     assert [run.id for run in store.runs()] == [failed.id]
 
 
-def test_a_nan_after_the_checkpoint_is_told_once(
-    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_a_nan_after_the_checkpoint_is_told_once(store, started, batch):
     run, remark = store.add(Experiment()), Log(message="NaN since step 12", step=12)
     store.record(run.id, [started(), batch(1, 15), remark])
     store.record(run.id, [resumed(started, 10), batch(11, 5), remark])
     assert store.events(run.id) == (started(), resumed(started, 10), remark)
 
 
-def test_a_resumed_run_that_is_stopped_before_its_first_step_keeps_its_figures(
-    store: Store, ended: RunRecord, started: Callable[..., Started]
-) -> None:
+def test_a_resumed_run_that_is_stopped_before_its_first_step_keeps_its_figures(store, ended, started):
     store.requeue(ended.id)
     store.begin(ended.id)
     early = Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
@@ -166,9 +152,7 @@ def test_a_resumed_run_that_is_stopped_before_its_first_step_keeps_its_figures(
 
 
 @pytest.mark.parametrize("on_nan", ["stop", "fail"])
-def test_a_run_that_a_nan_ended_does_not_go_on(
-    store: Store, started: Callable[..., Started], on_nan: str
-) -> None:
+def test_a_run_that_a_nan_ended_does_not_go_on(store, started, on_nan):
     run = store.add(Experiment.model_validate({"on_nan": on_nan}))
     summary = Summary(steps=9, first_nan_step=7)
     nan = Problem(kind=Kind.NOT_A_NUMBER, message="NaN.", remedy="Clip.")
@@ -194,9 +178,7 @@ sys.stdin.read()
 """
 
 
-def test_a_run_whose_resuming_was_killed_before_it_started_is_what_it_was(
-    store: Store, ended: RunRecord
-) -> None:
+def test_a_run_whose_resuming_was_killed_before_it_started_is_what_it_was(store, ended):
     root = Path(__file__).parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, str(store.path), ended.id],
@@ -246,9 +228,7 @@ def test_a_deletion_that_is_refused_keeps_the_checkpoints(store: Store, ended: R
     assert store.requeue(ended.id).status is Status.QUEUED
 
 
-def test_what_a_killed_deletion_left_goes_later_and_what_nobody_deleted_stays(
-    store: Store, ended: RunRecord
-) -> None:
+def test_what_a_killed_deletion_left_goes_later_and_what_nobody_deleted_stays(store, ended):
     folder, stray = store.checkpoints_folder(ended.id), store.checkpoints_folder("0123456789ab")
     stray.mkdir()
     (folder / ".deleted").touch()

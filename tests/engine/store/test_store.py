@@ -16,7 +16,7 @@ import pytest
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Step
-from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Started, Summary
+from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Summary
 from engine.store.record import Status, Text
 from engine.store.samples import MOST_ROWS
 from engine.store.store import Store
@@ -24,9 +24,7 @@ from engine.store.store import Store
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take a smaller batch.")
 
 
-def test_a_run_is_queued_then_running_then_finished(
-    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_a_run_is_queued_then_running_then_finished(store, started, batch):
     run = store.add(Experiment(seed=7))
     assert (run.status, run.name, run.number) == (Status.QUEUED, "Run 1", 1)
     assert run.started is None and run.summary is None and run.environment is None
@@ -58,9 +56,7 @@ def test_a_stopped_and_a_failed_run_say_so(store: Store, batch: Callable[..., Sa
     assert after.summary is not None and after.summary.steps == 4
 
 
-def test_samples_come_back_column_by_column_with_nan_and_infinity(
-    store: Store, batch: Callable[..., Samples]
-) -> None:
+def test_samples_come_back_column_by_column_with_nan_and_infinity(store, batch):
     run = store.add(Experiment())
     scales = (65_536.0, 32_768.0)
     store.record(run.id, [batch(1, 2, loss=(math.nan, math.inf), grad_scale=scales)])
@@ -91,9 +87,7 @@ def test_many_small_blocks_become_one_when_the_run_ends(store: Store, batch: Cal
     assert blocks == 1
 
 
-def test_events_come_back_in_order_without_samples_and_signs_of_life(
-    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
-) -> None:
+def test_events_come_back_in_order_without_samples_and_signs_of_life(store, started, batch):
     run = store.add(Experiment())
     first = [started(), batch(1, 2), Log(message="hello"), Heartbeat(step=2), Skipped(steps=(2,))]
     second = [
@@ -131,9 +125,7 @@ def test_an_unknown_or_ambiguous_id_is_answered(store: Store) -> None:
         assert caught.value.problem.kind is Kind.REQUEST and caught.value.problem.key == "run"
 
 
-def test_a_run_is_renamed_and_deleted_with_all_that_is_its_own(
-    store: Store, batch: Callable[..., Samples]
-) -> None:
+def test_a_run_is_renamed_and_deleted_with_all_that_is_its_own(store, batch):
     comparison = store.add_comparison("FP32 against FP16 AMP")
     run = store.add(Experiment(), comparison=comparison, label="FP32")
     store.record(run.id, [batch(1, 2), Log(message="hello")])

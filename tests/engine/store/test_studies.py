@@ -194,9 +194,7 @@ def test_traces_are_found_beside_the_store_alone(store: Store, tmp_path: Path) -
     assert traces_of(profiles, trace.parent) == ()
 
 
-def test_only_traces_without_a_study_are_swept_wherever_their_folder_leads(
-    store: Store, tmp_path: Path
-) -> None:
+def test_only_traces_without_a_study_are_swept_wherever_their_folder_leads(store, tmp_path):
     (tmp_path / "documents").mkdir()
     mine = [tmp_path / "documents" / name for name in ("my-thesis.pdf", "a-1.json.gz.txt", ".x-y")]
     old = tmp_path / "documents" / "0123456789ab-1.json.gz"

@@ -12,7 +12,7 @@ import pytest
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import Pilot, Plan
-from engine.protocol.events import Finished, Samples, Summary
+from engine.protocol.events import Finished, Summary
 from engine.store.queue import Owner, this_process
 from engine.store.record import RunRecord, Status
 from engine.store.saved.whole_runs import WholeRun
@@ -69,9 +69,7 @@ def test_what_was_written_of_a_sweep_is_read_again(store: Store, path: Path, swe
     assert store.sweeps.find(sweep).ended is not None
 
 
-def test_a_run_knows_its_place_in_the_sweep(
-    store: Store, sweep: str, train: Callable[..., RunRecord]
-) -> None:
+def test_a_run_knows_its_place_in_the_sweep(store, sweep, train):
     second, first = train(repeat=2), train(repeat=1)
     assert (first.sweep, first.cell, first.repeat) == (sweep, 4, 1)
     assert [run.id for run in store.sweeps.find(sweep).cells[4].runs] == [first.id, second.id]
@@ -87,9 +85,7 @@ def test_no_cell_has_the_same_repeat_twice(store: Store, train: Callable[..., Ru
     assert store.runs() == (whole,)
 
 
-def test_a_run_that_did_not_end_is_replaced(
-    store: Store, path: Path, sweep: str, train: Callable[..., RunRecord], batch: Callable[..., Samples]
-) -> None:
+def test_a_run_that_did_not_end_is_replaced(store, path, sweep, train, batch):
     lost = train(is_whole=False)
     store.begin(lost.id)
     store.record(lost.id, [batch(1, 2)])
@@ -105,16 +101,12 @@ def test_a_run_that_did_not_end_is_replaced(
     assert whole.comparison == store.sweeps.find(sweep).comparison is not None
 
 
-def test_a_queued_run_of_a_sweep_is_offered_to_nobody_else(
-    store: Store, train: Callable[..., RunRecord]
-) -> None:
+def test_a_queued_run_of_a_sweep_is_offered_to_nobody_else(store, train):
     queued = train(is_whole=False)
     assert queued.status is Status.QUEUED and store.waiting.claimable() == ()
 
 
-def test_a_restored_run_whose_place_was_taken_leaves_the_sweep(
-    store: Store, sweep: str, train: Callable[..., RunRecord]
-) -> None:
+def test_a_restored_run_whose_place_was_taken_leaves_the_sweep(store, sweep, train):
     deleted = train()
     store.delete([deleted.id])
     assert store.sweeps.find(sweep).cells[4].runs == ()
@@ -124,9 +116,7 @@ def test_a_restored_run_whose_place_was_taken_leaves_the_sweep(
     assert [run.id for run in store.sweeps.find(sweep).cells[4].runs] == [another.id]
 
 
-def test_a_run_goes_with_its_sweep_into_a_new_file(
-    store: Store, path: Path, sweep: str, train: Callable[..., RunRecord]
-) -> None:
+def test_a_run_goes_with_its_sweep_into_a_new_file(store, path, sweep, train):
     run = train()
     twin = store.twin(run.id)
     with Store(path.with_name("another.sqlite")) as another:
@@ -137,9 +127,7 @@ def test_a_run_goes_with_its_sweep_into_a_new_file(
     twin.close()
 
 
-def test_a_damaged_run_costs_the_sweep_no_other(
-    store: Store, path: Path, sweep: str, train: Callable[..., RunRecord]
-) -> None:
+def test_a_damaged_run_costs_the_sweep_no_other(store, path, sweep, train):
     damaged, whole = train(), train(repeat=2)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE runs SET summary = '{' WHERE id = ?", (damaged.id,))
@@ -148,9 +136,7 @@ def test_a_damaged_run_costs_the_sweep_no_other(
         train()
 
 
-def test_a_run_that_travels_leaves_its_sweep_behind(
-    store: Store, path: Path, train: Callable[..., RunRecord]
-) -> None:
+def test_a_run_that_travels_leaves_its_sweep_behind(store, path, train):
     run = train()
     with Store(path.with_name("another.sqlite")) as another:
         another.add_whole([WholeRun(run, store.events(run.id), {})])

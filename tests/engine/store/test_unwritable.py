@@ -99,9 +99,7 @@ def test_what_is_there_is_read_and_nothing_is_written(path: Path, finished: str,
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_what_a_kill_left_in_the_log_is_read_and_its_run_is_interrupted(
-    path: Path, finished: str, read_only: ReadOnly, has_index: bool
-) -> None:
+def test_what_a_kill_left_in_the_log_is_read_and_its_run_is_interrupted(path, finished, read_only, has_index):
     killed(path)
     if not has_index:
         path.with_name(path.name + "-shm").unlink()
@@ -117,9 +115,7 @@ def test_what_a_kill_left_in_the_log_is_read_and_its_run_is_interrupted(
     assert after == before
 
 
-def test_an_older_store_is_brought_up_to_date_in_memory_alone(
-    path: Path, older: Callable[[], None], read_only: ReadOnly
-) -> None:
+def test_an_older_store_is_brought_up_to_date_in_memory_alone(path, older, read_only):
     older()
     before = path.read_bytes()
     with read_only(path.parent), Store(path) as store:
@@ -170,18 +166,14 @@ def test_a_disk_that_is_full_only_for_what_is_new_is_read_too(path: Path, finish
         assert again.run(again.runs()[0].id).status is Status.RUNNING
 
 
-def test_a_damaged_store_on_a_read_only_folder_is_answered_with_a_sentence(
-    path: Path, finished: str, read_only: ReadOnly
-) -> None:
+def test_a_damaged_store_on_a_read_only_folder_is_answered_with_a_sentence(path, finished, read_only):
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
     with read_only(path.parent), pytest.raises(ProblemError, match="damaged"), Store(path) as store:
         store.recover()
 
 
-def test_the_verbs_that_read_work_and_those_that_write_refuse(
-    path: Path, finished: str, read_only: ReadOnly, tmp_path: Path, capsys: Capture
-) -> None:
+def test_the_verbs_that_read_work_and_those_that_write_refuse(path, finished, read_only, tmp_path, capsys):
     store_path().parent.mkdir(exist_ok=True)
     shutil.copyfile(path, store_path())
     with read_only(store_path().parent):
@@ -214,9 +206,7 @@ def test_a_store_of_a_version_that_never_was_or_without_a_table_is_damaged(path:
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has limits of its own")
 @pytest.mark.parametrize("length", [600, 5_000])
-def test_a_path_that_is_too_long_is_answered_in_one_short_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, length: int
-) -> None:
+def test_a_path_that_is_too_long_is_answered_in_one_short_sentence(tmp_path, monkeypatch, capsys, length):
     home = str(tmp_path)
     while len(home) < length:
         home += "/" + "long" * 50
@@ -229,9 +219,7 @@ def test_a_path_that_is_too_long_is_answered_in_one_short_sentence(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such names")
-def test_a_home_with_a_tab_is_one_like_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_a_home_with_a_tab_is_one_like_any_other(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AMMETER_HOME", str(tmp_path / "a\tb"))
     with Store() as store:
         store.add(Experiment(), name="here")

@@ -6,16 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from engine.experiment.checks import Catalog, DeviceEntry
+from engine.experiment.checks import Catalog, DeviceEntry, problems
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.presets import BUILT_IN, preset
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.trials import needed_mib
 from engine.training.data.batches import drawn_samples, turns_of
+from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
 from engine.training.measuring.memory import LiveBytes
-from engine.training.models.build import loss_for
-from engine.training.precision import cuda_precisions
+from engine.training.models.build import loss_for, model_entries
+from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 from engine.training.runs import workload
 from engine.training.runs.prepare import RunPlan, build
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
@@ -133,6 +135,9 @@ def test_a_dataset_on_the_device_counts():
 def test_a_vision_transformer_needs_no_weights_to_be_drawn():
     made = forecast(experiment_from({**RESNET, "model": "vit_b_32", "image_size": 64}))
     assert made.parameters_mib > 300
+
+
+def test_half_precision_needs_less():
     full, half = (forecast(experiment_from({**RESNET, "precision": name})) for name in ("fp32", "fp16"))
     assert half.per_sample_mib < 0.65 * full.per_sample_mib
 
@@ -163,6 +168,11 @@ def test_libraries_and_the_optimizers_copies_count_on_a_card():
     assert plain.needed_mib - fused.needed_mib > 0.4 * plain.parameters_mib
 
 
+def test_compiling_is_said_to_need_less():
+    made = forecast(experiment_from({**RESNET, "step": {"recipe": "compile"}}))
+    assert made.note is not None and "less" in made.note
+
+
 class _ReadsItsNumbers(nn.Module):
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         return pictures if pictures.sum().item() > 0 else -pictures
@@ -177,9 +187,38 @@ def test_a_model_that_reads_its_numbers_has_no_forecast(monkeypatch):
     assert "trials" in problem.remedy
 
 
-def test_what_cannot_run_has_no_forecast_and_compiling_is_said_to_need_less():
+def test_what_cannot_run_has_no_forecast():
     with pytest.raises(ProblemError) as raised:
         forecast(experiment_from({**SMALL, "precision": "tf32"}))
     assert raised.value.problem.key == "precision"
-    made = forecast(experiment_from({**RESNET, "step": {"recipe": "compile"}}))
-    assert made.note is not None and "less" in made.note
+
+
+CARD = DeviceEntry(
+    name="cuda:0", title="a card", memory_mib=24 * 1024, tensor_cores=True, precisions=cuda_precisions((8, 6))
+)
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    cpu = DeviceEntry(
+        name="cpu",
+        title="a processor",
+        memory_mib=8 * 1024,
+        precisions=cpu_precisions(Processor("a processor", 8 * 1024)),
+    )
+    return Catalog(devices=(cpu,), models=model_entries(), datasets=dataset_entries())
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_a_preset_fits_the_machine_it_is_for(catalog: Catalog, name: str, has_gpu: bool) -> None:
+    machine = catalog.model_copy(update={"devices": (CARD, *catalog.devices)}) if has_gpu else catalog
+    for label, experiment in preset(name).experiments(has_gpu):
+        assert problems(experiment, machine) == (), label
+        # long enough for a speed, but where the point is another
+        dataset = machine.dataset(experiment.dataset)
+        assert dataset is not None
+        samples = dataset.train_samples or experiment.samples
+        steps = experiment.steps or (experiment.epochs or 1) * (samples // experiment.step_samples)
+        is_measured = name not in ("hello-amp", "resnet50-memory", "batch-limit")
+        assert (steps >= experiment.least_steps) == is_measured

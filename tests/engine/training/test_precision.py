@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.experiment.checks import Catalog, PrecisionEntry
+from engine.experiment.checks import PrecisionEntry
 from engine.experiment.experiment import Precision
-from engine.training.doctor import examine_torch, read_catalog
 from engine.training.precision import (
     Processor,
     autocast,
@@ -149,16 +148,22 @@ def test_cards_differ_by_generation(capability: tuple[int, int], tf32: bool, not
 @pytest.mark.parametrize(
     ("name", "capability", "there"),
     [
-        ("Tesla T4", (7, 5), True), ("T4G", (7, 5), True), ("Quadro RTX 4000", (7, 5), True),
-        ("TITAN RTX", (7, 5), True), ("NVIDIA GeForce RTX 2060 SUPER", (7, 5), True),
-        ("NVIDIA GeForce RTX 2050", (8, 6), True), ("Tesla V100-SXM2-16GB", (7, 0), True),
+        ("Tesla T4", (7, 5), True),
+        ("T4G", (7, 5), True),
+        ("Quadro RTX 4000", (7, 5), True),
+        ("TITAN RTX", (7, 5), True),
+        ("NVIDIA GeForce RTX 2060 SUPER", (7, 5), True),
+        ("NVIDIA GeForce RTX 2050", (8, 6), True),
+        ("Tesla V100-SXM2-16GB", (7, 0), True),
         ("NVIDIA GeForce GTX 1650", (7, 5), False),
         ("NVIDIA GeForce GTX 1660 Ti with Max-Q Design", (7, 5), False),
-        ("NVIDIA GeForce MX450", (7, 5), False), ("NVIDIA T400 4GB", (7, 5), False),
-        ("NVIDIA T600 Laptop GPU", (7, 5), False), ("Quadro T2000", (7, 5), False),
+        ("NVIDIA GeForce MX450", (7, 5), False),
+        ("NVIDIA T400 4GB", (7, 5), False),
+        ("NVIDIA T600 Laptop GPU", (7, 5), False),
+        ("Quadro T2000", (7, 5), False),
         ("NVIDIA GeForce GTX 1080", (6, 1), False),
     ],
-)  # fmt: skip
+)
 def test_some_turing_cards_lack_tensor_cores(name: str, capability: tuple[int, int], there: bool) -> None:
     assert has_tensor_cores(name, capability) is there
     entry = by_name(cuda_precisions(capability, name))[Precision.FP16]
@@ -195,21 +200,3 @@ def test_a_processor_is_read_from_cpuinfo() -> None:
     arm = from_cpuinfo("processor\t: 0\nFeatures\t: fp asimd\n", 1_024)
     assert (x86.title, x86.computes_bf16, x86.computes_fp16) == ("A CPU 9000", True, False)
     assert arm.computes_bf16 is False
-
-
-def test_the_catalog_survives_the_trip_with_unique_names_and_the_cpu_last() -> None:
-    catalog = read_catalog()
-    assert Catalog.model_validate_json(catalog.model_dump_json()) == catalog
-    catalog = read_catalog()
-    assert catalog.devices[-1].name == "cpu" and catalog.devices[-1].title
-    for entries in (catalog.devices, catalog.models, catalog.datasets):
-        names = [entry.name for entry in entries]
-        assert len(names) == len(set(names))
-
-
-def test_the_doctor_runs_a_real_step() -> None:
-    checks = {check.name: check for check in examine_torch()}
-    assert {"Device", "Tensor Cores", "BF16"} < set(checks)
-    (step,) = [check for name, check in checks.items() if name.startswith("A step under")]
-    assert step.status == "ok"
-    assert all(check.status != "problem" for check in checks.values())

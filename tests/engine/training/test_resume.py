@@ -1,8 +1,11 @@
-"""A run that was stopped and resumed ends as one that was never stopped, bit for bit."""
+"""A run that was stopped and resumed, or paused, ends as one that never was, bit for bit."""
 
 from __future__ import annotations
 
 import math
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +13,13 @@ import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, layered
-from engine.experiment.paths import checkpoint_path
 from engine.experiment.problem import ProblemError
-from engine.protocol import jobs
-from engine.protocol.events import (
-    Epoch,
-    Event,
-    Finished,
-    Log,
-    PartMeasured,
-    Phase,
-    PhaseName,
-    Samples,
-    Started,
-    Summary,
-)
+from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
-from engine.training.numerics.parts import study_numerics
 from engine.training.runs.checkpoints import Checkpoints
 from engine.training.runs.loop import train
-from tests.benchmarks.planted import PLANTED
 
-from .numerics.conftest import TINY
+from .conftest import HELLO
 
 SETTINGS: dict[str, Any] = {
     "model": "small-cnn",
@@ -131,6 +118,9 @@ def test_the_best_is_that_of_the_best_epoch(tmp_path: Path) -> None:
     assert best["progress"]["tally"]["best_accuracy"] == summary(events).best_validation_accuracy
     assert best["progress"]["tally"]["best_epoch"] == summary(events).best_epoch
     assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
+
+
+def test_nothing_to_resume_from_is_refused_before_any_event(tmp_path: Path) -> None:
     with pytest.raises(ProblemError):
         trained(tmp_path, resume=True)
 
@@ -206,63 +196,36 @@ def test_a_checkpoint_that_cannot_be_is_refused_before_any_event(tmp_path, chang
         next(events)
 
 
-(LARGE_RATE,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
-(STEEP,) = [fault for fault in PLANTED if fault.name == "a gradient overflows at any loss scale"]
+WAITING = Experiment.model_validate(
+    layered(HELLO, {"epochs": 60, "measure": {"warmup_steps": 5, "block_steps": 1}})
+)
 
 
-def events_of(experiment: Experiment, folder: Path | None) -> list[Event]:
-    return list(train(experiment, Control(), folder))
+def paused(then: Callable[[Control], None]) -> tuple[list[Event], float]:
+    """A run that is paused from the first step on, `then` something is done, and its seconds from there."""
+    control, began, events = Control(), 0.0, []
+    control.pause_requested.set()
+    for event in train(WAITING, control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.WARMING_UP:
+            began = began or time.monotonic()
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            then(control)
+    return events, time.monotonic() - began
 
 
-def all_losses(events: list[Event]) -> list[float]:
-    return [loss for event in events if isinstance(event, Samples) for loss in event.loss]
+def test_a_paused_run_goes_on_as_if_nothing_had_been_and_counts_its_pause_apart() -> None:
+    told, took = paused(lambda control: threading.Timer(0.2, control.pause_requested.clear).start())
+    straight = list(train(WAITING, Control()))
+    phases = [event.name for event in told if isinstance(event, Phase)]
+    assert phases == ["building", "warming up", "paused", "warming up", "measuring"]
+    assert losses(told) == losses(straight) and len(losses(told)) == 60
+    seconds = summary(told).paused_seconds or 0.0
+    assert seconds > 0.1 and summary(told).seconds + seconds <= took
+    assert summary(straight).paused_seconds is None
 
 
-def keeping(experiment: Experiment, every: int) -> Experiment:
-    checkpoint = experiment.checkpoint.model_copy(update={"rewind_every": every})
-    return experiment.model_copy(update={"checkpoint": checkpoint})
-
-
-def searched(experiment: Experiment, folder: Path, trouble_step: int) -> NonfiniteSearch:
-    job = jobs.StudyNumerics(
-        experiment=experiment, parts=("nan",), checkpoints=str(folder), trouble_step=trouble_step
-    )
-    results = [event.result for event in study_numerics(job, Control()) if isinstance(event, PartMeasured)]
-    (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
-    return search
-
-
-def test_a_state_from_before_the_nan_is_saved_and_the_search_begins_there(tmp_path: Path) -> None:
-    experiment = keeping(LARGE_RATE.experiment(tmp_path), 4)
-    folder = tmp_path / "checkpoints"
-    events = events_of(experiment, folder)
-    saved = [event.message for event in events if isinstance(event, Log) and "Find it" in event.message]
-    assert saved == ["The state after step 17 is saved: Find it in Numerics begins there."]
-    assert Checkpoints(folder).load("rewind")["progress"]["tally"]["steps"] == 17
-    search = searched(experiment, folder, 18)
-    assert search.from_step == 17 and LARGE_RATE.is_named_by(search)
-    assert search.first is not None and search.first.step == 18
-
-
-def test_no_state_is_kept_while_steps_are_skipped_nor_in_a_healthy_run_whose_losses_stay(
-    tmp_path: Path,
-) -> None:
-    experiment = keeping(STEEP.experiment(tmp_path), 1)
-    events_of(experiment, tmp_path / "checkpoints")
-    assert not (tmp_path / "checkpoints").exists()  # every step was skipped
-    experiment = Experiment.model_validate(layered(TINY, {"steps": 6}))
-    plain = all_losses(events_of(experiment, None))
-    kept = all_losses(events_of(keeping(experiment, 2), tmp_path / "healthy"))
-    assert kept == plain and not (tmp_path / "healthy").exists()
-
-
-def test_without_a_kept_state_the_search_begins_at_the_first_step_and_a_damaged_one_is_refused(
-    tmp_path: Path,
-) -> None:
-    experiment = LARGE_RATE.experiment(tmp_path)
-    search = searched(experiment, tmp_path / "gone", 18)
-    assert search.from_step == 0 and LARGE_RATE.is_named_by(search)
-    assert "began at step 0" in search.sentence
-    checkpoint_path(tmp_path, "rewind").write_bytes(b"nothing")
-    with pytest.raises(ProblemError, match="damaged"):
-        searched(LARGE_RATE.experiment(tmp_path), tmp_path, 18)
+def test_a_run_that_is_stopped_while_it_waits_makes_no_further_step() -> None:
+    told, _ = paused(lambda control: control.stop_requested.set())
+    assert isinstance(told[-1], Finished) and told[-1].stopped
+    assert summary(told).steps == len(losses(told)) == 1

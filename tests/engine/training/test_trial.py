@@ -51,7 +51,6 @@ def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_r
     assert found.trial.fits and found.trial.batch_size == 16 and found.trial.cause is None
     assert found.trial.steps >= LEAST_STEPS
     assert found.train_samples == 64
-    assert tried(samples=17).trial.fits
 
 
 def test_a_trial_does_not_wait_for_the_idle_power(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,20 +86,30 @@ def test_the_validation_is_made_with_the_sizes_of_its_batches() -> None:
     assert _validated_in_short(plan).validation.limit == 300 + 1_000 % 300
 
 
-def test_the_phases_and_the_least_that_training_takes_are_told() -> None:
+def test_a_single_sample_left_over_is_no_matter_of_memory() -> None:
+    assert tried(samples=17).trial.fits
+
+
+def test_the_phases_are_told_and_the_start_is_not() -> None:
     events = try_it()
     assert all(isinstance(event, Phase | Tried) for event in events)
     assert any(isinstance(event, Phase) for event in events)
+
+
+def test_the_least_that_training_takes_counts_the_optimizers_state() -> None:
     adamw, sgd = tried(), tried(optimizer={"name": "sgd"})
     assert adamw.model_mib is not None and sgd.model_mib is not None
     assert adamw.model_mib == pytest.approx(2 * sgd.model_mib)
 
 
-def test_a_stopped_trial_has_no_outcome_and_a_batch_that_no_epoch_fills_is_refused() -> None:
+def test_a_stopped_trial_has_no_outcome() -> None:
     control = Control()
     control.stop_requested.set()
     last = try_it(control)[-1]
     assert isinstance(last, Finished) and last.stopped
+
+
+def test_a_batch_that_no_epoch_fills_is_refused() -> None:
     with pytest.raises(ProblemError) as caught:
         try_it(samples=24, step={"gradient_accumulation": 2})
     assert caught.value.problem.kind is Kind.REQUEST

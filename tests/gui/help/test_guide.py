@@ -96,9 +96,7 @@ def test_a_search_for_a_term_of_the_race_finds_a_page_about_it(term: str) -> Non
         ("bf16", torch.bfloat16, ("0.0078", "3.39 × 10³⁸", "1.18 × 10⁻³⁸")),
     ],
 )
-def test_the_numbers_of_a_format_are_those_of_torch(
-    name: str, kind: torch.dtype, digits: tuple[str, ...]
-) -> None:
+def test_the_numbers_of_a_format_are_those_of_torch(name, kind, digits):
     limits = torch.finfo(kind)
     told = [limits.eps, limits.max, limits.smallest_normal, limits.smallest_normal * limits.eps]
     for words, value in zip(digits, told, strict=False):
@@ -219,9 +217,7 @@ def test_words_on_no_page_leave_the_page_that_is_read(guide: GuideDialog, qtbot:
     ("key", "modifier"),
     [(Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier), (Qt.Key.Key_Slash, Qt.KeyboardModifier.NoModifier)],
 )
-def test_keys_lead_to_the_field_and_from_it_to_the_list(
-    guide: GuideDialog, qtbot: QtBot, key: Qt.Key, modifier: Qt.KeyboardModifier
-) -> None:
+def test_keys_lead_to_the_field_and_from_it_to_the_list(guide, qtbot, key, modifier):
     guide.activateWindow()
     qtbot.waitUntil(guide.isActiveWindow)
     qtbot.keyClick(guide.list.list, key, modifier)

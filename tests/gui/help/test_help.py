@@ -36,9 +36,7 @@ def test_the_guide_tells_every_place_and_the_version(guide: GuideDialog, home: P
     assert f"Ammeter {__version__}" in said
 
 
-def test_a_place_with_signs_of_markdown_is_told_as_it_is(
-    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_with_signs_of_markdown_is_told_as_it_is(qtbot, tmp_path, monkeypatch):
     odd = tmp_path / "a_b_c *d* [e] |f| <g>"
     monkeypatch.setenv("AMMETER_HOME", str(odd))
     dialog = make_help()

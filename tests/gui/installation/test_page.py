@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,9 +91,7 @@ def test_a_failure_is_told_and_tried_again(qtbot: QtBot, page: SetupPage, perfor
     assert page.progress.isVisible()
 
 
-def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(
-    qtbot: QtBot, page: SetupPage, setup: EngineSetup, performed: Performed
-) -> None:
+def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(qtbot, page, setup, performed):
     page.choice.options.extras["timm"].click()
     resolved(qtbot, page)
     press(qtbot, page.begin_button)
@@ -114,9 +111,7 @@ def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(
     assert later.choice.options.chosen_extras() == ("timm",)
 
 
-def test_another_build_is_chosen_after_a_warning_and_another_source(
-    qtbot: QtBot, page: SetupPage, setup: EngineSetup, performed: Performed, tmp_path: Path
-) -> None:
+def test_another_build_is_chosen_after_a_warning_and_another_source(qtbot, page, setup, performed, tmp_path):
     page.choice.builds.setFocus()
     qtbot.keyClick(page.choice.builds, Qt.Key.Key_End)
     assert "There is no AMD graphics card. It can be set up all the same" in page.choice.texts()
@@ -160,9 +155,7 @@ def refuse(wanted: Wanted) -> Plan:
 
 
 @pytest.mark.parametrize("answer", [refuse])
-def test_a_size_that_cannot_be_looked_up_can_be_looked_up_again(
-    qtbot: QtBot, page: SetupPage, setup: EngineSetup
-) -> None:
+def test_a_size_that_cannot_be_looked_up_can_be_looked_up_again(qtbot, page, setup):
     resolved(qtbot, page)
     assert page.begin_button.text() == "Try again" and "There is no network." in page.choice.texts()
     with qtbot.waitSignal(setup.plan_failed):
@@ -174,9 +167,7 @@ def test_a_size_that_cannot_be_looked_up_can_be_looked_up_again(
     ("answer", "button"),
     [(plan_of, "Update"), (lambda wanted: replace(plan_of(wanted), torch="2.16.0"), "Update to 2.16.0")],
 )
-def test_a_newer_pytorch_is_looked_for(
-    qtbot: QtBot, page: SetupPage, setup: EngineSetup, button: str, found: Found, answer: Callable[..., Plan]
-) -> None:
+def test_a_newer_pytorch_is_looked_for(qtbot, page, setup, button, found, answer):
     with qtbot.waitSignal(setup.planned):
         page.offer(Purpose.UPDATE)
     assert (page.begin_button.text(), page.begin_button.isEnabled()) == (button, button != "Update")

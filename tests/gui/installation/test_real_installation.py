@@ -46,9 +46,7 @@ def real(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     made.shut_down()
 
 
-def test_it_is_set_up_found_damaged_and_removed(
-    qtbot: QtBot, real: EngineSetup, index: WheelIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_set_up_found_damaged_and_removed(qtbot, real, index, monkeypatch):
     window = QWidget()
     qtbot.addWidget(window)
     page = SetupPage(real, engine_here(), window)

@@ -13,9 +13,7 @@ from tests.gui.installation.conftest import INSTALLATION, Performed, plan_of
 CHOICE = Wanted("cpu")
 
 
-def test_an_installation_is_told_event_by_event_and_ends(
-    qtbot: QtBot, setup: EngineSetup, performed: Performed
-) -> None:
+def test_an_installation_is_told_event_by_event_and_ends(qtbot, setup, performed):
     told: list[object] = []
     setup.progressed.connect(told.append)
     events = [StageBegan(Stage.TRYING), Installed(INSTALLATION)]
@@ -28,14 +26,12 @@ def test_an_installation_is_told_event_by_event_and_ends(
     assert not setup.is_busy
 
 
-def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(
-    qtbot: QtBot, setup: EngineSetup, performed: Performed
-) -> None:
+def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(qtbot, setup, performed):
     setup.problem.connect(lambda problem: pytest.fail(problem.message))
     setup.start(CHOICE)
     setup.pause()
     assert setup.is_paused
-    setup.go_on()
+    setup.pause(False)
     setup.start(Wanted())
     with qtbot.waitSignal(setup.ended) as ended:
         setup.stop()
@@ -43,9 +39,7 @@ def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(
     assert performed.wanted == [CHOICE]
 
 
-def test_a_failure_is_told_and_it_can_be_tried_again(
-    qtbot: QtBot, setup: EngineSetup, performed: Performed
-) -> None:
+def test_a_failure_is_told_and_it_can_be_tried_again(qtbot, setup, performed):
     problem = Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect, and try again.")
     for _ in range(2):
         performed.events.put(problem)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from engine.installation.installed import engine_here, installation_folder
 from gui.installation import setup
 from gui.installation.setup import look_after
 from tests.installations import put_installation
 
 
-def test_files_are_looked_at_once_after_each_start_of_the_machine(
-    no_engine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_looked_at_once_after_each_start_of_the_machine(no_engine, monkeypatch):
     packages = put_installation(no_engine)
     record = packages / "torch-2.11.0.dist-info" / "RECORD"
     record.parent.mkdir()

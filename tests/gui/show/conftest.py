@@ -18,7 +18,7 @@ from engine.race.race import Race, race_of
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.show.panel import ShowPanel
-from gui.show.race.view import RaceView
+from gui.show.race_view import RaceView
 from gui.show.scale import ShowButton
 from gui.theme.theme import set_reduced_motion, theme
 from tests.race_cards import assert_clear

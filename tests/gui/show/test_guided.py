@@ -19,7 +19,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.show.guided.measurement import GuidedMeasurement
+from gui.show.measurement import GuidedMeasurement
 from gui.show.panel import ShowPanel
 
 WAIT_MS = 60_000
@@ -77,7 +77,7 @@ class Workspace:
 def workspace(
     qtbot: QtBot, launcher: Launcher, home: Path, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> Iterator[Workspace]:
-    monkeypatch.setattr("gui.show.guided.measurement.showcase", lambda _catalog: shown(tiny))
+    monkeypatch.setattr("gui.show.measurement.showcase", lambda _catalog: shown(tiny))
     # its runs are over in a moment
     monkeypatch.setattr("engine.race.showcase.LEAST_RACE_SECONDS", 0.0)
     with Store(home / "ammeter.sqlite") as store:
@@ -98,7 +98,7 @@ def workspace(
 
 
 def choose(monkeypatch: pytest.MonkeyPatch, case: Showcase) -> None:
-    monkeypatch.setattr("gui.show.guided.measurement.showcase", lambda _catalog: case)
+    monkeypatch.setattr("gui.show.measurement.showcase", lambda _catalog: case)
 
 
 def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(workspace: Workspace) -> None:
@@ -111,7 +111,7 @@ def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(work
     runs = [workspace.store.run(run_id) for run_id in (full, mixed)]
     assert [run.experiment.precision for run in runs] == [Precision.FP32, Precision.BF16]
     assert runs[0].comparison == runs[1].comparison is not None
-    assert not workspace.show_me.is_at_work and workspace.show_me.owns(full)
+    assert not workspace.show_me.is_at_work and workspace.show_me.pair.owns(full)
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, endless: Experiment
 ) -> None:
     choose(monkeypatch, shown(endless))
-    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
@@ -193,7 +193,7 @@ def test_stopped_it_leaves_nothing_behind(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str, endless: Experiment
 ) -> None:
     choose(monkeypatch, shown(endless))
-    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
@@ -267,9 +267,7 @@ def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
     choose(monkeypatch, shown(endless))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     shorter = tiny.model_copy(update={"steps": 50})
-    monkeypatch.setattr(
-        "gui.show.guided.measurement.adapted", lambda case, *_: once(case.of_length(shorter), case)
-    )
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda case, *_: once(case.of_length(shorter), case))
     workspace.show_me.begin()
     workspace.until_measured()
     assert {run.name: run.experiment.steps for run in workspace.store.runs()} == {
@@ -292,7 +290,7 @@ def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_
 
     choose(monkeypatch, shown(tiny, steps=100_000_000))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.show.guided.measurement.adapted", adapted)
+    monkeypatch.setattr("gui.show.measurement.adapted", adapted)
     workspace.show_me.begin()
     ids = workspace.until_measured()
     runs = workspace.store.runs()
@@ -309,7 +307,7 @@ def test_a_race_that_was_over_too_soon_is_measured_longer(
         paces.append(seen)
         return once(case.of_length(longer), case)
 
-    monkeypatch.setattr("gui.show.guided.measurement.lengthened", lengthened)
+    monkeypatch.setattr("gui.show.measurement.lengthened", lengthened)
     workspace.show_me.begin()
     ids = workspace.until_measured()
     assert {(run.id, run.experiment.steps) for run in workspace.store.runs()} == {(run, 60) for run in ids}
@@ -320,7 +318,7 @@ def test_a_race_that_was_over_too_soon_is_measured_longer(
 def test_a_machine_on_which_each_race_is_too_short_shows_none(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.show.guided.measurement.lengthened", lambda case, _paces: case)
+    monkeypatch.setattr("gui.show.measurement.lengthened", lambda case, _paces: case)
     workspace.show_me.begin()
     workspace.until(lambda: workspace.panel.page == "refused")
     assert "over too soon" in workspace.panel.refused.words() and not workspace.told
@@ -335,7 +333,7 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
     # it never has enough steps for a speed
     choose(monkeypatch, shown(endless.model_copy(update={"measure": Measure(block_steps=100_000)})))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: problem)
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: problem)
     workspace.show_me.begin()
     if by == "patience":
         workspace.until_training()
@@ -359,7 +357,7 @@ def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, endless: Experiment
 ) -> None:
     choose(monkeypatch, shown(endless))
-    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     workspace.show_me.close()

@@ -23,7 +23,7 @@ from engine.race.race import Race
 from engine.race.scene import Scene
 from engine.race.words import scene_of
 from gui.charts.painter import paint
-from gui.show.race.view import METRICS, PaintedLane, RaceView
+from gui.show.race_view import METRICS, PaintedLane, RaceView
 from gui.theme.theme import DARK, LIGHT, Palette, theme
 from resources.looks import MarkFill
 
@@ -198,12 +198,12 @@ class TestRaceView:
     def test_a_press_on_the_number_or_a_key_asks_where_it_comes_from(
         self, view: Watched, scene: Scene, qtbot: QtBot, key: Qt.Key
     ) -> None:
-        with qtbot.assertNotEmitted(view.certainty_wanted):
+        with qtbot.assertNotEmitted(view.number.clicked):
             qtbot.mouseClick(view.number, Qt.MouseButton.LeftButton)
         view.show_instant(scene.end)
-        with qtbot.waitSignal(view.certainty_wanted):
+        with qtbot.waitSignal(view.number.clicked):
             qtbot.mouseClick(view.number, Qt.MouseButton.LeftButton)
-        with qtbot.waitSignal(view.certainty_wanted):
+        with qtbot.waitSignal(view.number.clicked):
             qtbot.keyClick(view.number, key)
 
 

@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.race.race import Race
 from engine.race.showcase import Showcase, Span
 from engine.store.store import Store
-from gui.show.guided import measurement
+from gui.show import measurement
 from gui.theme.theme import set_reduced_motion, theme
 from gui.window.app import make_application
 from gui.window.main_window import MainWindow

@@ -1,1 +1,0 @@
-"""The guided measurement of a race, "Show me"."""

@@ -1,1 +1,0 @@
-"""The painted parts of the race: lanes of pictures, tanks of memory, one number; and its clock."""
