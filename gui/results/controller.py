@@ -26,7 +26,7 @@ from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
 from gui.setup.panel import SetupPanel
-from gui.train.failure import FailureCard, open_file
+from gui.train.outcome import FailureCard, open_file
 from gui.widgets.boxes import Stretch, in_column, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
