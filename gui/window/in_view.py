@@ -23,7 +23,7 @@ class RunsInView(QObject):
         self._live, self._runs, self._experiments = window.live, window.runs, window.experiments
         self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
         self._followed.progressed.connect(self._runs.set_progress)
-        self._followed.progressed.connect(self._refresh_shows)
+        self._followed.progressed.connect(lambda: window.shows and window.shows.refresh())
         self._live.why_not_profiled = self._experiments.why_not_profiled
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
@@ -32,7 +32,8 @@ class RunsInView(QObject):
         self._runs.checked_changed.connect(self._followed.set_ticked)
         self._runs.resume_requested.connect(self._resume)
         self._runs.open_requested.connect(self.open)
-        self._runs.details_requested.connect(self._open_details)
+        self._runs.details_requested.connect(self.open)
+        self._runs.details_requested.connect(lambda _run_id: self._live.open_details())
         self._experiments.runs.list_changed.connect(self._show_list)
         self._experiments.runs.run_changed.connect(self._show_run)
         self._experiments.began.connect(self._begin)
@@ -63,10 +64,6 @@ class RunsInView(QObject):
             self._followed.show_group(run_id)
         self._window.bring_up("compare")
 
-    def _open_details(self, run_id: str) -> None:
-        self.open(run_id)
-        self._live.open_details()
-
     def _resume(self, run_id: str) -> None:
         self._experiments.resume(run_id)
         if self._experiments.running is None:
@@ -92,7 +89,3 @@ class RunsInView(QObject):
     def _show_run(self, run_id: str) -> None:
         if (record := self._experiments.runs.record(run_id)) is not None:
             self._runs.update_run(record)
-
-    def _refresh_shows(self) -> None:
-        if (shows := self._window.shows) is not None:
-            shows.refresh()
