@@ -9,13 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.advice import Finding, FindingKind, ModuleRow
 from engine.protocol.events import (
     Check,
     Checked,
-    Environment,
     Epoch,
     Event,
     Examined,
@@ -30,7 +28,6 @@ from engine.protocol.events import (
     Ready,
     Samples,
     Skipped,
-    Started,
     Summary,
     from_line,
     is_last,
@@ -39,22 +36,11 @@ from engine.protocol.events import (
 from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FORMATS, FP16, FP32, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import ModuleRange, Ranges, best_scale_exponent, lost_fraction
 from engine.protocol.trials import MemoryLine, largest_batch, line_near, needed_mib, upper_hull
+from tests.engine.conftest import started_of
 
-ENVIRONMENT = Environment(
-    device_name="a card", device_memory_mib=1024.5, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
-)
 EVENTS: tuple[Event, ...] = (
     Ready(pid=1, python="3.13", torch="2.11", ammeter="0.1"),
-    Started(
-        experiment=Experiment(),
-        environment=ENVIRONMENT,
-        total_steps=3_000_000_000,
-        steps_per_epoch=94,
-        parameters=2**40,
-        loss_name="cross-entropy",
-        loss_unit="nats",
-        notes=("a note",),
-    ),
+    started_of(total_steps=3_000_000_000).model_copy(update={"parameters": 2**40, "notes": ("a note",)}),
     Phase(name=PhaseName.WARMING_UP, fraction=0.5),
     Epoch(epoch=1, step=94, seconds=1.5, train_loss=math.nan, validation_loss=math.inf),
     Pictures(jpeg=bytes(range(256)), side=28, count=200),
