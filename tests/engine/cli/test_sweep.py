@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,13 +28,8 @@ def batch(size):
 GRID = ["--sweep", "batch_size=10,20", "--sweep", "precision=fp32,bf16"]
 
 
-def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
-    status = main([*arguments, "--json"])
-    return status, json.loads(capsys.readouterr().out)
-
-
-def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(capsys, tmp_path):
-    status, found = answer(capsys, "sweep", *TINY, *GRID, "--name", "Night")
+def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(answer, tmp_path):
+    status, found = answer("sweep", *TINY, *GRID, "--name", "Night")
     assert status == 0
     assert list(found) == [
         "id", "name", "status", "created", "ammeter", "device_name", "plan", "spent_seconds", "grid", "cells",
@@ -53,23 +45,23 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(ca
     assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
     assert len({run for cell in found["cells"] for run in cell["runs"]}) == 4
     assert last["figures"]["final_train_loss"] > 0
-    _, listed = answer(capsys, "sweeps")
+    _, listed = answer("sweeps")
     assert [(sweep["id"], sweep["status"]) for sweep in listed["sweeps"]] == [(found["id"], "finished")]
-    status, refused = answer(capsys, "resume", found["id"][:8])
+    status, refused = answer("resume", found["id"][:8])
     assert status == 2 and refused["error"]["message"] == "Night is complete."
     table = tmp_path / "night.csv"
-    assert answer(capsys, "export", found["id"][:8], "--to", str(table))[0] == 0
+    assert answer("export", found["id"][:8], "--to", str(table))[0] == 0
     assert len(table.read_text(encoding="utf-8").splitlines()) == 5
     for wrong in (["--plot", "loss", "--to", "x.png"], ["--to", "x.webp"]):
-        assert answer(capsys, "export", found["id"], *wrong)[0] == 2
-    assert answer(capsys, "delete", " ")[0] == 2
+        assert answer("export", found["id"], *wrong)[0] == 2
+    assert answer("delete", " ")[0] == 2
     twice = [found["id"], found["id"][:8]]
-    assert answer(capsys, "delete", *twice) == (0, {"deleted": [found["id"]]})
+    assert answer("delete", *twice) == (0, {"deleted": [found["id"]]})
     with Store() as store:
         assert store.sweeps.newest() == () and len(store.runs()) == 4
 
 
-def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(capsys, monkeypatch):
+def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(answer, capsys, monkeypatch):
     show = SweepProgress.show
 
     def interrupted(progress: SweepProgress, event: SweepEvent) -> None:
@@ -85,7 +77,7 @@ def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(capsys, monkeypatch)
         (record,) = store.sweeps.newest()
         assert 1 <= len(store.runs()) < 4 and record.ended is None
     assert f"`ammeter resume {record.id}` goes on with it." in said
-    status, found = answer(capsys, "resume", record.id[:6], "--target", "thread")
+    status, found = answer("resume", record.id[:6], "--target", "thread")
     assert (status, found["id"], found["status"]) == (0, record.id, "finished")
     assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
 
@@ -115,8 +107,8 @@ def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_p
     assert f"\\{mark}" in (tmp_path / "x.md").read_text(encoding="utf-8")
 
 
-def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture) -> None:
-    status, found = answer(capsys, "compare", *TINY, *GRID, "--repeats", "3", "--dry-run")
+def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(answer, capsys):
+    status, found = answer("compare", *TINY, *GRID, "--repeats", "3", "--dry-run")
     assert (status, found["runs"], found["seconds"]) == (0, 12, None)
     assert [cell["status"] for cell in found["cells"]] == ["waiting"] * 4
     cap = ["--sweep", "device=cpu,cuda:7", "--dry-run"]
@@ -127,13 +119,13 @@ def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture
         assert store.sweeps.newest() == () and store.runs() == ()
 
 
-def test_model_files_of_ones_own_are_swept_with_their_code(capsys: Capture, tmp_path: Path) -> None:
+def test_model_files_of_ones_own_are_swept_with_their_code(answer, tmp_path):
     for folder, width in (("narrow", 2), ("wide", 4)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "net.py").write_text(NET.format(width=width), encoding="utf-8")
     paths = [str(tmp_path / folder / "net.py") for folder in ("narrow", "wide")]
     swept = ["--sweep", f"model={','.join(paths)}", "--steps", "1", "--device", "cpu", "--target", "thread"]
-    status, found = answer(capsys, "compare", *swept, "--time-limit", "1h")
+    status, found = answer("compare", *swept, "--time-limit", "1h")
     assert status == 0 and [cell["status"] for cell in found["cells"]] == ["done", "done"]
     with Store() as store:
         codes = [run.experiment.own_code for run in reversed(store.runs())]
@@ -152,8 +144,8 @@ def test_model_files_of_ones_own_are_swept_with_their_code(capsys: Capture, tmp_
         (["--sweep", "seed=1,2", "--published"], "A sweep is not compared with published figures."),
     ],
 )
-def test_a_wrong_sweep_is_refused_before_anything_runs(capsys, arguments, words):
-    status, found = answer(capsys, "compare", *TINY, *arguments)
+def test_a_wrong_sweep_is_refused_before_anything_runs(answer, arguments, words):
+    status, found = answer("compare", *TINY, *arguments)
     assert status == 2 and words in found["error"]["message"]
     with Store() as store:
         assert store.sweeps.newest() == () and store.runs() == ()
