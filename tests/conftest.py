@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -241,15 +241,17 @@ def _own_children() -> set[psutil.Process]:
 
 
 def _children() -> set[psutil.Process]:
-    return set(psutil.Process().children(recursive=True)) if _has_children() else set()
-
-
-def _has_children() -> bool:
-    """Asks the system, which takes no time; psutil reads the state of every process of the machine."""
-    if not hasattr(os, "waitid"):
-        return True
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        return set(psutil.Process().children(recursive=True))
+    # psutil would read the state of every process of the machine, twice in each of thousands of tests
+    found: set[psutil.Process] = set()
+    pids = [os.getpid()]
+    while pids:
+        for listed in Path(f"/proc/{pids.pop()}/task").glob("*/children"):
+            with suppress(OSError):
+                children = [int(pid) for pid in listed.read_text().split()]
+                pids += children
+                for pid in children:
+                    with suppress(psutil.NoSuchProcess):
+                        found.add(psutil.Process(pid))
+    return found

@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 from engine.compare.evidence import doubts_of, is_disturbed
 from engine.compare.sides import Side
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.repeats import Turn
 from engine.experiment.settings import RECIPE_PARTS, joined
 from engine.protocol import jobs
-from engine.protocol.events import Event, Failed, Finished, Phase, PhaseName
-from engine.protocol.tune import CHANGE_KINDS, Gain, Proof, Tuning, TuningTrial
+from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
+from engine.protocol.tune import Proof, Tuning, TuningTrial
 from engine.runner import Runner
-from engine.statistics import paired_ratio_interval, typical_ratio
 from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.sweep.order import PilotWatch
 from engine.tune.candidates import (
-    BASELINE,
-    Places,
+    Changes,
     Space,
     baseline_of,
     changed,
     space_of,
-    value_of,
-    with_value,
 )
 from engine.tune.halving import SHORT, Ask, Outcome, search
-from engine.tune.known import SEARCH_FRACTION, Known
 from engine.tune.proof import (
     BASELINE_LABEL,
     NOTHING_FASTER,
     SideRuns,
+    gains,
+    in_order,
     known_speed,
     outcome_of,
+    path,
+    proof_turns,
     proven,
     short_run,
     shown,
     worth_proving,
 )
+from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher
+
+_SEARCH_FRACTION = 0.5
+"""Of a time limit; the rest is for the proof and the gains."""
+
+_MOST_NOT_TRIED = 100
+
+_PHASES = {
+    "candidates": "Short runs",
+    "halving": "Short runs",
+    "proof": "Proof",
+    "gains": "Gains",
+    "over": "Gains",
+}
 
 _Known = Study[Tuning] | Event
 Steps = Generator[_Known, None, Problem | None]
@@ -86,58 +100,59 @@ class TuneDriver(Driver[Tuning]):
             # a cap slows training on a CPU down; the peak is compared with it instead
             baseline = baseline.model_copy(update={"memory_cap_gib": None})
         tuning = tuning.model_copy(update={"experiment": baseline, "memory_cap_gib": cap})
-        space = self._space(tuning)
+        space = self._space_of(tuning)
         begun = study.knowing(
             experiment=baseline, memory_cap_gib=cap, candidates=space.size, not_tried=space.not_tried
         )
         return replace(begun, device_name=device.title)
 
     def steps(self, study: Study[Tuning], is_to_end: Callable[[], bool]) -> Iterator[Study[Tuning] | Event]:
-        known = Known(study, self._space(study.answer))
-        problem = yield from self._phases(known, is_to_end)
+        self._study, self._space, self._is_to_end = study, self._space_of(study.answer), is_to_end
+        self._before, self._began = study.answer.seconds, time.monotonic()
+        problem = yield from self._phases()
         end = self._end(problem)
         if isinstance(end, Finished):
-            end = end.model_copy(update={"stopped": not known.is_over})
+            end = end.model_copy(update={"stopped": self._tuning.phase != "over"})
         yield end
 
-    def _space(self, tuning: Tuning) -> Space:
+    def _space_of(self, tuning: Tuning) -> Space:
         return space_of(
             tuning.experiment, tuning.plan, self._known_catalog(), tuning.memory_cap_gib, tuning.left_out
         )
 
-    def _phases(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
-        if known.tuning.phase == "candidates":
-            yield from self._looked_at(known)
-            if is_to_end():
+    def _phases(self) -> Steps:
+        if self._tuning.phase == "candidates":
+            yield from self._looked_at()
+            if self._is_to_end():
                 return None
-        if known.tuning.phase in ("candidates", "halving"):
-            yield known.keep(phase="halving")
-            problem = yield from self._searched(known, is_to_end)
+        if self._tuning.phase in ("candidates", "halving"):
+            yield self._keep(phase="halving")
+            problem = yield from self._searched()
             if problem is not None:
                 return problem
-            if is_to_end():
+            if self._is_to_end():
                 return None
-            yield known.keep(phase="proof", not_tried=known.not_tried())
-        if known.tuning.phase == "proof":
-            yield from self._proven(known, is_to_end)
-            if is_to_end():
+            yield self._keep(phase="proof", not_tried=self._not_tried())
+        if self._tuning.phase == "proof":
+            yield from self._proven()
+            if self._is_to_end():
                 return None
-            yield known.keep(phase="gains")
-        yield from self._gains(known, is_to_end)
-        if not is_to_end():
-            yield known.keep(phase="over")
+            yield self._keep(phase="gains")
+        yield from self._gains()
+        if not self._is_to_end():
+            yield self._keep(phase="over")
         return None
 
-    def _looked_at(self, known: Known) -> Iterator[_Known]:
+    def _looked_at(self) -> Iterator[_Known]:
         """Drops the parts of the recipe that are not possible, before anything is trained.
 
         A worker that builds a step with all of them knows; it is stopped before the first step. Compiling,
         which would begin with that, is left out.
         """
-        if "recipe" not in known.tuning.plan.kinds:
+        if "recipe" not in self._tuning.plan.kinds:
             return
         parts = joined(part for part in RECIPE_PARTS if part != "compile")
-        experiment = short_run(changed(known.tuning.experiment, {"step.recipe": parts}), 0.0, None)
+        experiment = short_run(changed(self._tuning.experiment, {"step.recipe": parts}), 0.0, None)
         last: Event | None = None
         for last in self._events(jobs.Train(experiment=experiment)):
             if isinstance(last, Phase):
@@ -147,45 +162,45 @@ class TuneDriver(Driver[Tuning]):
             if session is not None and not session.is_over and is_building:
                 session.stop()
         left_out = last.summary.left_out if isinstance(last, Finished) else {}
-        known.space = self._space(known.tuning.model_copy(update={"left_out": left_out}))
-        yield known.keep(left_out=left_out, candidates=known.space.size, not_tried=known.space.not_tried)
+        self._space = self._space_of(self._tuning.model_copy(update={"left_out": left_out}))
+        yield self._keep(left_out=left_out, candidates=self._space.size, not_tried=self._space.not_tried)
 
-    def _searched(self, known: Known, is_to_end: Callable[[], bool]) -> Steps:
-        earlier = [trial for trial in known.tuning.trials if trial.round]
-        with closing(search(known.space)) as asked:
+    def _searched(self) -> Steps:
+        earlier = [trial for trial in self._tuning.trials if trial.round]
+        with closing(search(self._space)) as asked:
             outcome: Outcome | None = None
             while True:
                 try:
                     ask = next(asked) if outcome is None else asked.send(outcome)
                 except StopIteration as over:
-                    leaders = tuple(known.space.changes(places) for places in over.value)
-                    yield known.keep(leaders=leaders)
+                    leaders = tuple(self._space.changes(places) for places in over.value)
+                    yield self._keep(leaders=leaders)
                     return None
-                changes = known.space.changes(ask.places)
+                changes = self._space.changes(ask.places)
                 if earlier and (earlier[0].round, earlier[0].changes) == (ask.round, changes):
                     outcome = outcome_of(earlier.pop(0))
                     continue
                 earlier.clear()
-                if is_to_end() or known.is_spent(SEARCH_FRACTION):
+                if self._is_to_end() or self._is_spent(_SEARCH_FRACTION):
                     return None
-                trial = yield from self._trial(known, ask)
+                trial = yield from self._trial(ask)
                 if trial is None:
                     return None
                 outcome = outcome_of(trial)
-                if trial.problem is not None and known.is_hopeless:
-                    yield known.keep(trials=())
+                if trial.problem is not None and self._is_hopeless:
+                    yield self._keep(trials=())
                     return trial.problem
 
-    def _trial(self, known: Known, ask: Ask) -> Generator[_Known, None, TuningTrial | None]:
-        changes, words = known.space.changes(ask.places), known.space.words(ask.places)
+    def _trial(self, ask: Ask) -> Generator[_Known, None, TuningTrial | None]:
+        changes, words = self._space.changes(ask.places), self._space.words(ask.places)
         trial = TuningTrial(round=ask.round, changes=changes, steps=0, seconds=0.0, words=words)
         try:
-            experiment = changed(known.tuning.experiment, changes)
+            experiment = changed(self._tuning.experiment, changes)
         except ProblemError as error:
-            yield known.add(trial.model_copy(update={"problem": error.problem}))
-            return known.tuning.trials[-1]
-        experiment = short_run(experiment, ask.seconds, known_speed(known.tuning.trials, changes))
-        yield from known.begun(words)
+            yield self._add(trial.model_copy(update={"problem": error.problem}))
+            return self._tuning.trials[-1]
+        experiment = short_run(experiment, ask.seconds, known_speed(self._tuning.trials, changes))
+        yield from self._begun(words)
         watch, last = PilotWatch(), None
         for last in self._events(jobs.Train(experiment=experiment)):
             watch.take(last)
@@ -196,48 +211,46 @@ class TuneDriver(Driver[Tuning]):
                 session.stop()
         if self._stop_asked.is_set() or not isinstance(last, Finished | Failed):
             return None
-        yield known.add(shown(trial, experiment, watch.pilot(), last, known.tuning))
-        return known.tuning.trials[-1]
+        yield self._add(shown(trial, experiment, watch.pilot(), last, self._tuning))
+        return self._tuning.trials[-1]
 
-    def _proven(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[_Known]:
-        for changes in worth_proving(known.tuning):
-            proof = known.tuning.proof
+    def _proven(self) -> Iterator[_Known]:
+        for changes in worth_proving(self._tuning):
+            proof = self._tuning.proof
             if proof is None or proof.changes != dict(changes):
-                comparison = self._store.add_comparison(f"Fastest of {known.subject}")
+                comparison = self._store.add_comparison(f"Fastest of {self._subject}")
                 proof = Proof(changes=dict(changes), comparison=comparison)
-                yield known.keep(proof=proof)
-            proof = yield from self._runs(known, proof, is_to_end)
+                yield self._keep(proof=proof)
+            proof = yield from self._runs(proof)
             if proof is None:
                 return
-            if proof.is_broken or (proof.is_loss_alike is False and known.tuning.plan.guard == "alike"):
-                yield known.keep(proof=None, proofs=(*known.tuning.proofs, proof))
+            if proof.is_broken or (proof.is_loss_alike is False and self._tuning.plan.guard == "alike"):
+                yield self._keep(proof=None, proofs=(*self._tuning.proofs, proof))
                 continue
-            winner = changed(known.tuning.experiment, changes)
-            yield known.keep(proof=proof, winner=winner, winner_changes=dict(changes))
+            winner = changed(self._tuning.experiment, changes)
+            yield self._keep(proof=proof, winner=winner, winner_changes=dict(changes))
             return
-        yield known.keep(proof=Proof(sentence=NOTHING_FASTER), winner=known.tuning.experiment)
+        yield self._keep(proof=Proof(sentence=NOTHING_FASTER), winner=self._tuning.experiment)
 
-    def _runs(
-        self, known: Known, proof: Proof, is_to_end: Callable[[], bool]
-    ) -> Generator[_Known, None, Proof | None]:
+    def _runs(self, proof: Proof) -> Generator[_Known, None, Proof | None]:
         proof = self._without_unfinished(proof)
-        for turn in known.turns(proof.changes):
+        for turn in self._turns(proof.changes):
             side = "baseline_ids" if turn.label == BASELINE_LABEL else "winner_ids"
             if turn.repeat <= len(getattr(proof, side)):
                 continue
-            if is_to_end():
+            if self._is_to_end():
                 return None
-            if known.is_spent() and min(len(proof.baseline_ids), len(proof.winner_ids)) > 1:
+            if self._is_spent() and min(len(proof.baseline_ids), len(proof.winner_ids)) > 1:
                 break
             run = self._store.add(
                 turn.experiment,
-                name=turn.name(f"Fastest of {known.subject}"),
+                name=turn.name(f"Fastest of {self._subject}"),
                 comparison=proof.comparison,
                 label=turn.label,
             )
             proof = proof.model_copy(update={side: (*getattr(proof, side), run.id)})
-            yield known.keep(proof=proof)
-            yield from known.begun(turn.label, run.id)
+            yield self._keep(proof=proof)
+            yield from self._begun(turn.label, run.id)
             last = yield from self._run(run.id)
             if isinstance(last, Failed):
                 # what failed here fails again, with the same words
@@ -283,79 +296,80 @@ class TuneDriver(Driver[Tuning]):
             is_disturbed=is_disturbed(doubts_of(side, side, {})),
         )
 
-    def _gains(self, known: Known, is_to_end: Callable[[], bool]) -> Iterator[_Known]:
-        tuning, space = known.tuning, known.space
+    def _gains(self) -> Iterator[_Known]:
+        tuning, space = self._tuning, self._space
         if tuning.proof is None or tuning.proof.speedup is None or not tuning.winner_changes:
             return
         steps = path(space, space.of_changes(tuning.winner_changes))
         done = sum(1 for trial in tuning.trials if not trial.round)
         for places in list(in_order(steps))[done:]:
-            if is_to_end() or known.is_spent():
+            if self._is_to_end() or self._is_spent():
                 break
-            if (yield from self._trial(known, Ask(places, 0, SHORT))) is None:
+            if (yield from self._trial(Ask(places, 0, SHORT))) is None:
                 return
-        yield known.keep(gains=gains(space, steps, known.tuning.trials, tuning.proof))
+        yield self._keep(gains=gains(space, steps, self._tuning.trials, tuning.proof))
 
+    @property
+    def _tuning(self) -> Tuning:
+        return self._study.answer
 
-ROUNDS = 3
+    @property
+    def _subject(self) -> str:
+        experiment = self._tuning.experiment
+        return f"{experiment.model} on {dataset_words(experiment.dataset)}"
 
-REMAINDER = "Whole runs against short ones"
+    def _is_spent(self, fraction: float = 1.0) -> bool:
+        limit = self._tuning.plan.time_limit_seconds
+        return limit is not None and self._seconds() >= fraction * limit
 
+    def _begun(self, words: str, run_id: str | None = None) -> Iterator[Study[Tuning] | Log]:
+        number = self._tuning.runs + 1
+        doing = f"{_PHASES[self._tuning.phase]}, run {number:,}, {words}"
+        self._study = replace(self._study, doing=doing, trains=run_id)
+        yield self._known_study(runs=number)
+        yield Log(message=f"Run {number:,}: {words}.")
 
-def path(space: Space, winner: Places) -> tuple[Places, ...]:
-    """From the plain FP32 loop to the winner, a change at a time: precision, recipe, and so on."""
-    steps = [BASELINE]
-    for kind in CHANGE_KINDS:
-        if place := value_of(winner, kind):
-            steps.append(with_value(steps[-1], kind, place))
-    return tuple(steps)
+    def _add(self, trial: TuningTrial) -> Study[Tuning]:
+        rounds = max(self._tuning.rounds, trial.round)
+        return self._keep(trials=(*self._tuning.trials, trial), rounds=rounds)
 
+    @property
+    def _is_hopeless(self) -> bool:
+        (first, *others) = self._tuning.trials
+        is_memory = first.problem is not None and first.problem.kind is Kind.OUT_OF_MEMORY
+        return not others and first.problem is not None and not is_memory
 
-def in_order(steps: Sequence[Places]) -> Iterator[Places]:
-    """The trials that measure a path: its steps in turns, every second time backwards.
+    def _keep(self, **changes: Any) -> Study[Tuning]:
+        self._study = replace(self._study, trains=None)
+        return self._known_study(**changes)
 
-    A single change needs none: it gained what the proof shows.
-    """
-    for number in range(ROUNDS if len(steps) > 2 else 0):
-        yield from steps if number % 2 == 0 else reversed(steps)
+    def _known_study(self, **changes: Any) -> Study[Tuning]:
+        self._study = self._study.knowing(**changes, seconds=self._seconds())
+        return self._study
 
+    def _turns(self, changes: Changes) -> tuple[Turn, ...]:
+        tuning, trials = self._tuning, self._tuning.trials
+        per_epoch = next((trial.steps_per_epoch for trial in trials if trial.steps_per_epoch), 1)
+        own = tuning.experiment.steps or (tuning.experiment.epochs or 1) * per_epoch
+        return proof_turns(tuning, changes, known_speed(trials, {}) or 1.0, own)
 
-def gains(
-    space: Space, steps: Sequence[Places], trials: Sequence[TuningTrial], proof: Proof
-) -> tuple[Gain, ...]:
-    """The gain of each step, whose product is what the proof shows: its last entry is the remainder.
+    def _not_tried(self) -> tuple[str, ...]:
+        tuning, key = self._tuning, "step.activation_checkpointing"
+        sentences = list(tuning.not_tried)
+        is_offered = any(key in option.changes for option in self._space.options["checkpointing"])
+        if is_offered and not any(key in trial.changes for trial in tuning.trials):
+            sentences.append("Activation checkpointing: memory was enough, and it slows every step down.")
+        if self._is_spent(_SEARCH_FRACTION):
+            sentences.append("The short runs ended early, to leave time for the proof.")
+        tried = {repr(sorted(trial.changes.items())) for trial in tuning.trials}
+        if (left := tuning.candidates - len(tried)) > 0:
+            sentences.append(
+                f"{left:,} of {tuning.candidates:,} combinations: the kinds of changes were tried one "
+                "after the other."
+            )
+        failed = ((trial.words, trial.problem) for trial in tuning.trials)
+        sentences += [f"{words}: {problem.message}" for words, problem in failed if problem is not None]
+        return tuple(dict.fromkeys(sentences))[:_MOST_NOT_TRIED]
 
-    `trials` are those that `in_order` asked for. Without their speeds nothing is said of the steps.
-    """
-    if proof.speedup is None or len(steps) < 2:
-        return ()
-    changed = [_change(space, before, after) for before, after in pairwise(steps)]
-    if len(steps) == 2:
-        ((words, changes),) = changed
-        return (Gain(words=words, changes=changes, speedup=proof.speedup, speedup_ci=proof.speedup_ci),)
-    speeds = [_speeds(trials, space.changes(places)) for places in steps]
-    known, total = [], 1.0
-    for (words, changes), mine, before in zip(changed, speeds[1:], speeds, strict=False):
-        pairs = min(len(mine), len(before))
-        ratio = typical_ratio(mine[:pairs], before[:pairs])
-        if ratio is None:
-            return ()
-        interval = paired_ratio_interval(mine[:pairs], before[:pairs])
-        known.append(Gain(words=words, changes=changes, speedup=ratio, speedup_ci=interval))
-        total *= ratio
-    return *known, Gain(words=REMAINDER, changes={}, speedup=proof.speedup / total)
-
-
-def _change(space: Space, before: Places, after: Places) -> tuple[str, Mapping[str, Any]]:
-    kind = next(kind for kind in CHANGE_KINDS if value_of(before, kind) != value_of(after, kind))
-    option = space.options[kind][value_of(after, kind)]
-    return option.words, dict(option.changes)
-
-
-def _speeds(trials: Sequence[TuningTrial], changes: Mapping[str, Any]) -> list[float]:
-    return [
-        trial.samples_per_second
-        for trial in trials
-        if not trial.round and trial.changes == changes and trial.is_usable
-        if trial.samples_per_second is not None
-    ]
+    def _seconds(self) -> float:
+        return self._before + time.monotonic() - self._began

@@ -142,7 +142,6 @@ class BarPanel(QFrame):
 
 
 def _why_none(comparison: Comparison) -> str:
-    """Why no side has a speed, with the runs' own reason if they give one."""
     runs = [run for side in comparison.sides for run in side.runs]
     reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
     reason = next(filter(None, reasons), "")

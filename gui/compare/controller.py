@@ -133,11 +133,9 @@ class CompareController(QObject):
         self._panel.set_saved(len(self._trained()))
 
     def _trained(self) -> list[RunRecord]:
-        """The runs that have begun, newest first."""
         return [run for run in self._experiments.runs.records() if run.status is not Status.QUEUED]
 
     def _tick_newest(self) -> None:
-        """Ticks the newest runs that were started as a comparison, else the newest two."""
         trained = self._trained()
         groups = (self._experiments.runs.group(run.id) for run in trained if run.comparison is not None)
         newest = next((group for group in groups if len(group) > 1), ())
@@ -184,7 +182,6 @@ class CompareController(QObject):
     def _queue(
         self, title: str, sides: Sequence[tuple[str, Experiment]], repeats: int, singular: str, plural: str
     ) -> tuple[str, ...]:
-        """Queues the sides and says so; `singular` or `plural` is what the runs do once trained."""
         try:
             added = self._experiments.submit(title, sides, repeats=repeats)
         except ProblemError as error:
@@ -199,7 +196,6 @@ class CompareController(QObject):
         return added
 
     def _take_in(self, awaited: Awaited) -> None:
-        """Adds awaited runs to the comparison, unless something else is compared by now."""
         if awaited.beside <= set(self.reader.run_ids()):
             kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
             self._tick((*kept, *awaited.run_ids))

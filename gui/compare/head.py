@@ -259,6 +259,5 @@ def title_of(comparison: Comparison) -> str:
 
 
 def _telling(comparison: Comparison, others: Sequence[Side]) -> str | None:
-    """The last side with a speed ratio, else the last one; None if there are no others."""
     timed = [side for side in others if comparison.cells(side.id)[SPEED.name].ratio is not None]
     return next((side.id for side in reversed(timed or list(others))), None)

@@ -146,8 +146,6 @@ class Headline(QWidget):
 
 
 class _DoubtLine(QWidget):
-    """The doubts about the figures, hidden if there are none: the first, and the others on request."""
-
     def __init__(self) -> None:
         super().__init__()
         self.doubts: tuple[str, ...] = ()
@@ -177,7 +175,6 @@ class _DoubtLine(QWidget):
 
 
 def _words(report: SideReport, split: Split) -> list[tuple[str, bool]]:
-    """The origin of a gain in pieces, each with True if it is bold."""
     words = [("Where it comes from", False)]
     factors = split.factors or split.other_order
     if not factors:

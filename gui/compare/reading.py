@@ -191,7 +191,6 @@ class CompareReader(QObject):
         self._background.do(work, self._take, self._fail)
 
     def _forget_but(self, runs: list[RunRecord]) -> None:
-        """Keeps only what was read of `runs` that were over and have not changed."""
         known, self._known = self._known, {}
         for run in runs:
             read = known.get(run.id)

@@ -39,8 +39,6 @@ _PLAINLY = {
 
 
 class _Heading:
-    """The heading of a side's figures: its marker, its name, and signs of doubts and of the fast recipe."""
-
     def __init__(self, report: SideReport, fill: MarkFill) -> None:
         side = report.side
         pieces = [
@@ -61,8 +59,6 @@ class _Heading:
 
 
 class _Piece(NamedTuple):
-    """A part of a heading."""
-
     width: int
     paint: Callable[[QPainter, QRectF], None]
 
@@ -142,7 +138,6 @@ def _value_column(place: int, report: SideReport, heading: _Heading, *, is_shade
 
 
 def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: bool) -> Column[FigureRow]:
-    """The ratio or difference: pale if it shows none, with a sign if nothing follows from it."""
     against = f"against {baseline}"
 
     def shown(row: FigureRow) -> FigureText:
@@ -179,7 +174,6 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
 
 
 def _figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
-    """A cell's tooltip: intervals, and the values of the repeats."""
     if cell.value is None:
         return ""
     lines = []
@@ -301,7 +295,6 @@ def _has_accuracy(comparison: Comparison) -> bool:
 
 
 def _spread_note(comparison: Comparison) -> str:
-    """Says that the spread of accuracy and loss is unknown, if it is."""
     rows = [row for row in comparison.figures if row.figure.is_mean]
     cells = [cell for row in rows for cell in row.cells if cell.difference]
     if not cells or any(cell.within_spread is not None for cell in cells):

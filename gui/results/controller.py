@@ -26,7 +26,7 @@ from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
 from gui.setup.panel import SetupPanel
-from gui.train.failure import FailureCard, open_file
+from gui.train.outcome import FailureCard, open_file
 from gui.widgets.boxes import Stretch, in_column, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
@@ -178,7 +178,6 @@ class ResultsController(QObject):
         self.comparisons.reader.set_runs(ids)
 
     def _fit_width(self) -> None:
-        """Gives the table all its columns beside figures, and a list's width beside what needs the room."""
         if self.page.is_comparison:
             front = self.page.comparison.tabs.currentIndex()
             self._place.want_width(_TAB_WIDTHS[min(front, len(_TAB_WIDTHS) - 1)])
@@ -219,7 +218,6 @@ class ResultsController(QObject):
         self._setup.check_action.trigger()
 
     def _try_again(self) -> None:
-        """Queues what failed once more, with the model's file as it is now."""
         opened = self._opened
         if opened is None:
             return
@@ -234,7 +232,6 @@ class ResultsController(QObject):
         self._notice.tell(f"{counted(len(added), 'run')} queued: {'; '.join(sides)}.")
 
     def _mark(self, run_ids: Iterable[str]) -> None:
-        """Marks the rows of these runs, and of a comparison all of whose runs are among them."""
         ids = set(run_ids)
         owners = (self._runs.model.owner(run_id) for run_id in ids)
         whole = {owner.key for owner in owners if owner is not None and ids.issuperset(owner.run_ids)}
@@ -261,7 +258,6 @@ class ResultsController(QObject):
             self.form_wanted.emit()
 
     def _delete(self, row: StudyRow) -> None:
-        """Deletes a study, and offers to undo it; a sweep with its pilots only after asking."""
         work = self._experiments.orders[row.kind]
         view = work.view(row.id)
         if not isinstance(work, Studies) or not isinstance(view, StudyView):
@@ -275,7 +271,6 @@ class ResultsController(QObject):
 
 
 def _read_anew(experiment: Experiment) -> Experiment:
-    """The experiment with the code that its model's file has now. Raises ProblemError."""
     code = experiment.own_code
     if code is None:
         return experiment

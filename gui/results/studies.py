@@ -40,8 +40,6 @@ from gui.tune.panel import TunePanel
 
 
 class _Limits(StudyController[StudyView[Limit]]):
-    """Shows saved limits. The form's own limit is another's affair."""
-
     kind = LIMIT
 
     def __init__(
@@ -207,7 +205,6 @@ def _numerics(numerics: Numerics) -> _Told:
 
 
 def _finding(results: NumericsResults) -> str:
-    """The most serious finding, in a few words."""
     if results.nan is not None and (first := results.nan.first) is not None:
         return f"NaN or Inf from {first.module or first.operation}"
     if results.islands is not None and results.islands.modules is not None:

@@ -56,9 +56,6 @@ def pair_of(comparison: Comparison, head: ItemHead) -> Pair:
 
 @dataclass(frozen=True)
 class _Offer:
-    """`find` gives the key of the study that is there already, `make` makes one and returns its key, and
-    `against` says why that cannot be."""
-
     title: str
     question: str
     hint: str
@@ -190,7 +187,6 @@ def _limit_of(pair: Pair) -> Limit:
 
 
 def _but_length(experiment: Experiment) -> str:
-    """The same text for experiments that differ at most in their batch and length."""
     changes = {"batch_size": 1, "epochs": None, "steps": 20}
     return experiment.model_copy(update=changes).to_json()
 

@@ -142,7 +142,6 @@ class RunsController(QObject):
         self._next()
 
     def _look_at_store(self) -> None:
-        """Says that nothing can be saved, for as long as that is so."""
         problem = self.runs.unwritable
         if problem is None:
             self._notice.take_back(self._stands)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
 from PySide6.QtGui import QDrag, QGuiApplication
@@ -14,16 +14,19 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
-from engine.export.content import Content, Write, content_of
+from engine.export.content import Content, content_of
 from engine.export.files import TakenError
 from engine.export.formats import COMPARISON, MLFLOW, Format, and_beside, files_beside
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from engine.words.numbers import counted
 from gui.runs import importing
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
 from gui.widgets.notice import Notice
+
+_FOLDER_FORM, _TABLES = "tensorboard", {"markdown": "Markdown", "latex": "LaTeX"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Order:
 
     @property
     def words(self) -> str:
-        return "1 run" if len(self.run_ids) == 1 else f"{len(self.run_ids):,} runs"
+        return counted(len(self.run_ids), "run")
 
 
 @dataclass(frozen=True)
@@ -64,46 +67,34 @@ def write(
     path: Path,
     *,
     force: bool,
-    is_folder: bool = False,
     form: str | None = None,
     theme: ThemeName = "dark",
 ) -> Written:
-    """Writes runs in the form of that name, or of the path's ending, or into a folder for TensorBoard.
+    """Writes runs in the form of that name, or of the path's ending. Raises ProblemError.
 
-    A race is written in the colours of `theme`. Raises ProblemError.
+    A race is written in the colours of `theme`.
     """
-    chosen = COMPARISON.format_named("tensorboard").write if is_folder else _writer(path, form, theme)
+    chosen = COMPARISON.format_for(path) if form is None else COMPARISON.format_named(form)
+    how = chosen.write
+    if chosen.is_race:
+        # drawing needs libraries that would slow the window's start
+        from engine.export.race import race_writer
+
+        how = race_writer(chosen.suffix, theme)
     with Store(store_path) as store:
-        content = _content(store, order)
         try:
-            written = COMPARISON.export(content, path, force=force, write=chosen)
+            written = COMPARISON.export(_content(store, order), path, force=force, write=how)
         except TakenError:
             return Written(path, is_taken=True)
     return Written(written, beside=files_beside(written))
 
 
-def _writer(path: Path, form: str | None, theme: ThemeName) -> Write:
-    chosen = COMPARISON.format_for(path) if form is None else COMPARISON.format_named(form)
-    if not chosen.is_race:
-        return chosen.write
-    # drawing needs libraries that would slow the window's start
-    from engine.export.race import race_writer
-
-    return race_writer(chosen.suffix, theme)
-
-
 def _content(store: Store, order: Order) -> Content:
-    return content_of(
-        store,
-        order.run_ids,
-        order.baseline,
-        order.side,
-        order.title,
-        with_published=order.with_published,
-    )
+    chosen = order.run_ids, order.baseline, order.side, order.title
+    return content_of(store, *chosen, with_published=order.with_published)
 
 
-def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
+def table(store_path: Path, order: Order, form: str) -> str:
     """The tables of a comparison as text. Raises ProblemError."""
     from engine.export.report.report import report_of
     from engine.export.writers.text import latex, markdown
@@ -138,9 +129,6 @@ def file_name(runs: Sequence[RunRecord]) -> str:
     return f"{name}-{max(run.created for run in runs).astimezone():%Y-%m-%d}"
 
 
-_FOLDER_FORMS = ("tensorboard",)
-
-
 class Exporting(QObject):
     """Writes exports one after another in a thread, and shows the outcome in the window's notice."""
 
@@ -158,51 +146,44 @@ class Exporting(QObject):
         """Exports in the form of that name ("any": whichever is chosen), after asking for a place."""
         if not order.run_ids:
             self._notice.tell("There is no run to export.", "Tick one or more runs first.")
-        elif form == "markdown":
-            self.copy(order, "markdown")
-        elif form == "latex":
-            self.copy(order, "latex")
+        elif form in _TABLES:
+            self.copy(order, form)
         elif form == "mlflow":
-            self._ask_mlflow(order)
-        elif form in _FOLDER_FORMS:
-            self._ask_folder(order)
+            destination = importing.ask_mlflow(self._window, self._mlflow)
+            if destination is not None:
+                self._mlflow = destination
+                self.send_to_mlflow(order, destination)
+        elif form == _FOLDER_FORM:
+            title = "Where to make the folder for TensorBoard"
+            folder = importing.ask_folder(self._window, self._last_folder(), title)
+            if folder is not None:
+                self._folder = folder
+                self.write(order, folder / f"{self._name(order)}-tensorboard", form=form)
         else:
-            self._ask_file(form, order)
+            formats = _offered(form, len(order.run_ids))
+            name = f"{self._name(order)}-race" if formats[0].is_race else self._name(order)
+            place = importing.ask_file(self._window, self._last_folder(), name, formats)
+            if place is not None:
+                self._folder = place.path.parent
+                self.write(order, place.path, force=place.may_replace, form=place.form)
 
-    def write(
-        self,
-        order: Order,
-        path: Path,
-        *,
-        force: bool = False,
-        is_folder: bool = False,
-        form: str | None = None,
-    ) -> None:
+    def write(self, order: Order, path: Path, *, force: bool = False, form: str | None = None) -> None:
         """Writes to a path in the form of that name; None: of the path's ending.
 
         What is there is replaced only with `force`. A race is in the window's colours.
         """
         self._notice.tell(f"Writing {path.name}…")
-        again = partial(self.write, order, path, force=True, is_folder=is_folder, form=form)
-        work = partial(
-            write,
-            self._store_path,
-            order,
-            path,
-            force=force,
-            is_folder=is_folder,
-            form=form,
-            theme="dark" if theme().palette.is_dark else "light",
-        )
-        self._background.do(work, partial(self._tell_written, order, is_folder, again), self._fail)
+        again = partial(self.write, order, path, force=True, form=form)
+        theme_name: ThemeName = "dark" if theme().palette.is_dark else "light"
+        work = partial(write, self._store_path, order, path, force=force, form=form, theme=theme_name)
+        self._background.do(work, partial(self._tell_written, order, form, again), self._fail)
 
-    def copy(self, order: Order, form: Literal["markdown", "latex"]) -> None:
-        """Copies the tables to the clipboard."""
-        name = {"markdown": "Markdown", "latex": "LaTeX"}[form]
+    def copy(self, order: Order, form: str) -> None:
+        """Copies the tables, as "markdown" or "latex", to the clipboard."""
 
         def keep(text: str) -> None:
             QGuiApplication.clipboard().setText(text)
-            self._notice.tell(f"The table is on the clipboard, as {name}.")
+            self._notice.tell(f"The table is on the clipboard, as {_TABLES[form]}.")
 
         self._background.do(partial(table, self._store_path, order, form), keep, self._fail)
 
@@ -217,7 +198,7 @@ class Exporting(QObject):
         self._dragged = QTemporaryDir()
         path = Path(self._dragged.path()) / f"{self._name(order)}.html"
         work = partial(write, self._store_path, order, path, force=True)
-        self._background.do(work, partial(self._drag, source), self._fail)
+        self._background.do(work, partial(_drag, source), self._fail)
 
     def state(self) -> dict[str, str]:
         """What survives a restart: the place of the last export."""
@@ -227,63 +208,38 @@ class Exporting(QObject):
         """Takes back what `state` gave. Raises KeyError for anything else."""
         self._folder, self._mlflow = Path(state["folder"]), str(state["mlflow"])
 
-    def _ask_file(self, form: str, order: Order) -> None:
-        formats = _offered(form, len(order.run_ids))
-        name = f"{self._name(order)}-race" if formats[0].is_race else self._name(order)
-        place = importing.ask_file(self._window, self._last_folder(), name, formats)
-        if place is not None:
-            self._folder = place.path.parent
-            self.write(order, place.path, force=place.may_replace, form=place.form)
-
-    def _ask_folder(self, order: Order) -> None:
-        title = "Where to make the folder for TensorBoard"
-        folder = importing.ask_folder(self._window, self._last_folder(), title)
-        if folder is not None:
-            self._folder = folder
-            self.write(order, folder / f"{self._name(order)}-tensorboard", is_folder=True)
-
-    def _ask_mlflow(self, order: Order) -> None:
-        destination = importing.ask_mlflow(self._window, self._mlflow)
-        if destination is not None:
-            self._mlflow = destination
-            self.send_to_mlflow(order, destination)
-
     def _last_folder(self) -> Path:
         return self._folder if self._folder.is_dir() else Path.home()
 
     def _name(self, order: Order) -> str:
-        return file_name([run for run_id in order.run_ids if (run := self._run(run_id))])
-
-    def _run(self, run_id: str) -> RunRecord | None:
-        return self._runs.record(run_id)
+        return file_name([run for run_id in order.run_ids if (run := self._runs.record(run_id))])
 
     def _tell_written(
-        self, order: Order, is_folder: bool, again: Callable[[], None], written: Written
+        self, order: Order, form: str | None, again: Callable[[], None], written: Written
     ) -> None:
         path = written.path
         if written.is_taken:
             text = f"{path.name}, or a file that goes with it, is already there."
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
-        remedy = f"To see them: tensorboard --logdir {path}" if is_folder else ""
+        remedy = f"To see them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
         beside = and_beside(written.beside)
         self._notice.tell_written(f"Wrote {order.words} to {path.name}{beside}.", path, remedy)
 
-    def _drag(self, source: QWidget, written: Written) -> None:
-        if not QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
-            return
+    def _fail(self, problem: Problem) -> None:
+        self._notice.tell(problem.message, problem.remedy)
+
+
+def _drag(source: QWidget, written: Written) -> None:
+    if QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
         data = QMimeData()
         data.setUrls([QUrl.fromLocalFile(str(written.path))])
         drag = QDrag(source)
         drag.setMimeData(data)
         drag.exec(Qt.DropAction.CopyAction)
 
-    def _fail(self, problem: Problem) -> None:
-        self._notice.tell(problem.message, problem.remedy)
-
 
 def _offered(form: str, runs: int) -> list[Format[Content]]:
-    """The formats to choose from."""
     if form == "animation":
         return [COMPARISON.format_named("animation"), COMPARISON.format_named("gif")]
     if form != "any":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,10 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QWidget
 
-from engine.experiment.problem import Problem
 from engine.export.archive import ARCHIVE_SUFFIXES
 from engine.export.formats import COMPARISON, Format
 from engine.store.store import Store
+from engine.words.numbers import counted
 from gui.session.background import Background
 from gui.widgets.notice import Notice
 
@@ -58,7 +59,6 @@ def place_of(chosen: str, used: Format[Content]) -> Place:
 
 
 def _told_form(used: Format[Content]) -> str | None:
-    """The format's name, if it is not the first one with its ending."""
     first = next(form for form in COMPARISON.formats if form.suffix == used.suffix)
     return None if first is used else used.name
 
@@ -66,12 +66,6 @@ def _told_form(used: Format[Content]) -> str | None:
 def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:
     """Asks for a folder that is there; None if cancelled."""
     chosen = QFileDialog.getExistingDirectory(window, title, str(folder))
-    return Path(chosen) if chosen else None
-
-
-def ask_archive(window: QWidget, folder: Path) -> Path | None:
-    """Asks for an archive to import; None if cancelled."""
-    chosen, _ = QFileDialog.getOpenFileName(window, "Import runs", str(folder), _ARCHIVE)
     return Path(chosen) if chosen else None
 
 
@@ -112,10 +106,10 @@ class Importing(QObject):
 
     def ask(self) -> None:
         """Asks for an archive, and imports it."""
-        path = ask_archive(self._window, self._folder)
-        if path is not None:
-            self._folder = path.parent
-            self.take(path)
+        chosen, _ = QFileDialog.getOpenFileName(self._window, "Import runs", str(self._folder), _ARCHIVE)
+        if chosen:
+            self._folder = Path(chosen).parent
+            self.take(Path(chosen))
 
     def take(self, path: Path) -> None:
         """Imports an archive: all of its runs, or none if anything is wrong with it."""
@@ -129,36 +123,23 @@ class Importing(QObject):
             with Store(store_path) as store:
                 return import_archive(store, path)
 
-        self._background.do(work, self._tell, self._fail)
+        self._background.do(work, self._tell, lambda why: self._notice.tell(why.message, why.remedy))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() in (QEvent.Type.DragEnter, QEvent.Type.DragMove) and isinstance(event, QDropEvent):
-            if archives_in(event.mimeData()):
-                event.acceptProposedAction()
-                return True
-        elif event.type() == QEvent.Type.Drop and isinstance(event, QDropEvent):
-            archives = archives_in(event.mimeData())
-            for path in archives:
-                self.take(path)
-            if archives:
-                event.acceptProposedAction()
-                return True
-        return super().eventFilter(watched, event)
+        archives = archives_in(event.mimeData()) if isinstance(event, QDropEvent) else ()
+        if not archives or not isinstance(event, QDropEvent):
+            return super().eventFilter(watched, event)
+        for path in archives if event.type() == QEvent.Type.Drop else ():
+            self.take(path)
+        event.acceptProposedAction()
+        return True
 
     def _tell(self, imported: Imported) -> None:
         if imported.added:
             self.imported.emit()
         run_ids = tuple(run.id for run in (*imported.added, *imported.already_here))
-        compare: Callable[[], None] | None = None
-        if len(run_ids) > 1:
-
-            def compare() -> None:
-                self.compare_wanted.emit(run_ids)
-
+        compare = partial(self.compare_wanted.emit, run_ids) if len(run_ids) > 1 else None
         self._notice.tell(import_words(imported), "", "Compare them" if compare else "", compare)
-
-    def _fail(self, problem: Problem) -> None:
-        self._notice.tell(problem.message, problem.remedy)
 
 
 def archives_in(data: QMimeData) -> tuple[Path, ...]:
@@ -174,13 +155,10 @@ def import_words(imported: Imported) -> str:
         return "The archive holds no runs."
     if not added:
         return "The run was already here." if here == 1 else f"All {here:,} runs were already here."
-    said = f"Imported {_runs(added)}."
+    said = f"Imported {counted(added, 'run')}."
     if here:
-        said += f" {_runs(here)} {'was' if here == 1 else 'were'} already here."
+        said += f" {counted(here, 'run')} {'was' if here == 1 else 'were'} already here."
     if copies:
-        said += f" {_runs(copies)} {'stands' if copies == 1 else 'stand'} beside what has the same id here."
+        stand = "stands" if copies == 1 else "stand"
+        said += f" {counted(copies, 'run')} {stand} beside what has the same id here."
     return said
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count:,} runs"

@@ -135,7 +135,6 @@ def _add_choices(
     choose: Callable[[Any], object],
     other: tuple[str, Callable[[], object]] | None = None,
 ) -> QMenu:
-    """Adds a menu of values by their words, and returns it; `other` is its last line."""
     submenu = menu.addMenu(title)
     submenu.setAccessibleName(f"{title} of the run")
     submenu.setObjectName(title.lower())

@@ -291,7 +291,6 @@ class RunsPanel(QFrame):
         self._filter_by(folder, "")
 
     def _filter_by(self, folder: str, other: str) -> None:
-        """Filters by another folder than this one, if the filter names it."""
         text = self.filter.text()
         if f'folder:"{folder}"'.casefold() in text.casefold():
             self.filter.setText(in_folder(text, other))

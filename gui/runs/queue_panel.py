@@ -214,7 +214,6 @@ class QueueController(QObject):
 
 
 def _left_words(left: Sequence[WaitingItem]) -> str:
-    """Tells what an earlier window left: "2 runs and a profile are still in the queue from last time."."""
     what = counted_work(item.kind for item in left)
     verb = "is" if len(left) == 1 else "are"
     return f"{what[:1].upper()}{what[1:]} {verb} still in the queue from last time."

@@ -147,8 +147,6 @@ def actions_of(item: QueueItem) -> tuple[Action, ...]:
 
 
 class _QueueModel(RowModel[Slot]):
-    """Rows that are moved by drag: `move` takes keys, and the key before which they go; None: the end."""
-
     move: Callable[[Sequence[str], str | None], object]
 
     def flags(self, index: Index) -> Qt.ItemFlag:

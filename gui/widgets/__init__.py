@@ -13,7 +13,7 @@ from gui.widgets.labels import (
     set_property,
     set_text,
 )
-from gui.widgets.markers import LineSample, Marker, PrecisionChip, draw_marker, marker_pixmap, precision_pen
+from gui.widgets.markers import Marker, PrecisionChip, draw_marker, marker_pixmap, precision_pen
 from gui.widgets.messages import EmptyState
 from gui.widgets.stat_card import StatCard, StatRow
 
@@ -25,7 +25,6 @@ __all__ = [
     "Field",
     "FocusRing",
     "IconButton",
-    "LineSample",
     "Marker",
     "PrecisionChip",
     "ProgressLine",

@@ -132,7 +132,6 @@ class ShareBar(QWidget):
         painter.end()
 
     def _places(self, width: int) -> list[tuple[float, int]]:
-        """Left edge and row of each legend entry."""
         metrics = QFontMetricsF(font(12))
         places: list[tuple[float, int]] = []
         left, row = 0.0, 0

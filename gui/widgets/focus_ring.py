@@ -119,7 +119,6 @@ class FocusRing(QWidget):
 
 
 def _is_seen(widget: QWidget) -> bool:
-    """True if any part of the widget is inside all its ancestors."""
     if not widget.isVisible():
         return False
     rect, inner = widget.rect(), widget

@@ -16,7 +16,6 @@ from resources.looks import MarkFill
 
 
 def _marker_path(symbol: str, size: float) -> QPainterPath:
-    """The outline of a precision's mark about the origin."""
     path = QPainterPath()
     if symbol == "o":
         path.addEllipse(QPointF(0, 0), size / 2, size / 2)
@@ -109,24 +108,6 @@ class Marker(QWidget):
         center = QPointF(self.width() / 2, self.height() / 2)
         ink = theme().palette.look(self._precision, self._colour).color
         draw_marker(painter, center, self._precision, self._size, fill=self._fill, color=ink)
-        painter.end()
-
-
-class LineSample(QWidget):
-    """A short piece of a precision's line with its marker, for a legend."""
-
-    def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._precision = precision
-        self.setFixedSize(28, 16)
-        theme().changed.connect(self.update)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setPen(precision_pen(self._precision))
-        middle = self.height() / 2
-        painter.drawLine(QPointF(0, middle), QPointF(self.width(), middle))
-        draw_marker(painter, QPointF(self.width() / 2, middle), self._precision, 8)
         painter.end()
 
 

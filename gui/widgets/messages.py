@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QMessageBox, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QMessageBox, QStackedWidget, QWidget
 
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.buttons import Button
@@ -23,27 +23,12 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
 
 
 _STOPPED = {
-    "run": ("A run is training. Closing stops it; what it recorded so far is kept.", "Keep training"),
-    "limit": (
-        "A limit is being measured. Closing stops it; the trials made so far are kept.",
-        "Keep measuring",
-    ),
-    "numerics": (
-        "A numerics study is running. Closing stops it; the parts that are done are kept.",
-        "Keep it running",
-    ),
-    "profile": (
-        "A profile is being recorded. Closing stops it; what is done is kept.",
-        "Keep profiling",
-    ),
-    "sweep": (
-        "A sweep is running. Closing stops it; its runs are kept, and it can go on later.",
-        "Keep sweeping",
-    ),
-    "tune": (
-        "A tuning is running. Closing stops it; it can go on later.",
-        "Keep tuning",
-    ),
+    "run": ("A run is training", "what it recorded so far is kept", "Keep training"),
+    "limit": ("A limit is being measured", "the trials made so far are kept", "Keep measuring"),
+    "numerics": ("A numerics study is running", "the parts that are done are kept", "Keep it running"),
+    "profile": ("A profile is being recorded", "what is done is kept", "Keep profiling"),
+    "sweep": ("A sweep is running", "its runs are kept, and it can go on later", "Keep sweeping"),
+    "tune": ("A tuning is running", "it can go on later", "Keep tuning"),
 }
 
 
@@ -52,9 +37,9 @@ def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
 
     `waiting` is what stays in the queue, in words; empty for nothing.
     """
-    text, leave = _STOPPED[what]
+    doing, kept, leave = _STOPPED[what]
     stays = f" Left in the queue for the next start: {waiting}." if waiting else ""
-    return ask(parent, text + stays, "Stop and close", leave)
+    return ask(parent, f"{doing}. Closing stops it; {kept}.{stays}", "Stop and close", leave)
 
 
 def may_delete(parent: QWidget, what: str) -> bool:
@@ -62,9 +47,8 @@ def may_delete(parent: QWidget, what: str) -> bool:
     return ask(parent, f"Delete {what}? This cannot be undone.", "Delete", "Keep")
 
 
-_LOW = 76
-"""Pixels of height below which the second sentence is left out."""
-_WIDEST_TEXT = 560
+_LOW, _WIDEST_TEXT = 76, 560
+"""The height below which the second sentence is left out, and the width of that."""
 
 
 class EmptyState(QWidget):
@@ -84,21 +68,18 @@ class EmptyState(QWidget):
     ) -> None:
         """A page whose button asks what the form asks has it solid."""
         super().__init__(parent)
-        self._text, self._hint = _middle("empty"), _middle("hint")
+        self._text, self._hint = label("", "empty", wraps=True), label("", "hint", wraps=True)
+        for line in (self._text, self._hint):
+            line.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._hint.setMaximumWidth(_WIDEST_TEXT)
         self.button = Button(action, "strip" if not is_solid else "primary", tooltip)
         self.button.clicked.connect(self.pressed)
-        in_column(
-            Stretch(),
-            self._text,
-            _centred(self._hint, 8),
-            12 if is_solid else 4,
-            _centred(self.button, 0),
-            Stretch(),
-            parent=self,
-            margins=(16, 0, 16, 0),
-            spacing=4,
+        below, offered = (
+            in_row(Stretch(1), Placed(part, stretch), Stretch(1))
+            for part, stretch in ((self._hint, 8), (self.button, 0))
         )
+        parts = (Stretch(), self._text, below, 12 if is_solid else 4, offered, Stretch())
+        in_column(*parts, parent=self, margins=(16, 0, 16, 0), spacing=4)
         self.tell(text, hint, action, tooltip)
 
     def tell(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
@@ -143,16 +124,6 @@ class OfferedView(QStackedWidget):
     def show_page(self, *, is_known: bool) -> None:
         """Shows the page that was added, or else the offer."""
         self.setCurrentIndex(1 if is_known else 0)
-
-
-def _middle(role: str) -> QLabel:
-    result = label("", role, wraps=True)
-    result.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    return result
-
-
-def _centred(widget: QWidget, stretch: int) -> QHBoxLayout:
-    return in_row(Stretch(1), Placed(widget, stretch), Stretch(1))
 
 
 class Popover(QFrame):

@@ -39,12 +39,19 @@ class Message(QFrame):
     answered = Signal(object)
 
     def __init__(
-        self, text: str, remedy: str, offers: tuple[tuple[str, Do], ...], path: Path | None, stays: bool
+        self,
+        text: str,
+        remedy: str,
+        offers: tuple[tuple[str, Do], ...],
+        path: Path | None,
+        *,
+        asks: bool,
+        stands: bool,
     ) -> None:
         super().__init__()
         self.text, self.remedy, self.path = text, remedy, path
         self.offers = tuple(name for name, _ in offers)
-        self.asks = self.stands = False
+        self.asks, self.stands = asks, stands
         self.setProperty("surface", "popover")
         self.setAccessibleName(f"{text} {remedy}".strip())
         buttons = in_row(margins=(0, 4, 0, 0), spacing=8)
@@ -65,14 +72,11 @@ class Message(QFrame):
             column.addWidget(ElidedLabel(str(path), "hint", mode=Qt.TextElideMode.ElideMiddle))
         if offers:
             column.addLayout(buttons)
-        self.timer = QTimer(self, interval=_LEAST_MS + _LETTER_MS * len(text + remedy))
-        if offers:
-            self.timer.setInterval(self.timer.interval() + _TO_DO_MS)
-        self._stays = stays
+        reading_ms = _LEAST_MS + _LETTER_MS * len(text + remedy) + (_TO_DO_MS if offers else 0)
+        self.timer = QTimer(self, interval=reading_ms)
         self.timer.timeout.connect(self._end)
 
     def _end(self) -> None:
-        """Stays if the user is reading it, or is away from the window."""
         focused = QApplication.focusWidget()
         is_read = self.underMouse() or (focused is not None and self.isAncestorOf(focused))
         if self.window().isActiveWindow() and not is_read:
@@ -80,7 +84,7 @@ class Message(QFrame):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if not self._stays:
+        if not (self.asks or self.stands):
             self.timer.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -154,8 +158,9 @@ class Notice(QWidget):
 
     def drop(self) -> None:
         """Removes the messages that neither ask nor stand."""
-        for message in [message for message in self._messages if not (message.asks or message.stands)]:
-            self._remove(message)
+        for message in self.messages():
+            if not (message.asks or message.stands):
+                self._remove(message)
 
     def text(self) -> str:
         """The text of the newest message, without those that stand; empty if there is none."""
@@ -189,10 +194,10 @@ class Notice(QWidget):
         stands: bool = False,
     ) -> Message:
         self.drop()
-        for same in [message for message in self._messages if message.text == text]:
-            self._remove(same)
-        message = Message(text, remedy, offers, path, asks or stands)
-        message.asks, message.stands = asks, stands
+        for other in self.messages():
+            if other.text == text:
+                self._remove(other)
+        message = Message(text, remedy, offers, path, asks=asks, stands=stands)
         message.answered.connect(partial(self._dismiss, message))
         self._messages.insert(0 if stands else len(self._messages), message)
         passing = [other for other in self._messages if not other.stands]

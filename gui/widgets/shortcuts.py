@@ -71,7 +71,6 @@ def tab_after(before: QWidget, made: QWidget) -> None:
 
 
 def _tab_stops(widget: QWidget) -> list[QWidget]:
-    """The focusable widgets of `widget` and its children, in order."""
     # not by nextInFocusChain, which makes PySide forget objects that still exist
     inside = (widget, *widget.findChildren(QWidget))
     return [

@@ -88,42 +88,20 @@ class StatCard(QFrame):
         self._unit = label(unit, "unit")
         self._ratio = label("", "ratio")
         self._rows: list[_Row] = []
-        self._compact = self._narrow = self._crowded = False
+        self._compact = False
         self._head = in_row(self._title, self._unit, Stretch(1), self._ratio, spacing=6)
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(_GAP)
         self._grid.setVerticalSpacing(0)
         self._grid.setColumnStretch(1, 1)
         self._column = in_column(self._head, self._grid, Stretch(1), parent=self, margins=None, spacing=2)
-        self._apply_size()
+        self._arrange()
 
     def set_compact(self, compact: bool) -> None:
         """Tightens the card for a low window."""
         if compact != self._compact:
             self._compact = compact
-            self._apply_size()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        narrow = event.size().width() < _NARROW
-        is_wide = self._column.contentsMargins().right() != self._column.contentsMargins().left()
-        if narrow != self._narrow or is_wide or event.size().width() > _MOST_WIDTH:
-            self._narrow = narrow
-            self._apply_size()
-        self._fit_head()
-        self._make_room()
-
-    def _apply_size(self) -> None:
-        side = 8 if self._narrow else 11
-        above, below = (5, 4) if self._compact else (8, 7)
-        # in a wide card the figures stay beside their names
-        right = max(side, self.width() - _MOST_WIDTH)
-        self._column.setContentsMargins(side, above, right, below)
-        self._head.setSpacing(4 if self._narrow else 6)
-        self._title.setFixedHeight(18 if self._compact else 24)
-        self.setMinimumHeight(72 if self._compact else 96)
-        for number, row in enumerate(self._rows):
-            self._fit(number, row)
+            self._arrange()
 
     def add_corner(self, widget: QWidget) -> None:
         """Puts a control in the upper right corner."""
@@ -132,69 +110,61 @@ class StatCard(QFrame):
     def set_title(self, title: str, unit: str) -> None:
         set_text(self._title, title)
         set_text(self._unit, unit)
-        self._fit_head()
+        self._arrange()
 
     def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
         """Shows the second run's figure over the first's, such as "1.89×"; pale unless `is_sound`."""
         set_text(self._ratio, text)
         set_property(self._ratio, "role", "ratio" if is_sound else "note")
         self._ratio.setToolTip(plain_tip(tooltip))
-        self._fit_head()
+        self._arrange()
 
     def ratio(self) -> str:
         return self._ratio.text()
 
     def set_rows(self, rows: Sequence[StatRow]) -> None:
-        while len(self._rows) < len(rows):
-            number = len(self._rows)
-            self._rows.append(_Row(self._grid, number, rows[number].precision))
-            self._fit(number, self._rows[-1])
-        while len(self._rows) > len(rows):
-            self._drop_last_row()
+        for row in rows[len(self._rows) :]:
+            self._rows.append(_Row(self._grid, len(self._rows), row.precision))
+        for gone in self._rows[len(rows) :]:
+            for part in gone.parts:
+                part.setParent(None)
+                part.deleteLater()
+        for number in range(len(rows), len(self._rows)):
+            self._grid.setRowMinimumHeight(number, 0)
+        del self._rows[len(rows) :]
         for shown, row in zip(self._rows, rows, strict=True):
             shown.show(row)
-        self._make_room()
+        self._arrange()
         figures = "; ".join(f"{row.name} {row.value} {row.after}".strip() for row in rows)
         self.setAccessibleName(f"{self._title.text()} {self._unit.text()}: {figures}")
 
-    def _fit(self, number: int, row: _Row) -> None:
-        self._grid.setRowMinimumHeight(number, _LOW_ROW if self._compact else _ROW)
-        set_property(row.value, "role", "statSmall" if self._is_small else "stat")
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
 
-    @property
-    def _is_small(self) -> bool:
-        return self._compact or self._narrow or self._crowded
-
-    def _fit_head(self) -> None:
-        """Leaves out the unit where the title would be cut short otherwise."""
-        margins = self._column.contentsMargins()
-        room = self.width() - margins.left() - margins.right()
-        parts = [item.widget() for place in range(self._head.count()) if (item := self._head.itemAt(place))]
-        widths = [
-            part.sizeHint().width() + self._head.spacing()
-            for part in parts
-            if part is not None and (part is self._unit or not part.isHidden())
-        ]
-        self._unit.setVisible(bool(self._unit.text()) and sum(widths) - self._head.spacing() <= room)
-
-    def _make_room(self) -> None:
-        """Makes the figures smaller where they would cut a run's name short."""
+    def _arrange(self) -> None:
+        is_narrow = self.width() < _NARROW
+        side, (above, below) = 8 if is_narrow else 11, (5, 4) if self._compact else (8, 7)
+        # in a wide card the figures stay beside their names
+        right = max(side, self.width() - _MOST_WIDTH)
+        self._column.setContentsMargins(side, above, right, below)
+        self._head.setSpacing(4 if is_narrow else 6)
+        self._title.setFixedHeight(18 if self._compact else 24)
+        self.setMinimumHeight(72 if self._compact else 96)
+        room = self.width() - side - right
+        items = (self._head.itemAt(place) for place in range(self._head.count()))
+        parts = [part for item in items if item is not None and (part := item.widget()) is not None]
+        shown = [part.sizeHint().width() for part in parts if part is self._unit or not part.isHidden()]
+        # the unit is left out where the title would be cut short otherwise
+        has_room = sum(shown) + self._head.spacing() * (len(shown) - 1) <= room
+        self._unit.setVisible(bool(self._unit.text()) and has_room)
         names = max((row.name.sizeHint().width() for row in self._rows), default=0)
         values = max((row.width_at(_LARGE) for row in self._rows), default=0)
-        margins = self._column.contentsMargins()
-        room = self.width() - margins.left() - margins.right()
-        crowded = _MARKER + names + values > room
-        if crowded != self._crowded:
-            self._crowded = crowded
-            for number, row in enumerate(self._rows):
-                self._fit(number, row)
-
-    def _drop_last_row(self) -> None:
-        row = self._rows.pop()
-        self._grid.setRowMinimumHeight(len(self._rows), 0)
-        for part in row.parts:
-            part.setParent(None)
-            part.deleteLater()
+        # and the figures are smaller where they would cut a run's name short
+        is_small = self._compact or is_narrow or _MARKER + names + values > room
+        for number, row in enumerate(self._rows):
+            self._grid.setRowMinimumHeight(number, _LOW_ROW if self._compact else _ROW)
+            set_property(row.value, "role", "statSmall" if is_small else "stat")
 
     def texts(self) -> tuple[str, ...]:
         """The rows' text, for tests."""

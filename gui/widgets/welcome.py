@@ -130,7 +130,6 @@ def _centred(text: str, role: str, part: str) -> QLabel:
 
 
 def _sizes(scale: float) -> str:
-    """The style sheet of the large page's sizes; its colours are the window's."""
     title, sentence, about, button, height = (round(size * scale) for size in (32, 17, 13, 15, 46))
     families = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
     return (

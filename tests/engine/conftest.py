@@ -37,13 +37,13 @@ from engine.race.race import Race, race_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from engine.worker.supervision import Limits
 
 HOSTILE_NAME = "\"quoted\" <b>bold</b> ../../up & 'so' 🙂 ‮שלום‬"
 
 
 @pytest.fixture(scope="session")
 def fill() -> Callable[[Store], None]:
-    """Adds two runs that finished side by side, one that failed with NaN, one that runs, one that waits."""
     return add_runs
 
 
@@ -55,7 +55,12 @@ def add_runs(opened: Store) -> None:
             Experiment(precision=precision), name=HOSTILE_NAME, comparison=pair, label=precision.label
         )
         opened.begin(run.id)
-        first = [_started(run.experiment), _samples(1, 40), Skipped(steps=(3,)), Log(message="two\nlines")]
+        first = [
+            started_of(run.experiment, 60, 60),
+            _samples(1, 40),
+            Skipped(steps=(3,)),
+            Log(message="two\nlines"),
+        ]
         opened.record(run.id, first)
         last = [
             _samples(41, 20),
@@ -67,45 +72,54 @@ def add_runs(opened: Store) -> None:
     opened.begin(failed.id)
     nan = _samples(1, 3, loss=(1.0, math.nan, -math.inf))
     problem = Problem(kind=Kind.NOT_A_NUMBER, message="The loss is NaN.", remedy="Lower the rate.")
-    opened.record(failed.id, [_started(failed.experiment), nan, Failed(problem=problem, detail="Trace")])
+    opened.record(
+        failed.id, [started_of(failed.experiment, 60, 60), nan, Failed(problem=problem, detail="Trace")]
+    )
     opened.begin(running.id)
-    opened.record(running.id, [_started(running.experiment), _samples(1, 25)])
+    opened.record(running.id, [started_of(running.experiment, 60, 60), _samples(1, 25)])
 
 
-def _started(experiment: Experiment) -> Started:
+def _samples(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
+    steps = tuple(range(first, first + rows))
+    speeds = tuple(1_000.0 + 1 / step for step in steps)
+    scales = tuple(65_536.0 for _ in steps)
+    return samples_of(first, rows, **{"samples_per_second": speeds, "grad_scale": scales, **columns})
+
+
+def samples_of(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
+    """Samples of `rows` steps from `first` on, a hundredth of a second each."""
+    steps = tuple(range(first, first + rows))
+    usual = {
+        "seconds": tuple(0.01 * step for step in steps),
+        "loss": tuple(1.0 / step for step in steps),
+        "samples_per_second": tuple(1_000.0 for _ in steps),
+        "learning_rate": tuple(0.001 for _ in steps),
+    }
+    return Samples(step=steps, **{**usual, **columns})
+
+
+ENVIRONMENT = Environment(
+    device_name="a card", device_memory_mib=24_576, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
+)
+
+
+def started_of(
+    experiment: Experiment | None = None, total_steps: int = 100, steps_per_epoch: int = 50
+) -> Started:
+    """The event of a run that begins on `ENVIRONMENT`."""
     return Started(
-        experiment=experiment,
-        environment=Environment(
-            device_name="a card",
-            device_memory_mib=24_576,
-            torch="2.11",
-            python="3.13",
-            os="Linux",
-            ammeter="0.1",
-        ),
-        total_steps=60,
-        steps_per_epoch=60,
+        experiment=experiment or Experiment(),
+        environment=ENVIRONMENT,
+        total_steps=total_steps,
+        steps_per_epoch=steps_per_epoch,
         parameters=11,
         loss_name="cross-entropy",
         loss_unit="nats",
     )
 
 
-def _samples(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
-    steps = tuple(range(first, first + rows))
-    return Samples(
-        step=steps,
-        seconds=tuple(0.01 * step for step in steps),
-        loss=columns.pop("loss", tuple(1.0 / step for step in steps)),
-        samples_per_second=tuple(1_000.0 + 1 / step for step in steps),
-        learning_rate=tuple(0.001 for _ in steps),
-        grad_scale=tuple(65_536.0 for _ in steps),
-        **columns,
-    )
-
-
 SCRIPTED = """
-import json, os, sys
+import json, os, signal, subprocess, sys, time
 def say(**event):
     sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
 def started(**more):
@@ -129,25 +143,20 @@ open(sys.argv[1], "w").write(line)
 
 
 @pytest.fixture
-def scripted(tmp_path: Path) -> Iterator[Callable[[str], Launcher]]:
+def scripted(tmp_path: Path) -> Iterator[Callable[..., Launcher]]:
     """Makes launchers of workers that say what a script has them say, and keep their job in `job.json`."""
     launchers: list[Launcher] = []
 
-    def make(body: str) -> Launcher:
+    def make(body: str, limits: Limits | None = None) -> Launcher:
         script = tmp_path / f"worker_{len(launchers)}.py"
         script.write_text(SCRIPTED + textwrap.dedent(body))
         command = (sys.executable, str(script), str(tmp_path / "job.json"))
-        launchers.append(Launcher(command=command))
+        launchers.append(Launcher(limits=limits, command=command))
         return launchers[-1]
 
     yield make
     for launcher in launchers:
         launcher.close()
-
-
-ENVIRONMENT = Environment(
-    device_name="a card", device_memory_mib=24_576, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
-)
 
 
 @pytest.fixture
@@ -179,34 +188,12 @@ def older(path: Path) -> Callable[[], None]:
 
 @pytest.fixture
 def started() -> Callable[..., Started]:
-    def make(experiment: Experiment | None = None, total_steps: int = 100) -> Started:
-        return Started(
-            experiment=experiment or Experiment(),
-            environment=ENVIRONMENT,
-            total_steps=total_steps,
-            steps_per_epoch=50,
-            parameters=11,
-            loss_name="cross-entropy",
-            loss_unit="nats",
-        )
-
-    return make
+    return started_of
 
 
 @pytest.fixture
 def batch() -> Callable[..., Samples]:
-    def make(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
-        steps = tuple(range(first, first + rows))
-        return Samples(
-            step=steps,
-            seconds=tuple(0.01 * step for step in steps),
-            loss=columns.pop("loss", tuple(1.0 / step for step in steps)),
-            samples_per_second=tuple(1_000.0 for _ in steps),
-            learning_rate=tuple(0.001 for _ in steps),
-            **columns,
-        )
-
-    return make
+    return samples_of
 
 
 @pytest.fixture

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from engine import busyness
+from engine import __version__, busyness
 from engine.busyness import Busyness, OtherPrograms, Taken, Watch
 from engine.cli import main
 
@@ -162,3 +165,19 @@ def test_the_command_line_says_once_on_a_terminal_that_the_machine_is_busy(
         busy(0.02)
         assert main(["run", *asked]) == 0
         assert "This machine is busy" not in capsys.readouterr().err
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_package_takes_its_version_from_the_engine() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"] and project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "engine/__init__.py"
+
+
+def test_the_newest_section_of_the_changelog_is_this_versions_and_all_others_are_released() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest, *others = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert re.fullmatch(rf"{re.escape(__version__)}, (unreleased|\d{{4}}-\d\d-\d\d)", newest)
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+, \d{4}-\d\d-\d\d", other) for other in others)

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from day.waits import WARM, waits_in
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import PhaseName
-from engine.training.measuring.validation import validate
+from engine.training.measuring.speed import validate
 from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
 from engine.training.steps.plain import PlainStep

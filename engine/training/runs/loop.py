@@ -66,18 +66,13 @@ def train(
         with closing(run):
             yield from picture_events(run.experiment, run.source)
             sampler = RangeSampler(plan, run.step) if run.experiment.measure.range_every else None
-            yield from _train_epochs(run, sampler)
+            while not (run.must_end or run.is_over):
+                # a run may resume after its last step, with only the validation missing
+                if not run.is_complete:
+                    yield from _train_epoch(run, sampler)
+                if not run.must_end:
+                    yield from _end_epoch(run)
             yield from _finish(run)
-
-
-def _train_epochs(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
-    while not (run.must_end or run.is_over):
-        # a run may resume after its last step, with only the validation missing
-        if not run.is_complete:
-            yield from _train_epoch(run, sampler)
-        if run.must_end:
-            return
-        yield from _end_epoch(run)
 
 
 def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
@@ -112,7 +107,6 @@ def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
 
 
 def _end_epoch(run: Run) -> Iterator[Event]:
-    """Validates, reports the epoch, and saves the checkpoints that are due."""
     epoch, is_best, validation = run.epoch, False, None
     if run.validation_is_due():
         yield from _enter(run, PhaseName.VALIDATING)
@@ -134,7 +128,6 @@ def _end_epoch(run: Run) -> Iterator[Event]:
 
 
 def _pause(run: Run) -> Iterator[Event]:
-    """Waits at a step boundary until it may go on or must stop; no figure counts that time."""
     yield from _take(run, run.telemetry.flush())
     yield from _send(run)
     yield from _enter(run, PhaseName.PAUSED)
@@ -150,11 +143,11 @@ def _sample_ranges(run: Run, sampler: RangeSampler, group: list[Batch]) -> Itera
     yield from _enter(run, PhaseName.NUMERICS)
     began = time.perf_counter()
     yield sampler.sample(group, run.telemetry.steps)
-    run.end_sampling(time.perf_counter() - began)
+    run.end_pause(time.perf_counter() - began, is_sampling=True)
 
 
 def _keep(run: Run) -> Iterator[Event]:
-    """Keeps the state in memory. The wait for the device and the copy belong to no step."""
+    # the wait for the device and the copy belong to no step
     yield from _take(run, run.telemetry.flush())
     run.keep()
     run.telemetry.begin()
@@ -238,16 +231,13 @@ class RangeSampler:
     def sample(self, group: Sequence[Batch], steps: int) -> Event:
         """The ranges after `steps` steps, or a remark on why there are none. Waits for the device."""
         with _own_cache(self._plan.device):
-            return self._sampled(group, steps)
-
-    def _sampled(self, group: Sequence[Batch], steps: int) -> Event:
-        try:
-            with _own_random(self._plan.device), cudnn_search(False):
-                return PartMeasured(result=self._ranges(group, steps))
-        except Exception as error:  # noqa: BLE001 - a run goes on, however its sampling failed
-            problem = problem_of(error)
-        # outside the except block, where the exception no longer pins the tensors of its frames
-        self._has_failed, self._own = True, None
+            try:
+                with _own_random(self._plan.device), cudnn_search(False):
+                    return PartMeasured(result=self._ranges(group, steps))
+            except Exception as error:  # noqa: BLE001 - a run goes on, however its sampling failed
+                problem = problem_of(error)
+            # outside the except block, where the exception no longer pins the tensors of its frames
+            self._has_failed, self._own = True, None
         message = f"No ranges from step {steps:,} on, though the run goes on. {problem.message}"
         return Log(level="warning", message=message, step=steps)
 
@@ -275,7 +265,7 @@ class RangeSampler:
 
 @contextmanager
 def _own_cache(device: torch.device) -> Iterator[None]:
-    """Gives back what the context leaves in the allocator's cache, which would count as the run's."""
+    # gives back what the context leaves in the allocator's cache, which would count as the run's
     if device.type not in ("cuda", "xpu"):
         yield
         return
@@ -291,7 +281,6 @@ def _own_cache(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _own_random(device: torch.device) -> Iterator[None]:
-    """Leaves the random numbers outside of the context as they were, those of the user's code too."""
     of_python, of_numpy = random.getstate(), np.random.get_state()
     devices = [] if device.type == "cpu" else [device]
     try:

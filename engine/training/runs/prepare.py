@@ -15,8 +15,6 @@ from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.checks import (
     Catalog,
     DatasetEntry,
-    DeviceEntry,
-    ModelEntry,
     accumulation_problem,
     dataset_of,
     resolve,
@@ -61,16 +59,14 @@ class RunPlan:
 
     def __init__(self, experiment: Experiment, catalog: Catalog) -> None:
         resolved = resolve(experiment, catalog)
-        self.device_entry, self.model_entry, self.dataset_entry = _entries(resolved, catalog)
-        self.workload = Workload(resolved, self.model_entry)
+        device, model = catalog.device(resolved.device), catalog.model(resolved.model)
+        dataset = dataset_of(resolved, catalog)
+        assert device is not None and model is not None and dataset is not None  # resolve() has checked it
+        self.device_entry, self.model_entry, self.dataset_entry = device, model, dataset
+        self.workload = Workload(resolved, model)
         self.facts = self.workload.facts
-        self.experiment = resolved.model_copy(
-            update={
-                "image_size": self.facts.image_size or None,
-                "num_classes": self.facts.num_classes or None,
-            }
-        )
-        self.workload.experiment = self.experiment
+        sizes = {name: getattr(self.facts, name) or None for name in ("image_size", "num_classes")}
+        self.workload.experiment = self.experiment = resolved.model_copy(update=sizes)
         self.device = torch.device(self.device_entry.name)
         self.steps_per_epoch = _steps_per_epoch(resolved, self.facts)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
@@ -213,18 +209,14 @@ def _put_together(
         undo.callback(source.close)
         card = card_gauge(device)
         undo.callback(card.close)
+        instruments = Instruments(device, memory, card, energy)
         run = Run(
-            experiment,
+            plan,
             control,
-            device=device,
-            model=model,
             step=step,
             source=source,
-            workload=workload,
-            instruments=Instruments(device, memory, card, energy),
+            instruments=instruments,
             checkpoints=checkpoints,
-            steps_per_epoch=plan.steps_per_epoch,
-            total_steps=plan.total_steps,
             resumed=state,
         )
         undo.pop_all()
@@ -243,7 +235,6 @@ def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None,
 
 
 def _check_pictures(plan: RunPlan, control: Control, steps: int | None) -> Generator[Event, None, None]:
-    """Raises ProblemError where some of the pictures are broken."""
     yield Phase(name=PhaseName.CHECKING, fraction=0.0)
     folder = read_image_folder(plan.experiment.path)
     progress, reported = None, 0.0
@@ -299,7 +290,6 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
 
 
 def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
-    """Raises ProblemError where an epoch is too short for the batch or for gradient accumulation."""
     samples = facts.train_samples
     if experiment.batch_size > samples:
         raise ProblemError(
@@ -315,10 +305,3 @@ def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
     if experiment.step.gradient_accumulation > batches:
         raise ProblemError(accumulation_problem(experiment, batches))
     return math.ceil(batches / experiment.step.gradient_accumulation)
-
-
-def _entries(experiment: Experiment, catalog: Catalog) -> tuple[DeviceEntry, ModelEntry, DatasetEntry]:
-    device, model = catalog.device(experiment.device), catalog.model(experiment.model)
-    dataset = dataset_of(experiment, catalog)
-    assert device is not None and model is not None and dataset is not None  # resolve() has checked it
-    return device, model, dataset

@@ -5,66 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-
-from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch, Source, batch_samples
 from engine.training.failures import check_normalised
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
-from engine.training.measuring.speed import Speed, Tally
+from engine.training.measuring.speed import Speed, Tally, Validation, validate
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
-from engine.training.measuring.validation import Validation, validate
-from engine.training.precision import Float32Mode, float32_mode_name
+from engine.training.precision import float32_mode_name
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
-from engine.training.runs.workload import Workload
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
 
+if TYPE_CHECKING:
+    from engine.training.runs.prepare import RunPlan
+
 
 class Run:
-    """The parts of a run and its progress.
-
-    `experiment` is resolved; `resumed` is the state of the checkpoint that the run resumes from.
-    """
+    """The parts of a run and its progress; `resumed` is the state of the checkpoint that it resumes from."""
 
     def __init__(
         self,
-        experiment: Experiment,
+        plan: RunPlan,
         control: Control,
         *,
-        device: torch.device,
-        model: nn.Module,
         step: PlainStep,
         source: Source,
-        workload: Workload,
         instruments: Instruments,
         checkpoints: Checkpoints | None,
-        steps_per_epoch: int,
-        total_steps: int,
         resumed: Mapping[str, Any] | None = None,
     ) -> None:
-        self.experiment = experiment
+        self.experiment, self.device = plan.experiment, plan.device
+        self.steps_per_epoch, self.total_steps = plan.steps_per_epoch, plan.total_steps
         self.control = control
-        self.device = device
         self.source = source
         self.step = step
         self.instruments = instruments
-        self.steps_per_epoch = steps_per_epoch
-        self.total_steps = total_steps
-        self.tally = Tally(experiment.measure)
+        self.tally = Tally(self.experiment.measure)
         self.epoch = 1
         self.phase = PhaseName.BUILDING
-        self._model = model
-        self._workload = workload
+        self._workload = plan.workload
         self._checkpoints = checkpoints
-        every = experiment.checkpoint.rewind_every
-        self.rewind = Rewind(every, experiment.scaler) if every and checkpoints is not None else None
+        every = self.experiment.checkpoint.rewind_every
+        self.rewind = Rewind(every, self.experiment.scaler) if every and checkpoints is not None else None
         self._batches_done = 0
         self._paused_seconds = self._sampling_seconds = 0.0
         self._unsent: list[Rows] = []
@@ -72,7 +58,7 @@ class Run:
             self._restore(resumed)
         self._first_step = self._warm_until = self.tally.steps
         self.telemetry = Telemetry(
-            device, step.columns, first_step=self.tally.steps, first_seconds=self.tally.seconds
+            self.device, step.columns, first_step=self.tally.steps, first_seconds=self.tally.seconds
         )
 
     def close(self) -> None:
@@ -122,16 +108,27 @@ class Run:
 
     def train_on(self, group: list[Batch]) -> None:
         """Makes one optimizer step and records its figures."""
-        if self.phase is not PhaseName.MEASURING:
+        settings, begun = self.experiment, self.telemetry.steps - self._first_step
+        is_warming = self.phase is not PhaseName.MEASURING
+        if is_warming:
             self._warm_until = self.telemetry.steps + 1
-        rate = self._learning_rate()
-        if self.experiment.schedule.name != "constant" or self.experiment.schedule.warmup_steps:
+        rate = learning_rate_at(
+            self.telemetry.steps,
+            settings.optimizer,
+            settings.schedule,
+            self.total_steps,
+            self.steps_per_epoch,
+        )
+        if settings.schedule.name != "constant" or settings.schedule.warmup_steps:
             self.step.set_learning_rate(rate)
         samples = sum(map(batch_samples, group))
-        if self._is_last_to_warm_up:
+        if settings.measure.warmup_steps > 1 and begun == settings.measure.warmup_steps - 1:
+            # The warm-up's last step allocates anew what measured steps need. A single warm-up step is also
+            # the first, before which there is nothing to free.
             self.instruments.settle()
         with (
-            self.instruments.weighing(self.step) if self._is_weighed else nullcontext(),
+            # the second step's memory is broken down: the first allocates workspaces
+            self.instruments.weighing(self.step) if begun == 1 and is_warming else nullcontext(),
             # A search for a smaller group would come in the middle of the measured steps, which its memory
             # would be counted in, and the host would wait for the device when that memory is freed.
             cudnn_search(False) if samples < self.experiment.step_samples else nullcontext(),
@@ -144,45 +141,18 @@ class Run:
         self.telemetry.record(figures, samples, rate * self.step.rate_factor)
         self._batches_done += len(group)
 
-    @property
-    def _is_weighed(self) -> bool:
-        """True if the next step's memory is broken down; not in the first, which allocates workspaces."""
-        is_second = self.telemetry.steps == self._first_step + 1
-        return is_second and self.phase is not PhaseName.MEASURING
-
-    @property
-    def _is_last_to_warm_up(self) -> bool:
-        """True before the warm-up's last step, which allocates anew what measured steps need.
-
-        A single warm-up step is also the first, before which there is nothing to free.
-        """
-        warmup = self.experiment.measure.warmup_steps
-        return warmup > 1 and self.telemetry.steps == self._first_step + warmup - 1
-
-    def _learning_rate(self) -> float:
-        settings = self.experiment
-        return learning_rate_at(
-            self.telemetry.steps,
-            settings.optimizer,
-            settings.schedule,
-            self.total_steps,
-            self.steps_per_epoch,
-        )
-
     def begin_epoch(self) -> None:
         """Begins the next epoch."""
         self.epoch += 1
         self._batches_done = 0
         self.tally.begin_epoch()
 
-    def end_pause(self, seconds: float) -> None:
-        """Counts a pause as such and in no other figure."""
-        self._paused_seconds += seconds
-        self.telemetry.begin(paused_seconds=seconds)
-
-    def end_sampling(self, seconds: float) -> None:
-        """Counts the sampling of ranges as such and in no other figure."""
-        self._sampling_seconds += seconds
+    def end_pause(self, seconds: float, *, is_sampling: bool = False) -> None:
+        """Counts a pause, or the sampling of ranges, as such and in no other figure."""
+        if is_sampling:
+            self._sampling_seconds += seconds
+        else:
+            self._paused_seconds += seconds
         self.telemetry.begin(paused_seconds=seconds)
 
     def take(self, rows: Rows) -> None:
@@ -211,7 +181,7 @@ class Run:
     def validate_on(self, batches: Iterable[Batch]) -> Validation | None:
         """Validates on these batches; None if it was asked to stop."""
         return validate(
-            self._model,
+            self.step.model,
             batches,
             self._workload.loss,
             precision=self.experiment.precision,
@@ -255,10 +225,10 @@ class Run:
             "sampling_seconds": self._sampling_seconds,
             "tally": self.tally.state(),
         }
-        return capture_state(self._model, self.step.optimizer, self.step.scaler, progress, self.device)
+        return capture_state(self.step.model, self.step.optimizer, self.step.scaler, progress, self.device)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        progress = restore_state(state, self._model, self.step.optimizer, self.step.scaler, self.device)
+        progress = restore_state(state, self.step.model, self.step.optimizer, self.step.scaler, self.device)
         self.epoch, self._batches_done = progress["epoch"], progress["batches_done"]
         self._paused_seconds = progress["paused_seconds"]
         self._sampling_seconds = progress["sampling_seconds"]
@@ -267,7 +237,12 @@ class Run:
 
     def summary(self) -> Summary:
         """The figures so far. Waits for the device."""
-        scaler, speed, measured = self.step.scaler, self._speed(), self.tally.measured
+        settings, scaler, measured = self.experiment, self.step.scaler, self.tally.measured
+        if self.device.type == "cpu" and settings.memory_cap_gib is not None:
+            speed = Speed(note=CAPPED_CPU_NOTE)
+        else:
+            speed = self.instruments.with_note(self.tally.speed())
+        mode = float32_mode_name(settings.precision, settings.step.autocast_tf32)
         totals = self.tally.summary(steps_per_epoch=self.steps_per_epoch, is_scaled=scaler.is_enabled())
         figures = {
             "samples_per_second": speed.samples_per_second,
@@ -279,19 +254,10 @@ class Run:
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
             "recipe": self.step.record.recipe,
             "left_out": dict(self.step.record.left_out),
-            "float32_mode": self._float32_mode(),
+            "float32_mode": "strict" if mode == "tf32" and self.device.type != "cuda" else mode,
             "compile_seconds": self.step.compile_seconds,
             "capture_seconds": self.step.capture_seconds,
             "paused_seconds": self._paused_seconds or None,
             "sampling_seconds": self._sampling_seconds or None,
         }
         return totals.model_copy(update=figures)
-
-    def _float32_mode(self) -> Float32Mode:
-        mode = float32_mode_name(self.experiment.precision, self.experiment.step.autocast_tf32)
-        return "strict" if mode == "tf32" and self.device.type != "cuda" else mode
-
-    def _speed(self) -> Speed:
-        if self.device.type == "cpu" and self.experiment.memory_cap_gib is not None:
-            return Speed(note=CAPPED_CPU_NOTE)
-        return self.instruments.with_note(self.tally.speed())

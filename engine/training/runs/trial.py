@@ -42,11 +42,15 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     """
     began = time.perf_counter()
     control.step = 0
-    plan = RunPlan(_as_tried(experiment), read_catalog())
+    # a minimum of what prolongs a run without changing its memory
+    measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_STEPS})
+    plan = RunPlan(experiment.model_copy(update={"measure": measure}), read_catalog())
     plan.experiment = _validated_in_short(plan)
     # a search makes many trials, and none tells its energy: it need not wait for the idle power
     plan.counts_energy = False
-    _check_whole_steps(plan)
+    samples, batch_size = plan.facts.train_samples, plan.experiment.batch_size
+    if samples < plan.experiment.step_samples:
+        raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
     take_device(plan)
     memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)
     progress = _TrialProgress()
@@ -55,7 +59,8 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         with conditions(plan):
             yield from _train(plan, control, progress)
     except Exception as error:
-        if not _ran_out(error, memory):
+        is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
+        if not is_said and not (memory.was_refused() and _HIDES_A_REFUSAL in str(error)):
             raise
         progress.cause = "memory"
     finally:
@@ -89,21 +94,8 @@ class _TrialProgress:
         self.parameters = started.parameters
 
 
-def _ran_out(error: Exception, memory: TrialMemory) -> bool:
-    """True if memory ran out, even where the library's error does not say so."""
-    is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
-    return is_said or (memory.was_refused() and _HIDES_A_REFUSAL in str(error))
-
-
-def _as_tried(experiment: Experiment) -> Experiment:
-    """The experiment with a minimum of what prolongs a run without changing its memory."""
-    measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_STEPS})
-    return experiment.model_copy(update={"measure": measure})
-
-
 def _validated_in_short(plan: RunPlan) -> Experiment:
-    """The plan's experiment with a validation of one batch and of the smaller last one: a library may keep
-    something for each size."""
+    # a validation of one batch and of the smaller last one: a library may keep something for each size
     experiment, available = plan.experiment, plan.facts.validation_samples
     samples, batch_size = min(experiment.validation.limit or available, available), experiment.batch_size
     if samples <= batch_size:
@@ -111,12 +103,6 @@ def _validated_in_short(plan: RunPlan) -> Experiment:
     limit = batch_size + samples % batch_size
     validation = experiment.validation.model_copy(update={"limit": limit})
     return experiment.model_copy(update={"validation": validation})
-
-
-def _check_whole_steps(plan: RunPlan) -> None:
-    samples, batch_size = plan.facts.train_samples, plan.experiment.batch_size
-    if samples < plan.experiment.step_samples:
-        raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
 
 
 def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterator[Event]:
@@ -128,8 +114,15 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
         yield from _train_until_steady(run, progress)
         if not control.stop_requested.is_set():
             _end_epoch(plan, run)
-            _validate(run)
-            _begin_another_epoch(plan, run)
+            if run.experiment.validation.every and run.source.has_validation:
+                run.validate()
+            if plan.total_steps > plan.steps_per_epoch:
+                # one more whole step: what the smaller group and the validation leave behind, in libraries
+                # and between blocks, leaves less room for it
+                run.begin_epoch()
+                run.telemetry.begin()
+                if (group := next(run.groups(), None)) is not None:
+                    _train_on(run, group)
         progress.was_stopped = control.stop_requested.is_set()
 
 
@@ -150,8 +143,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
 
 
 def _end_epoch(plan: RunPlan, run: Run) -> None:
-    """Trains on the smaller group that ends an epoch, if the run reaches one: beside a captured step it
-    takes memory of its own."""
+    # the smaller group that ends an epoch, if the run reaches one: beside a captured step it takes memory
     accumulated = plan.experiment.step.gradient_accumulation
     is_smaller = plan.facts.train_samples % plan.experiment.step_samples != 0
     if is_smaller and plan.total_steps >= plan.steps_per_epoch:
@@ -162,30 +154,13 @@ def _end_epoch(plan: RunPlan, run: Run) -> None:
 
 
 def _train_on(run: Run, group: list[Batch]) -> None:
-    """Makes one step and waits for it. A single left-over sample is left out: some models cannot train on
-    one, which has nothing to do with memory."""
+    # a single left-over sample is left out: some models cannot train on one
     left_over = batch_samples(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
         run.train_on(group)
         for rows in run.telemetry.flush():
             run.take(rows)
-
-
-def _validate(run: Run) -> None:
-    if run.experiment.validation.every and run.source.has_validation:
-        run.validate()
-
-
-def _begin_another_epoch(plan: RunPlan, run: Run) -> None:
-    """Makes one more whole step if the run goes on: what the smaller group and the validation leave behind,
-    in libraries and between blocks, leaves less room for it."""
-    if plan.total_steps > plan.steps_per_epoch:
-        run.begin_epoch()
-        run.telemetry.begin()
-        group = next(run.groups(), None)
-        if group is not None:
-            _train_on(run, group)
 
 
 def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds: float) -> Trial:
@@ -205,13 +180,9 @@ def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds
 
 
 def _model_mib(plan: RunPlan, parameters: int | None) -> float:
-    """Parameters, gradients and optimizer state, all float32 even under autocast."""
+    # parameters, gradients and optimizer state, all float32 even under autocast
     optimizer = plan.experiment.optimizer
     states = 2 if optimizer.name in ("adam", "adamw") else int(optimizer.momentum > 0)
-    count = _count_parameters(plan) if parameters is None else parameters
+    # that of a model that did not fit under the cap is counted now that this is lifted
+    count = count_parameters(plan.workload.build()) if parameters is None else parameters
     return count * _FLOAT32_BYTES * (2 + states) / BYTES_PER_MIB
-
-
-def _count_parameters(plan: RunPlan) -> int:
-    """Counts the parameters of a model that did not fit under the cap, which is lifted by now."""
-    return count_parameters(plan.workload.build())

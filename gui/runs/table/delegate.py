@@ -59,7 +59,6 @@ _BUTTONS = {
 
 
 def _draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, palette: Palette) -> None:
-    """The box of a row, or of the heading, which may be ticked in part."""
     box = QRect(cell.left() + 16, cell.center().y() - _BOX // 2 + 1, _BOX, _BOX).toRectF()
     is_ticked = state is not Qt.CheckState.Unchecked
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -74,7 +73,6 @@ def _draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool,
 
 
 def _draw_chips(painter: QPainter, room: QRect, tags: Sequence[str], palette: Palette) -> None:
-    """Draws the tags that fit, the last one perhaps elided, and how many more there are."""
     face = cell_font(500, 11)
     metrics = QFontMetrics(face)
     painter.setFont(face)
@@ -195,14 +193,12 @@ class RunsDelegate(QStyledItemDelegate):
             _draw_sign(painter, inner.left() + used, rect, "bolt", palette.text)
 
     def _paint_end(self, painter: QPainter, inner: QRectF, rect: QRect, name: str, ink: str) -> QRectF:
-        """Draws a sign at the end of a name's room, and returns the room that is left."""
         _draw_sign(painter, inner.right() - _ICON, rect, name, ink)
         return inner.adjusted(0, 0, -_ICON - 4, 0)
 
     def _paint_result(
         self, painter: QPainter, rect: QRect, shown: Item | Line, result: str, palette: Palette
     ) -> None:
-        """Paints this cell's part of the result, which goes across all figures."""
         left, width = self._view.figures_span()
         across = QRectF(left + _PAD, rect.top(), width - 2 * _PAD, rect.height())
         painter.setClipRect(rect)
@@ -294,7 +290,6 @@ class RunsDelegate(QStyledItemDelegate):
         return super().helpEvent(event, view, option, index)
 
     def _button_rect(self, rect: QRect) -> QRect:
-        """The button of a row in this rectangle: at the end of the figures."""
         left, width = self._view.figures_span()
         return QRect(left + width - _BUTTON - 4, rect.center().y() - _BUTTON // 2 + 1, _BUTTON, _BUTTON)
 

@@ -237,7 +237,6 @@ class RunsModel(RunsList, QAbstractTableModel):
         return Qt.DropAction.CopyAction
 
     def _show(self) -> None:
-        """Shows the rows that are in view now; views keep their place on the rows that stay."""
         rows = self.in_view()
         gone, new = set(self.shown).difference(rows), set(rows).difference(self.shown)
         if len(gone) + len(new) > _MANY:

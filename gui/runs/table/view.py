@@ -191,7 +191,6 @@ class RunsTable(QTableView):
             super().keyPressEvent(event)
 
     def _fold_by_key(self, is_folded: bool) -> bool:
-        """Closes or opens the item of the current row; returns False without one."""
         index = self.currentIndex()
         shown = self._runs.shown[index.row()] if index.isValid() else None
         if isinstance(shown, Line) and is_folded and self._runs.is_below(index.row()):

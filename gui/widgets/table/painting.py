@@ -34,7 +34,6 @@ def cell_font(weight: int, size: int = 12, is_struck: bool = False) -> QFont:
 
 @lru_cache(maxsize=4_096)
 def _laid_out(text: str, width: int, weight: int, size: int, is_struck: bool) -> QStaticText:
-    """The text of a cell `width` pixels wide, laid out once: scrolling paints hundreds at a time."""
     face = cell_font(weight, size, is_struck)
     words = QStaticText(QFontMetrics(face).elidedText(text, Qt.TextElideMode.ElideMiddle, width))
     words.setTextFormat(Qt.TextFormat.PlainText)

@@ -235,7 +235,6 @@ class ResultTable(QTableView, Generic[Row]):
         return min(column.widest, max(titled, *(cell_width(column, row) for row in measured), 0))
 
     def _fit(self) -> None:
-        """Shares the room among the columns, and makes a whole table as high as its rows."""
         self._is_fitting = True
         widths = fitted_widths(self._columns, self._wanted, self._own_widths, self.viewport().width())
         for place in range(len(self._columns)):
@@ -249,7 +248,6 @@ class ResultTable(QTableView, Generic[Row]):
             self.setFixedHeight(self._header.height() + len(self.rows()) * self._row_height + 2 + beneath)
 
     def _keep_width(self, place: int, _old: int, width: int) -> None:
-        """The user's own width of a column stays."""
         if not self._is_fitting and width and place < len(self._columns):
             # a column without a title holds what is painted at its size
             if self._columns[place].title:
@@ -257,7 +255,6 @@ class ResultTable(QTableView, Generic[Row]):
             self._fit()
 
     def _page(self) -> QScrollArea | None:
-        """The page that a whole table stands on."""
         above = self.parentWidget()
         while above is not None and not isinstance(above, QScrollArea):
             above = above.parentWidget()

@@ -3,9 +3,10 @@ workers that only say so, where it is the search that is looked at."""
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import OWN, Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind
-from engine.limit.driver import LimitDriver
-from engine.protocol.events import Event, Failed, Log
-from engine.protocol.trials import Limit, LimitResult, LimitSide
+from engine.limit.driver import LimitDriver, TrialRunner, trial_limits
+from engine.protocol.events import Event, Failed, Log, PhaseName
+from engine.protocol.trials import Limit, LimitResult, LimitSide, Tried
+from engine.runner import Runner
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -35,24 +37,24 @@ TINY: dict[str, Any] = {
     "steps": 20,
     "memory_cap_gib": 0.04,
 }
+FAST = {"device": "cuda:0", "step": {"recipe": "fast"}}
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps a CPU's memory")
+
+Known = Study[Limit] | Event
 
 
 def tiny(**changes: Any) -> Experiment:
     return experiment_from(layered(TINY, changes))
 
 
-Known = Study[Limit] | Event
-
-
-def ask(experiment: Experiment, granularity: int = 1, margin_fraction: float = 0.1) -> Study[Limit]:
+def ask(experiment: Experiment, granularity: int = 1) -> Study[Limit]:
     side = LimitSide(label="FP32", experiment=experiment, granularity=granularity)
-    return Study(answer=Limit(sides=(side,), margin_fraction=margin_fraction))
+    return Study(answer=Limit(sides=(side,), margin_fraction=0.1))
 
 
-def follow(driver: LimitDriver, experiment: Experiment, *options: Any) -> list[Known]:
-    return list(driver.follow(ask(experiment, *options)))
+def follow(driver: LimitDriver, experiment: Experiment, granularity: int = 1) -> list[Known]:
+    return list(driver.follow(ask(experiment, granularity)))
 
 
 def sides(known: list[Known]) -> list[LimitSide]:
@@ -72,42 +74,60 @@ def tried(known: list[Known]) -> list[int]:
     return [batch for before, batch in pairwise([None, *trying]) if batch is not None and batch != before]
 
 
+def stopped_once(driver: LimitDriver, experiment: Experiment, is_time: Callable[..., bool]) -> LimitResult:
+    """The result of a search that is stopped once the batches tried so far are these."""
+    events: list[Known] = []
+    for event in driver.follow(ask(experiment)):
+        events.append(event)
+        if is_time(tried(events)):
+            driver.stop()
+    return result_of(events)
+
+
 def saved(store: Store) -> LimitSide:
     (entry,) = store.studies.newest("limit")
     side: LimitSide = store.studies.find(entry.id).answer.sides[0]
     return side
 
 
+@pytest.fixture
+def catalog(store: Store, launcher: Launcher) -> Catalog:
+    """This machine's catalog, with a card, whose trials share a worker."""
+    known = Runner(store, launcher).catalog()
+    (cpu,) = (each for each in known.devices if each.name == "cpu")
+    card = cpu.model_copy(update={"name": "cuda:0", "title": "a card"})
+    return known.model_copy(update={"devices": (card, cpu)})
+
+
+@pytest.fixture
+def driver(store: Store, launcher: Launcher, catalog: Catalog) -> LimitDriver:
+    return LimitDriver(store, launcher, catalog)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(
-    driver: LimitDriver, store: Store
-) -> None:
-    # pictures so large that what each thread takes is little beside eight of them
-    events = follow(driver, tiny(image_size=64, memory_cap_gib=0.085), 8, 0.2)
+def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(driver, store):
+    # pictures so large that what each thread takes is little beside a batch of them, and so few samples that
+    # two trials prove the answer: a process for each takes seconds to import torch
+    events = follow(driver, tiny(image_size=64, memory_cap_gib=0.085, samples=48), 24)
     result = result_of(events)
-    outcomes = {each.batch_size: each for each in result.trials}
-    assert result.verified and result.bound_by == "memory"
-    assert outcomes[result.largest_batch].fits and outcomes[result.largest_batch].steps >= 3
-    assert result.first_failure == result.largest_batch + 8
-    assert outcomes[result.first_failure].cause == "memory"
+    passed, failed = result.trials
+    assert result.verified and result.bound_by == "memory" and result.largest_batch == 24
+    assert passed.batch_size == 24 and passed.fits and passed.steps >= 3
+    assert failed.batch_size == result.first_failure == 48 and failed.cause == "memory"
     assert result.budget_mib == pytest.approx(0.085 * 1024)
-    assert result.peak_mib is not None and 0.8 * result.budget_mib < result.peak_mib <= result.budget_mib
-    assert result.recommended_batch is not None and result.recommended_batch < result.largest_batch
-
-    assert tried(events) == [trial.batch_size for trial in result.trials]
+    assert result.peak_mib is not None and 0.7 * result.budget_mib < result.peak_mib <= result.budget_mib
+    assert tried(events) == [24, 48]
     assert saved(store).result == result and saved(store).trials == result.trials
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver: LimitDriver) -> None:
+def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver):
     # of so many classes that the last layer is nearly all of it
-    wide = tiny(num_classes=2_000, samples=1, memory_cap_gib=0.03)
-    result = result_of(follow(driver, wide))
+    result = result_of(follow(driver, tiny(num_classes=2_000, samples=1, memory_cap_gib=0.03)))
     assert (result.largest_batch, result.verified, result.bound_by) == (0, False, "memory")
-    assert result.note is not None
-    assert result.note.startswith("Not even one sample fits: the model alone needs 66 MiB")
+    assert (result.note or "").startswith("Not even one sample fits: the model alone needs 66 MiB")
 
 
 @pytest.mark.parametrize(
@@ -119,9 +139,7 @@ def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver: LimitDr
         ({"model": "resnet81"}, 1, "model"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_and_leaves_nothing(
-    driver: LimitDriver, store: Store, changes: dict[str, Any], granularity: int, key: str
-) -> None:
+def test_what_cannot_be_searched_is_refused_and_leaves_nothing(driver, store, changes, granularity, key):
     last = follow(driver, tiny(**changes), granularity)[-1]
     assert isinstance(last, Failed) and (last.problem.kind, last.problem.key) == (Kind.REQUEST, key)
     assert store.studies.newest() == ()
@@ -131,51 +149,49 @@ PRELUDE = """
 import json, os, sys, time
 def say(**event):
     sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
-def tried(batch, cause=None, leaked=0.0, **facts):
-    trial = dict(batch_size=batch, fits=cause is None, steps=3, cause=cause)
+def tried(batch, cause=None, leaked=0.0, note=None, **facts):
+    trial = dict(batch_size=batch, fits=cause is None, steps=3, cause=cause, note=note)
     if cause is None:
         trial["peak_mib"] = 10.0 + batch
     say(event="tried", trial=trial, budget_mib=110.0, leaked_mib=leaked, **facts)
+open("ready", "w").close()
 say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
 for line in sys.stdin:
     batch = json.loads(line)["experiment"]["batch_size"]
 """
 
 
-def with_a_card(catalog: Catalog) -> Catalog:
-    """Trials on it share a worker."""
-    (cpu,) = (each for each in catalog.devices if each.name == "cpu")
-    card = cpu.model_copy(update={"name": "cuda:0", "title": "a card"})
-    return catalog.model_copy(update={"devices": (card, cpu)})
-
-
 @pytest.fixture
-def scripted(tmp_path: Path, store: Store, catalog: Catalog) -> Iterator[Callable[[str], LimitDriver]]:
-    """Makes a driver whose workers are processes that behave as a script says, for the batch they get."""
+def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Launcher]]:
+    """Makes launchers of processes that behave as a script says, for the batch they get."""
     launchers: list[Launcher] = []
+    monkeypatch.chdir(tmp_path)
 
-    def make(body: str, catalog: Catalog = catalog) -> LimitDriver:
+    def make(body: str) -> Launcher:
         script = tmp_path / "worker.py"
         script.write_text(PRELUDE + textwrap.indent(textwrap.dedent(body), "    "))
         limits = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
         launchers.append(Launcher(limits=limits, command=(sys.executable, str(script))))
-        return LimitDriver(store, launchers[-1], catalog)
+        return launchers[-1]
 
     yield make
     for launcher in launchers:
         launcher.close()
 
 
-def test_the_data_may_end_before_the_memory(scripted: Callable[[str], LimitDriver]) -> None:
+@pytest.fixture
+def scripted(store: Store, catalog: Catalog, launched: Callable[[str], Launcher]) -> Callable[..., Any]:
+    return lambda body: LimitDriver(store, launched(body), catalog)
+
+
+def test_the_data_may_end_before_the_memory(scripted):
     result = result_of(follow(scripted("tried(batch)"), tiny(samples=12)))
     assert (result.largest_batch, result.verified, result.bound_by) == (12, True, "data")
-    assert result.first_failure is None
-    assert result.note is not None and "not the memory: synthetic has 12 samples" in result.note
+    assert result.first_failure is None and result.note is not None
+    assert "not the memory: synthetic has 12 samples" in result.note
 
 
-def test_how_many_samples_a_file_has_only_a_trial_shows(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
+def test_how_many_samples_a_file_has_only_a_trial_shows(scripted):
     code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
     TrustedCode().add(code)
     experiment = tiny(model="net.py", code=code.to_json(), dataset=OWN, image_size=None, num_classes=None)
@@ -193,25 +209,14 @@ else:
 """
 
 
-def test_a_search_that_is_stopped_keeps_what_it_knows(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
-    driver = scripted(WAITS_TO_BE_STOPPED)
-    events: list[Known] = []
-    for event in driver.follow(ask(tiny())):
-        events.append(event)
-        if len(tried(events)) == 2:
-            driver.stop()
-    result = result_of(events)
+def test_a_search_that_is_stopped_keeps_what_it_knows(scripted, store):
+    result = stopped_once(scripted(WAITS_TO_BE_STOPPED), tiny(), lambda batches: len(batches) == 2)
     assert (result.largest_batch, result.verified, result.bound_by) == (8, False, "stopped")
     assert saved(store).result == result
 
 
-def test_a_search_that_is_left_is_saved_with_what_it_knows(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
+def test_a_search_that_is_left_is_saved_with_what_it_knows(scripted, store):
     search = scripted("tried(batch)").follow(ask(tiny()))
-    assert isinstance(search, Generator)
     next(known for known in search if isinstance(known, Study) and known.is_known)
     search.close()
     assert [trial.batch_size for trial in saved(store).trials] == [8] and not saved(store).is_proven
@@ -228,56 +233,36 @@ def test_a_search_that_is_left_is_saved_with_what_it_knows(
         ("time.sleep(60)", "hang", False),
         ("say(event='heartbeat', step=1, has_spilled=True); time.sleep(60)", "memory", True),
         (
-            "say(event='failed', problem=dict(kind='internal', message='No kernel for it.', remedy='.'))",
+            "say(event='failed', problem=dict(kind='internal', message='No kernel.', remedy='.'))",
             "error",
             True,
         ),
     ],
 )
-def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
-    ends: str, bound: str, verified: bool, scripted: Callable[[str], LimitDriver]
-) -> None:
-    body = f"""
-    if batch <= 77:
-        tried(batch)
-    else:
-        {ends}
-    """
-    result = result_of(follow(scripted(body), tiny()))
+def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_apart(ends, bound, verified, scripted):
+    result = result_of(follow(scripted(f"if batch <= 77: tried(batch)\nelse: {ends}"), tiny()))
     assert (result.largest_batch, result.first_failure) == (77, 78)
     assert (result.bound_by, result.verified) == (bound, verified)
+    # where the next batch failed shows what is usable: 88 of the 110 MiB, of which a tenth stays free
+    assert result.recommended_batch == math.floor(0.9 * 88) - 10
 
 
-def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(
-    scripted: Callable[[str], LimitDriver],
-) -> None:
+def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(scripted):
     result = result_of(follow(scripted("tried(batch, 'memory') if batch > 1 else os.abort()"), tiny()))
     assert (result.largest_batch, result.first_failure, result.bound_by) == (0, 1, "memory")
     assert result.note == "Not even one sample fits."
 
 
-KEEPS_MEMORY = "tried(batch, None if batch < 9 else 'memory', leaked=30.0)"
-
-
-def test_a_worker_that_keeps_memory_is_replaced_and_named(
-    scripted: Callable[..., LimitDriver], catalog: Catalog
-) -> None:
-    driver = scripted(KEEPS_MEMORY, with_a_card(catalog))
-    events = follow(driver, tiny(device="cuda:0"))
+@pytest.mark.parametrize("device", ["cuda:0", "cpu"])
+def test_a_worker_that_keeps_memory_is_replaced_unless_it_ends_with_its_trial(scripted, device):
+    keeps_memory = "tried(batch, None if batch < 9 else 'memory', leaked=30.0)"
+    events = follow(scripted(keeps_memory), tiny(device=device))
     replaced = [log.message for log in events if isinstance(log, Log) and log.level == "warning"]
-    assert len(replaced) == len(tried(events)) and all("30 MiB" in message for message in replaced)
+    assert tried(events) and len(replaced) == (0 if device == "cpu" else len(tried(events)))
+    assert all("30 MiB" in message for message in replaced)
 
 
-def test_what_a_worker_keeps_that_ends_with_its_trial_is_no_matter(
-    scripted: Callable[[str], LimitDriver],
-) -> None:
-    events = follow(scripted(KEEPS_MEMORY), tiny())
-    assert tried(events) and not any(isinstance(log, Log) and log.level == "warning" for log in events)
-
-
-def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(
-    scripted: Callable[[str], LimitDriver], store: Store
-) -> None:
+def test_what_fails_at_any_batch_is_the_searchs_failure(scripted, store):
     problem = "dict(kind='internal', message='The shapes do not fit.', remedy='Choose another model.')"
     events = follow(scripted(f"say(event='failed', problem={problem})"), tiny())
     last = events[-1]
@@ -287,20 +272,11 @@ def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(
     assert result is not None and (result.largest_batch, result.note) == (0, "The shapes do not fit.")
 
 
-def test_the_first_trial_begins_when_its_worker_is_ready(
-    tmp_path: Path, store: Store, catalog: Catalog
-) -> None:
-    script, ready = tmp_path / "worker.py", tmp_path / "ready"
-    getting_ready = f"import pathlib; pathlib.Path({str(ready)!r}).touch()"
-    script.write_text(
-        PRELUDE.replace('say(event="ready"', f'{getting_ready}\nsay(event="ready"') + "    tried(batch)"
-    )
-    with Launcher(command=(sys.executable, str(script))) as launcher:
-        search = LimitDriver(store, launcher, catalog).follow(ask(tiny(samples=12)))
-        assert isinstance(search, Generator)
-        begun = next(known for known in search if isinstance(known, Study) and known.answer.sides[0].trying)
-        assert "trying" in begun.doing and ready.exists()
-        search.close()
+def test_the_first_trial_begins_when_its_worker_is_ready(scripted, tmp_path):
+    search = scripted("tried(batch)").follow(ask(tiny(samples=12)))
+    begun = next(known for known in search if isinstance(known, Study) and known.answer.sides[0].trying)
+    assert "trying" in begun.doing and (tmp_path / "ready").exists()
+    search.close()
 
 
 # compiled and uncompiled have limits of their own
@@ -311,11 +287,9 @@ tried(batch, None if batch <= ({compiled} if compiled else {uncompiled}) else 'm
 
 
 @pytest.mark.parametrize(("uncompiled", "compiled"), [(77, 77), (77, 90), (77, 60), (0, 3), (5, 0)])
-def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
-    uncompiled: int, compiled: int, scripted: Callable[..., LimitDriver], store: Store, catalog: Catalog
-) -> None:
-    driver = scripted(COMPILES.format(uncompiled=uncompiled, compiled=compiled), with_a_card(catalog))
-    result = result_of(follow(driver, tiny(device="cuda:0", step={"recipe": "fast"})))
+def test_what_compiles_is_searched_uncompiled_and_proven_compiled(uncompiled, compiled, scripted, store):
+    driver = scripted(COMPILES.format(uncompiled=uncompiled, compiled=compiled))
+    result = result_of(follow(driver, tiny(**FAST)))
     assert (result.largest_batch, result.first_failure) == (compiled, compiled + 1)
     assert result.verified is (compiled > 0) and result.bound_by == "memory"
     later = [trial.uncompiled for trial in result.trials].index(False)
@@ -327,10 +301,8 @@ def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
     assert saved(store).result == result
 
 
-def test_a_recipe_that_does_not_compile_is_searched_once(
-    scripted: Callable[..., LimitDriver], catalog: Catalog
-) -> None:
-    driver = scripted(COMPILES.format(uncompiled=77, compiled=0), with_a_card(catalog))
+def test_a_recipe_that_does_not_compile_is_searched_once(scripted):
+    driver = scripted(COMPILES.format(uncompiled=77, compiled=0))
     result = result_of(follow(driver, tiny(device="cuda:0", step={"recipe": "fused+capture"})))
     assert result.largest_batch == 77 and result.note is None
     assert not any(trial.uncompiled for trial in result.trials)
@@ -343,32 +315,69 @@ else:
 """
 
 
-def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(
-    scripted: Callable[..., LimitDriver], catalog: Catalog
-) -> None:
+def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(scripted):
     waits = """
     say(event='phase', name='compiling')
     json.loads(sys.stdin.readline())
     say(event='finished', summary={}, stopped=True)
 """
-    driver = scripted(NEVER_COMPILES + waits, with_a_card(catalog))
-    events: list[Known] = []
-    for event in driver.follow(ask(tiny(device="cuda:0", step={"recipe": "fast"}))):
-        events.append(event)
-        if tried(events).count(77) == 2:
-            driver.stop()
-    result = result_of(events)
+    driver = scripted(NEVER_COMPILES + waits)
+    result = stopped_once(driver, tiny(**FAST), lambda batches: batches.count(77) == 2)
     assert (result.largest_batch, result.verified, result.bound_by) == (77, False, "stopped")
     assert result.note is not None and "compiled, the largest batch may differ" in result.note
 
 
-def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(
-    scripted: Callable[..., LimitDriver], store: Store, catalog: Catalog
-) -> None:
+def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(scripted, store):
     problem = "dict(kind='internal', message='No such kernel.', remedy='Go without.')"
-    driver = scripted(NEVER_COMPILES + f"    say(event='failed', problem={problem})", with_a_card(catalog))
-    last = follow(driver, tiny(device="cuda:0", step={"recipe": "fast"}))[-1]
+    driver = scripted(NEVER_COMPILES + f"    say(event='failed', problem={problem})")
+    last = follow(driver, tiny(**FAST))[-1]
     assert isinstance(last, Failed) and last.problem.message == "No such kernel."
     result = saved(store).result
     assert result is not None and not result.verified
     assert (result.largest_batch, result.bound_by, result.note) == (77, "error", "No such kernel.")
+
+
+def answered(runner: TrialRunner, device: str, batch_size: int = 1, *, is_last: bool = False) -> str | None:
+    """The pid of the worker that answered a trial, and how its memory is set up."""
+    last = list(runner.run(Experiment(device=device, batch_size=batch_size), is_last=is_last))[-1]
+    return last.trial.note if isinstance(last, Tried) else None
+
+
+TELLS_ITSELF = """
+if batch == 13:
+    sys.exit(1)
+tried(batch, note=f"{os.getpid()} {os.environ.get('MALLOC_ARENA_MAX')}")
+"""
+
+
+def test_on_an_accelerator_a_worker_takes_trials_until_it_is_replaced_or_dies(launched):
+    runner = TrialRunner(launched(TELLS_ITSELF), "cuda:0")
+    first = answered(runner, "cuda:0")
+    assert first is not None and answered(runner, "cuda:0") == first
+    runner.replace_worker()
+    second = answered(runner, "cuda:0")
+    assert second is not None and second != first
+    assert answered(runner, "cuda:0", batch_size=13) is None
+    assert answered(runner, "cuda:0") not in (None, second)
+    runner.close()
+
+
+def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory_and_none_follows_the_last(
+    launched, own_children
+):
+    runner, before = TrialRunner(launched(TELLS_ITSELF), "cpu"), own_children()
+    first = answered(runner, "cpu")
+    assert own_children() > before
+    second = answered(runner, "cpu", is_last=True)
+    assert own_children() == before
+    assert first is not None and second is not None and first != second
+    assert first.endswith(" 2") and second.endswith(" 2")
+    runner.close()
+
+
+def test_a_trial_is_waited_for_less_long_than_a_run_but_a_download_is_not():
+    limits = Limits()
+    shorter = trial_limits(limits).standstill
+    assert shorter[PhaseName.WARMING_UP] < limits.standstill[PhaseName.WARMING_UP]
+    assert shorter[PhaseName.DOWNLOADING] == limits.standstill[PhaseName.DOWNLOADING]
+    assert not math.isinf(max(shorter.values()))

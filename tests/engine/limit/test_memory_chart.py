@@ -8,10 +8,11 @@ from itertools import combinations
 import pytest
 
 from engine.drawing.chart_parts import Rect, TextPlaces
-from engine.drawing.shapes import Drawing, Fill, Words, text_width
+from engine.drawing.shapes import Fill
 from engine.experiment.catalog import Precision
 from engine.limit.memory_chart import MemoryContent, failed_place, forecast_points, memory_chart, memory_range
 from engine.protocol.trials import MemoryLine
+from tests.drawings import assert_legible, placed_words
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,7 @@ class Side:
     lines: tuple[MemoryLine, ...] = ()
 
 
-def written(drawing: Drawing) -> dict[str, Rect]:
-    """The words of a drawing, and where they stand."""
-    places = {}
-    for shape in drawing.shapes:
-        if isinstance(shape, Words):
-            width = text_width(shape.text, shape.size, shape.weight)
-            left = shape.x - {"start": 0.0, "middle": width / 2, "end": width}[shape.anchor]
-            places[shape.text] = Rect(left, shape.y - 8, left + width, shape.y + 1)
-    return places
-
-
-def test_crosses_at_nearly_one_place_do_not_hide_each_other() -> None:
+def test_crosses_at_nearly_one_place_do_not_hide_each_other():
     side = Side(((64, 10.0), (289, 23.99)), (290, 291, 292, 293))
     drawing = memory_chart(MemoryContent((side,), 24.0), (400.0, 300.0))
     outlines = [
@@ -51,7 +41,7 @@ def test_crosses_at_nearly_one_place_do_not_hide_each_other() -> None:
         assert abs(one[0] - other[0]) >= 13 or abs(one[1] - other[1]) >= 13
 
 
-def test_words_keep_clear_of_each_other_of_markers_and_of_curves() -> None:
+def test_words_keep_clear_of_each_other_of_markers_and_of_curves():
     places = TextPlaces(Rect(0, 0, 100, 100))
     places.cross_not([(0, 100), (100, 0)])
     places.take_around((20, 20), 10)
@@ -63,17 +53,16 @@ def test_words_keep_clear_of_each_other_of_markers_and_of_curves() -> None:
 
 
 @pytest.mark.parametrize("size", [(220.0, 160.0), (340.0, 300.0), (680.0, 480.0), (1_800.0, 900.0)])
-def test_a_finished_search_has_its_answers_and_their_ratio_in_any_size(size: tuple[float, float]) -> None:
+def test_a_finished_search_has_its_answers_and_their_ratio_in_any_size(size):
     sides = (
         Side(((64, 10.0), (128, 14.0), (289, 23.99)), (290,), answer=289),
         Side(((64, 6.0), (561, 23.9)), (562, 9_000), "FP16 AMP", Precision.FP16, answer=561),
     )
     content = MemoryContent(sides, 24.0, ("24 GiB card", " (simulated)"), (289, 561, "1.94× the batch"))
     drawing = memory_chart(content, size)
-    words = written(drawing)
+    words = dict(placed_words(drawing))
     assert {"289", "561", "9,000 →", "did not fit"} <= set(words)
-    for text, rect in words.items():
-        assert rect.left >= -1 and rect.right <= size[0] + 1 and 0 <= rect.top < rect.bottom <= size[1], text
+    assert_legible(drawing, may_meet=size[0] < 680)
     if size[0] >= 680:
         assert {
             "24 GiB card (simulated)",
@@ -81,16 +70,14 @@ def test_a_finished_search_has_its_answers_and_their_ratio_in_any_size(size: tup
             "does not fit",
             "batch size, in samples",
         } <= set(words)
-        for one, other in combinations(words, 2):
-            assert not words[one].meets(words[other]), (one, other)
 
 
-def test_the_batch_in_trial_is_in_view_however_far_it_is() -> None:
+def test_the_batch_in_trial_is_in_view_however_far_it_is():
     side = Side(((8, 0.02), (32, 0.03)), (9_000,), trying=637)
     assert 637 < memory_range(MemoryContent(sides=(side,), capacity_gib=0.25)).batches < 1_000
 
 
-def test_a_trial_that_failed_stands_over_the_limit_and_in_view() -> None:
+def test_a_trial_that_failed_stands_over_the_limit_and_in_view():
     side = Side(((64, 10.0), (289, 23.99)), (290, 4_000))
     content = MemoryContent((side,), 24.0, ("24 GiB card", ""))
     reach = memory_range(content)
@@ -99,7 +86,7 @@ def test_a_trial_that_failed_stands_over_the_limit_and_in_view() -> None:
         assert 24.0 < failed_place(batch, side, content, reach) < reach.gib
 
 
-def test_the_forecast_ends_where_it_leaves_the_chart() -> None:
+def test_the_forecast_ends_where_it_leaves_the_chart():
     lines = (MemoryLine(fixed_mib=1_024, per_sample_mib=0), MemoryLine(fixed_mib=0, per_sample_mib=102.4))
     side = Side(((8, 1.0),), lines=lines)
     reach = replace(memory_range(MemoryContent((side,), 2.0)), batches=100.0)

@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.experiment.experiment import Experiment, Precision
+from engine.limit.result import outcome
 from engine.limit.search import Search
-from engine.protocol.trials import Cause, MemoryLine, Trial
+from engine.protocol.trials import (
+    Bound,
+    Cause,
+    Limit,
+    LimitResult,
+    LimitSide,
+    MemoryLine,
+    Trial,
+    times_the_batch,
+)
 
 Memory = Callable[[int], float]
 
@@ -50,9 +61,7 @@ def go_on(
 
 @pytest.mark.parametrize(("fixed", "slope", "loss"), [(441, 81.1, 1.027), (450, 42.2, 1.019)])
 @pytest.mark.parametrize("budget_mib", [8_192, 12_288, 16_384, 24_576])
-def test_a_straight_line_with_some_fragmentation_takes_at_most_eight_trials(
-    fixed: float, slope: float, loss: float, budget_mib: float
-) -> None:
+def test_a_straight_line_with_some_fragmentation_takes_at_most_eight_trials(fixed, slope, loss, budget_mib):
     search = search_all(
         lambda batch: fixed + slope * batch, budget_mib, held=lambda batch: loss * (fixed + slope * batch)
     )
@@ -71,25 +80,25 @@ def test_a_straight_line_with_some_fragmentation_takes_at_most_eight_trials(
         pytest.param(lambda batch: 20 + 0.02 * batch**1.4, 9, id="ever steeper"),
     ],
 )
-def test_memory_that_is_no_straight_line_takes_little_more(memory: Memory, most: int) -> None:
+def test_memory_that_is_no_straight_line_takes_little_more(memory, most):
     search = search_all(memory, 512)
     assert memory(search.largest_batch) <= 512 < memory(search.largest_batch + 1)
     assert len(search.trials) <= most, [each.batch_size for each in search.trials]
 
 
-def test_a_forecast_spares_the_small_trials() -> None:
+def test_a_forecast_spares_the_small_trials():
     search = search_all(lambda batch: 441 + 81.1 * batch, 24_576, first_guess=line(440, 81.0))
     assert search.largest_batch == 297
     assert min(each.batch_size for each in search.trials) > 250
     assert len(search.trials) <= 5
 
 
-def test_a_forecast_that_is_far_off_is_not_asked_again() -> None:
+def test_a_forecast_that_is_far_off_is_not_asked_again():
     search = search_all(lambda batch: 441 + 81.1 * batch, 24_576, first_guess=line(10, 1.0))
     assert search.largest_batch == 297
 
 
-def test_what_a_step_takes_whatever_the_batch_does_not_mislead() -> None:
+def test_what_a_step_takes_whatever_the_batch_does_not_mislead():
     search = search_all(lambda batch: max(48.0, 15 + 0.41 * batch), 2_048)
     assert search.largest_batch == math.floor((2_048 - 15) / 0.41)
     assert len(search.trials) <= 9
@@ -109,9 +118,7 @@ def monotone(draw: st.DrawFn) -> tuple[Memory, float]:
 
 
 @given(monotone(), st.sampled_from([1, 8, 100]), st.integers(100, 1_000_000), st.booleans())
-def test_the_answer_is_exact_for_any_memory_that_rises(
-    rising: tuple[Memory, float], granularity: int, limit: int, tells: bool
-) -> None:
+def test_the_answer_is_exact_for_any_memory_that_rises(rising, granularity, limit, tells):
     memory, budget_mib = rising
     search = search_all(memory, budget_mib, granularity=granularity, limit=limit, tells=tells)
     found, next_one = search.largest_batch, search.largest_batch + granularity
@@ -123,28 +130,26 @@ def test_the_answer_is_exact_for_any_memory_that_rises(
 
 
 @given(monotone(), st.floats(-1_000, 5_000), st.floats(0.001, 500))
-def test_a_wrong_forecast_costs_trials_but_not_the_answer(
-    rising: tuple[Memory, float], fixed: float, slope: float
-) -> None:
+def test_a_wrong_forecast_costs_trials_but_not_the_answer(rising, fixed, slope):
     memory, budget_mib = rising
     guided = search_all(memory, budget_mib, first_guess=line(fixed, slope), limit=1_000_000)
     assert guided.largest_batch == search_all(memory, budget_mib, limit=1_000_000).largest_batch
     assert len(guided.trials) <= 3 * math.log2(1_000_000) + 10
 
 
-def test_nothing_fits() -> None:
+def test_nothing_fits():
     search = search_all(lambda batch: 100.0 * batch, 50)
     assert (search.largest_batch, search.is_proven, search.bound_by) == (0, True, "memory")
     assert [each.batch_size for each in search.trials] == [8, 4, 2, 1]
 
 
-def test_before_the_next_batch_has_failed_nothing_is_proven() -> None:
+def test_before_the_next_batch_has_failed_nothing_is_proven():
     search = Search(budget_mib=1_000)
     search.learn(trial(8, 10.0))
     assert (search.largest_batch, search.is_proven, search.bound_by) == (8, False, "stopped")
 
 
-def test_what_bounds_the_batch_is_told_as_what_it_is() -> None:
+def test_what_bounds_the_batch_is_told_as_what_it_is():
     for cause, bound in (("memory", "memory"), ("spill", "memory"), ("error", "error"), ("hang", "hang")):
         search = Search(limit=16)
         search.learn(trial(8, 10.0))
@@ -152,7 +157,7 @@ def test_what_bounds_the_batch_is_told_as_what_it_is() -> None:
         assert (search.next_batch(), search.bound_by) == (None, bound)
 
 
-def test_a_limit_that_only_a_trial_could_tell_ends_the_search() -> None:
+def test_a_limit_that_only_a_trial_could_tell_ends_the_search():
     search = Search(budget_mib=1_000)
     search.learn(trial(8, None, "error"))
     search.learn(trial(4, 10.0))
@@ -162,7 +167,7 @@ def test_a_limit_that_only_a_trial_could_tell_ends_the_search() -> None:
     assert (search.next_batch(), search.bound_by, search.first_failure) == (None, "data", None)
 
 
-def test_the_recommended_batch_leaves_the_margin_free() -> None:
+def test_the_recommended_batch_leaves_the_margin_free():
     search = search_all(lambda batch: 100 + 10.0 * batch, 1_000)
     assert (search.largest_batch, search.recommended_batch(0.1)) == (90, 80)
     assert search.recommended_batch(0.0) == 90
@@ -170,20 +175,18 @@ def test_the_recommended_batch_leaves_the_margin_free() -> None:
     assert (coarse.largest_batch, coarse.recommended_batch(0.1)) == (88, 80)
 
 
-def test_a_margin_is_of_all_memory_where_the_data_end_first() -> None:
+def test_a_margin_is_of_all_memory_where_the_data_end_first():
     search = search_all(lambda batch: 100 + 10.0 * batch, 1_000, limit=50)
     assert (search.largest_batch, search.recommended_batch(0.1)) == (50, 50)
 
 
-def test_a_granularity_beyond_the_limit_is_refused() -> None:
+def test_a_granularity_beyond_the_limit_is_refused():
     with pytest.raises(ValueError, match="granularity"):
         Search(granularity=8, limit=7)
 
 
 @pytest.mark.parametrize(("slope", "most"), [(40.0, 2), (34.0, 5), (39.9, 4), (44.0, 7), (20.0, 6)])
-def test_a_search_that_begins_at_anothers_answer_needs_few_trials_where_the_memory_is_alike(
-    slope: float, most: int
-) -> None:
+def test_a_search_that_begins_at_anothers_answer_needs_few_trials_where_the_memory_is_alike(slope, most):
     before = search_all(lambda batch: 450 + 40.0 * batch, 24_576)
     found = go_on(before.begun_at_answer(), lambda batch: 450 + slope * batch, 24_576)
     assert found.trials[0].batch_size == before.largest_batch == 603
@@ -191,7 +194,80 @@ def test_a_search_that_begins_at_anothers_answer_needs_few_trials_where_the_memo
     assert len(found.trials) <= most
 
 
-def test_a_search_that_begins_where_nothing_fitted_begins_with_the_least() -> None:
+def test_a_search_that_begins_where_nothing_fitted_begins_with_the_least():
     nothing = search_all(lambda batch: 100.0 + batch, 50, granularity=8, limit=100)
     found = go_on(nothing.begun_at_answer(), lambda batch: 10.0 + batch, 50)
     assert found.trials[0].batch_size == 8 and found.largest_batch == 40 and found.limit == 96
+
+
+def found(
+    label: str,
+    largest: int,
+    *,
+    bound: Bound = "memory",
+    verified: bool = True,
+    precision: Precision = Precision.FP16,
+) -> LimitSide:
+    result = LimitResult(precision=precision, largest_batch=largest, verified=verified, bound_by=bound)
+    return so_far(label, largest, precision).model_copy(update={"result": result})
+
+
+def so_far(label: str, largest: int, precision: Precision = Precision.FP16) -> LimitSide:
+    trial = Trial(batch_size=largest or 1, fits=largest > 0)
+    return LimitSide(label=label, experiment=Experiment(precision=precision), trials=(trial,))
+
+
+def sentence(*sides: LimitSide) -> str:
+    return Limit(sides=sides).digest
+
+
+FP32 = found("FP32", 289, precision=Precision.FP32)
+AMP = found("FP16 AMP", 561)
+
+
+@pytest.mark.parametrize(
+    ("amp", "told"),
+    [
+        (AMP, "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."),
+        (found("FP16 AMP", 561, bound="data"), "FP32 fits 289, FP16 AMP fits at least 561."),
+        (
+            found("FP16 AMP", 1561, bound="stopped", verified=False),
+            "FP32 fits 289, FP16 AMP fits at least 1,561.",
+        ),
+        (found("FP16 AMP", 0, verified=False), "FP32 fits 289, FP16 AMP fits nothing."),
+        (
+            found("FP16 AMP", 0, bound="stopped", verified=False),
+            "FP32 fits 289, FP16 AMP fits nothing that was tried.",
+        ),
+    ],
+)
+def test_the_outcome_is_a_sentence(amp, told):
+    assert sentence(FP32, amp) == told
+
+
+def test_fp32_is_what_the_other_is_measured_against_wherever_it_stands():
+    assert sentence(AMP, FP32) == "FP16 AMP fits 561, FP32 fits 289: 1.94 times the batch."
+    bf16 = found("BF16 AMP", 1122, precision=Precision.BF16)
+    assert sentence(AMP, bf16) == "FP16 AMP fits 561, BF16 AMP fits 1,122: 2.00 times the batch."
+
+
+def test_a_search_that_goes_on_says_no_more_than_it_knows():
+    assert sentence(LimitSide(label="FP32", experiment=Experiment())) == ""
+    assert sentence(so_far("FP32", 128)) == "FP32 fits at least 128."
+    assert sentence(FP32, so_far("FP16 AMP", 0)) == "FP32 fits 289, FP16 AMP fits nothing that was tried."
+    assert times_the_batch(FP32, so_far("FP16 AMP", 512)) is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (None, "fits"),
+        ("memory", "out of memory"),
+        ("spill", "spilled to the host"),
+        ("error", "failed"),
+        ("death", "worker died"),
+        ("hang", "hung"),
+    ],
+)
+def test_a_trial_is_told_as_what_it_came_to(cause, told):
+    assert outcome(Trial(batch_size=8, fits=cause is None, cause=cause)) == told

@@ -64,9 +64,7 @@ def traces(study: Study[Profiles]) -> list[str]:
     return [path.name for path in traces_of(study.answer, study.folder)]
 
 
-def test_each_side_is_saved_as_it_comes_and_the_limits_are_measured_once(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_each_side_is_saved_as_it_comes_and_the_limits_are_measured_once(store, catalog, scripted):
     launcher = scripted(f"say(event='phase', name='profiling', fraction=0.5)\n{PROFILED}{FINISHED}")
     study, seen = ask([FP32, BF16]), list[object]()
     for known in ProfileDriver(store, launcher, catalog).follow(study):
@@ -93,7 +91,7 @@ def test_each_side_is_saved_as_it_comes_and_the_limits_are_measured_once(
     assert traces(saved(store)) == [store.studies.traces.path(study.id, place).name for place in range(2)]
 
 
-def test_a_side_that_fails_leaves_the_others(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+def test_a_side_that_fails_leaves_the_others(store, catalog, scripted):
     writes = "    (path.parent / f'.{path.name}.part').touch()\n    path.touch()\n"
     fails = (
         f"if job['experiment']['precision'] == 'fp32':\n{writes}    {failed('out-of-memory')}    sys.exit()\n"
@@ -108,15 +106,13 @@ def test_a_side_that_fails_leaves_the_others(store: Store, catalog: Catalog, scr
 
 
 @pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out-of-memory", 1)])
-def test_where_all_sides_fail_the_first_problem_is_the_end(
-    store: Store, catalog: Catalog, scripted: Scripted, kind: str, kept: int
-) -> None:
+def test_where_all_sides_fail_the_first_problem_is_the_end(store, catalog, scripted, kind, kept):
     *_, last = ProfileDriver(store, scripted(failed(kind)), catalog).follow(ask([FP32, BF16]))
     assert isinstance(last, Failed) and last.problem.kind == kind
     assert len(store.studies.newest()) == kept
 
 
-def test_one_that_is_left_keeps_what_is_known(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+def test_one_that_is_left_keeps_what_is_known(store, catalog, scripted):
     for measured in (0, 1):
         events = ProfileDriver(store, scripted(PROFILED + FINISHED), catalog).follow(ask([FP32, BF16]))
         assert isinstance(events, Generator)
@@ -126,7 +122,7 @@ def test_one_that_is_left_keeps_what_is_known(store: Store, catalog: Catalog, sc
     assert saved(store).is_over and len(saved(store).answer.measured()) == 1
 
 
-def test_a_stop_ends_it_with_the_sides_known(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+def test_a_stop_ends_it_with_the_sides_known(store, catalog, scripted):
     waits = "if job['limits']:\n    say(event='phase', name='profiling')\n    sys.stdin.readline()\n"
     stopped = "    say(event='finished', summary={}, stopped=True)\n    sys.exit()\n"
     driver = ProfileDriver(store, scripted(f"{waits}{stopped}{PROFILED}{FINISHED}"), catalog)
@@ -139,7 +135,7 @@ def test_a_stop_ends_it_with_the_sides_known(store: Store, catalog: Catalog, scr
     assert saved(store).is_over and len(saved(store).answer.measured()) == 1
 
 
-def test_a_run_gives_its_settings(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+def test_a_run_gives_its_settings(store, catalog, scripted):
     run = store.add(FP32.model_copy(update={"seed": 7}))
     driver = ProfileDriver(store, scripted(PROFILED + FINISHED), catalog)
     list(driver.follow(ask([FP32, Experiment()], [None, run.id])))
@@ -147,9 +143,7 @@ def test_a_run_gives_its_settings(store: Store, catalog: Catalog, scripted: Scri
     assert [(side.run_id, side.experiment.seed) for side in sides] == [(None, 0), (run.id, 7)]
 
 
-def test_what_cannot_be_profiled_is_refused_before_any_event(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_what_cannot_be_profiled_is_refused_before_any_event(store, catalog, scripted):
     driver = ProfileDriver(store, scripted(FINISHED), catalog)
     code = Code(file="net.py", folder="/elsewhere", text="def model(): ...\n")
     foreign = FP32.model_copy(update={"model": "net.py", "code": code.to_json()})

@@ -110,7 +110,7 @@ def words_of(drawing: Drawing) -> Iterator[str]:
 
 @settings(deadline=None, max_examples=100)
 @given(timings)
-def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(profiles: Profiles) -> None:
+def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(profiles):
     for text in told(profiles):
         assert all(number(share) <= 100 for share in _PERCENT.findall(text)), text
         for ratio, now, before in _FASTER.findall(text):
@@ -121,7 +121,7 @@ def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(profiles: Profi
 
 @settings(deadline=None, max_examples=100)
 @given(timings)
-def test_no_step_reaches_more_than_the_peak_that_is_told(profiles: Profiles) -> None:
+def test_no_step_reaches_more_than_the_peak_that_is_told(profiles):
     for side in json.loads(json.dumps(as_json(profiles)))["sides"]:
         profile, limits = side["profile"], side["profile"]["limits"]
         assert side["mfu"] is None or side["mfu"] <= 1
@@ -140,7 +140,7 @@ def test_no_step_reaches_more_than_the_peak_that_is_told(profiles: Profiles) -> 
 
 @settings(deadline=None, max_examples=100)
 @given(sides())
-def test_what_would_help_is_possible_and_nothing_is_said_of_disturbed_steps(side: ProfileSide) -> None:
+def test_what_would_help_is_possible_and_nothing_is_said_of_disturbed_steps(side):
     profiles = Profiles(sides=(side,))
     (verdict,), profile = verdicts(profiles), side.profile
     assert isinstance(verdict, Verdict) and profile is not None

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet, patterns, sheet_of
+from engine.protocol.pictures import (
+    MOST_BYTES,
+    MOST_SIDE,
+    MOST_TILES,
+    ContactSheet,
+    brightened,
+    patterns,
+    shades,
+    sheet_of,
+)
 
 
 def jpeg_of(mode: str, size: tuple[int, int], **options: object) -> bytes:
@@ -134,3 +143,22 @@ def test_patterns_differ_and_are_always_the_same() -> None:
     assert np.abs(np.diff(many.astype(int), axis=2)).mean() < 20
     with pytest.raises(ValueError):
         patterns(-1)
+
+
+def test_dark_pictures_are_brought_up_and_bright_ones_down() -> None:
+    dark, bright = np.full((2, 8, 8), 20, np.uint8), np.full((2, 8, 8), 235, np.uint8)
+    assert brightened(dark).mean() > 60
+    assert 200 < brightened(bright).mean() < 235
+
+
+def test_what_is_all_black_and_what_is_not_there_stay_as_they_are() -> None:
+    black, none = np.zeros((2, 8, 8), np.uint8), np.zeros((0, 8, 8), np.uint8)
+    assert np.array_equal(brightened(black), black)
+    assert brightened(none).shape == none.shape
+
+
+def test_greys_go_evenly_from_one_colour_to_the_other() -> None:
+    table = shades("#102030", "#F0A050")
+    assert (table.shape, table.dtype) == ((256, 3), np.uint8)
+    assert table[0].tolist() == [0x10, 0x20, 0x30] and table[255].tolist() == [0xF0, 0xA0, 0x50]
+    assert table[127].tolist() == [128, 96, 64]

@@ -12,7 +12,6 @@ from engine.compare.figures import SPEED
 from engine.experiment.problem import Kind, Problem
 from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
 from engine.experiment.sweep import Grid
-from engine.store.store import Store
 from engine.sweep.order import groups_of, turns
 from tests.engine.sweep.conftest import Sweeping
 
@@ -23,7 +22,7 @@ def coming(sweeping: Sweeping) -> list[tuple[int, str, int]]:
     return [(turn.cell, turn.kind, turn.repeat) for turn in turns(sweeping.record)]
 
 
-def test_compared_cells_are_piloted_and_trained_next_to_each_other_in_turns(sweeping: Sweepings) -> None:
+def test_compared_cells_are_piloted_and_trained_next_to_each_other_in_turns(sweeping):
     sweep = sweeping(repeats=2)
     assert coming(sweep) == [
         *((cell, "pilot", 1) for cell in (0, 2, 1, 3)),
@@ -32,7 +31,7 @@ def test_compared_cells_are_piloted_and_trained_next_to_each_other_in_turns(swee
     ]
 
 
-def test_a_turn_that_was_taken_is_taken_no_more(store: Store, sweeping: Sweepings) -> None:
+def test_a_turn_that_was_taken_is_taken_no_more(store, sweeping):
     sweep = sweeping(repeats=2)
     sweep.pilot(0, 1, 2)
     sweep.train(0, 1)
@@ -42,7 +41,7 @@ def test_a_turn_that_was_taken_is_taken_no_more(store: Store, sweeping: Sweeping
     assert coming(sweep)[1] == (2, "run", 1)
 
 
-def test_a_cell_without_a_turn_stops_no_other(store: Store, sweeping: Sweepings) -> None:
+def test_a_cell_without_a_turn_stops_no_other(store, sweeping):
     sweep = sweeping(repeats=2)
     sweep.pilot()
     problem = Problem(kind=Kind.NOT_A_NUMBER, message="It is NaN.", remedy="Lower the rate.")
@@ -57,14 +56,14 @@ def test_a_cell_without_a_turn_stops_no_other(store: Store, sweeping: Sweepings)
     assert coming(sweep) == [(1, "run", 1), (1, "run", 2)]
 
 
-def test_a_run_no_longer_than_a_pilot_has_none(store: Store, sweeping: Sweepings) -> None:
+def test_a_run_no_longer_than_a_pilot_has_none(store, sweeping):
     sweep = sweeping()
     short = Grid(base={**sweep.grid.base, "steps": 10}, axes=sweep.grid.axes)
     short_id = store.sweeps.add("Short", short, Plan(), device_name="CPU")
     assert {turn.kind for turn in turns(store.sweeps.find(short_id))} == {"run"}
 
 
-def test_the_group_with_the_widest_interval_is_repeated(sweeping: Sweepings) -> None:
+def test_the_group_with_the_widest_interval_is_repeated(sweeping):
     sweep = sweeping(repeats=3, precision_percent=2.0)
     sweep.pilot()
     for repeat in (1, 2, 3):
@@ -81,7 +80,7 @@ def test_the_group_with_the_widest_interval_is_repeated(sweeping: Sweepings) -> 
     assert coming(sweep)[0] == (1, "run", 4)
 
 
-def test_the_interval_is_the_comparison_s(store: Store, sweeping: Sweepings) -> None:
+def test_the_interval_is_the_comparison_s(store, sweeping):
     sweep = sweeping(repeats=3, precision_percent=1.0)
     for repeat in (1, 2, 3):
         sweep.train(0, repeat, 100.0 + repeat)
@@ -94,7 +93,7 @@ def test_the_interval_is_the_comparison_s(store: Store, sweeping: Sweepings) -> 
     assert groups_of(sweep.record)[0].reach == pytest.approx(reach)
 
 
-def test_repeats_end_where_the_ratio_is_known_or_never_will_be(sweeping: Sweepings) -> None:
+def test_repeats_end_where_the_ratio_is_known_or_never_will_be(sweeping):
     precise = sweeping(repeats=2, precision_percent=2.0)
     precise.pilot()
     for repeat in (1, 2):
@@ -108,7 +107,7 @@ def test_repeats_end_where_the_ratio_is_known_or_never_will_be(sweeping: Sweepin
     assert coming(without_speed) == []
 
 
-def test_a_ratio_that_stays_unknown_is_given_up(sweeping: Sweepings) -> None:
+def test_a_ratio_that_stays_unknown_is_given_up(sweeping):
     sweep = sweeping(precision_percent=0.01)
     for cell in (1, 3):
         sweep.pilot(cell)

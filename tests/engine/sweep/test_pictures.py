@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 
 import pytest
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
-from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words, text_width
+from engine.drawing.shapes import Box, Drawing, Fill, Stroke, Words
 from engine.experiment.sweep import Axis, grid_of
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
@@ -29,6 +28,7 @@ from engine.sweep.picture import (
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scatter import pareto_front, scatter
 from engine.sweep.words import answers
+from tests.drawings import assert_legible, texts_of
 from tests.sweeps import small_results
 
 RESULTS = small_results()
@@ -44,10 +44,6 @@ PICTURES: dict[str, Callable[[tuple[float, float]], CellPicture]] = {
 }
 
 
-def words(drawing: Drawing) -> list[str]:
-    return [shape.text for shape in drawing.shapes if isinstance(shape, Words)]
-
-
 def upright(drawing: Drawing) -> int:
     """How many upright lines it has: the whiskers."""
     strokes = [shape for shape in drawing.shapes if isinstance(shape, Stroke)]
@@ -56,26 +52,14 @@ def upright(drawing: Drawing) -> int:
 
 @pytest.mark.parametrize("size", [(420.0, 300.0), (1_200.0, 700.0)])
 @pytest.mark.parametrize("name", PICTURES)
-def test_words_stay_within_the_picture_and_apart(name: str, size: tuple[float, float]) -> None:
-    drawing = PICTURES[name](size).drawing
-    boxes = []
-    for shape in drawing.shapes:
-        if isinstance(shape, Words):
-            width = text_width(shape.text, shape.size, shape.weight)
-            left = shape.x - {"start": 0.0, "middle": width / 2, "end": width}[shape.anchor]
-            boxes.append((shape.text, left, shape.y - 8, left + width, shape.y + 2))
-    assert boxes
-    for text, left, top, right, bottom in boxes:
-        assert left >= -1 and right <= size[0] + 1 and top >= 0 and bottom <= drawing.height, text
-    for one, other in combinations(boxes, 2):
-        is_apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
-        assert is_apart, (one[0], other[0])
+def test_words_stay_within_the_picture_and_apart(name, size):
+    assert_legible(PICTURES[name](size).drawing)
 
 
-def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
+def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none():
     picture = heat_map(RESULTS, 1, 0, SPEED, AT, (800.0, 400.0))
     assert [spot.cell for spot in picture.spots] == [1, 3, 5, 7, 9, 11]
-    shown = words(picture.drawing)
+    shown = texts_of(picture.drawing)
     assert {"1,000", "1,300", "1,400", "1.40×", "2,880", "failed", "samples/s, learning rate 0.01"} <= set(
         shown
     )
@@ -86,16 +70,16 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none() -> None:
     assert "The best is BF16 AMP, batch size 128" in picture.drawing.description
 
 
-def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged() -> None:
+def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged():
     cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
-    shown = words(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
+    shown = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
     assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not judged (1)" in shown
     assert not any(text.startswith("best: 2,880") for text in shown)
-    memory = words(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
+    memory = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
     assert "disturbed" not in memory
 
 
-def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last() -> None:
+def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last():
     shades = Shades([11.0, 20.0, math.nan, 19.0])
     assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-4", "heat-7"]
     wide = Shades([1.3, 87.0])
@@ -104,7 +88,7 @@ def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last()
     assert ticks[0] == "1" and ticks[-1] == "100"
 
 
-def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers() -> None:
+def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers():
     picture = lines(RESULTS, 1, 0, SPEED, AT, (800.0, 400.0))
     strokes = [shape for shape in picture.drawing.shapes if isinstance(shape, Stroke)]
     assert [(line.ink, len(line.points)) for line in strokes if line.width == 2.0] == [
@@ -118,22 +102,22 @@ def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers() ->
     assert upright(picture.drawing) == 5
 
 
-def test_lines_over_rates_are_logarithmic_and_many_intervals_a_band() -> None:
+def test_lines_over_rates_are_logarithmic_and_many_intervals_a_band():
     picture = lines(RESULTS, 2, 1, SPEED, AT, (800.0, 400.0))
     assert len(picture.spots) == 5
     assert not any(isinstance(shape, Fill) and shape.opacity < 1 for shape in picture.drawing.shapes)
 
 
-def test_the_pareto_front_is_what_no_cell_beats() -> None:
+def test_the_pareto_front_is_what_no_cell_beats():
     front = pareto_front(RESULTS.cells, (PEAK_MEMORY, SPEED))
     assert [cell.index for cell in front] == [6, 7, 8, 9, 11]
     beaten = replace(RESULTS.cells[6], values={PEAK_MEMORY.name: 9.0, SPEED.name: 1.0})
     assert beaten not in pareto_front((beaten, *RESULTS.cells), (PEAK_MEMORY, SPEED))
-    named = words(scatter(RESULTS, PEAK_MEMORY, SPEED, None, (1_200.0, 700.0)).drawing)
+    named = texts_of(scatter(RESULTS, PEAK_MEMORY, SPEED, None, (1_200.0, 700.0)).drawing)
     assert "Pareto front (5 cells)" in named and any("batch size 128" in text for text in named)
 
 
-def test_a_cell_whose_loss_diverged_is_best_in_nothing() -> None:
+def test_a_cell_whose_loss_diverged_is_best_in_nothing():
     results = small_results()
     usual = best_of(results.cells, SPEED)
     assert usual is not None and usual.values is not None
@@ -145,7 +129,7 @@ def test_a_cell_whose_loss_diverged_is_best_in_nothing() -> None:
     assert f"The loss diverged in {usual.name}" in " ".join(answers(replace(results, cells=cells)))
 
 
-def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none() -> None:
+def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none():
     lines_of = cell_words(RESULTS.cells[6], FIGURES).split("\n")
     assert lines_of[:3] == [
         "BF16 AMP, batch size 32, learning rate 0.001",
@@ -156,12 +140,12 @@ def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none() -> None:
     assert cell_words(RESULTS.cells[5], FIGURES).endswith("Failed. The loss became NaN at step 12.")
 
 
-def test_usual_axes_are_the_longest_and_lines_compare() -> None:
+def test_usual_axes_are_the_longest_and_lines_compare():
     assert usual_axes(RESULTS.grid) == (1, 0)
     assert usual_lines(RESULTS.grid) == (1, 0)
 
 
-def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
+def test_a_sweep_that_has_just_begun_has_pictures_too():
     cells = tuple(
         replace(cell, status="waiting", values={}, intervals={}, ratio=None, ratio_interval=None, run_ids=())
         for cell in RESULTS.cells
@@ -175,10 +159,10 @@ def test_a_sweep_that_has_just_begun_has_pictures_too() -> None:
     ):
         assert picture.drawing.description
     blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing
-    assert words(blank).count("waits") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
+    assert texts_of(blank).count("waits") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
 
 
-def test_many_lines_have_neither_bands_nor_whiskers() -> None:
+def test_many_lines_have_neither_bands_nor_whiskers():
     rates = tuple((place + 1) / 1_000 for place in range(12))
     grid = grid_of(
         {}, [Axis(key="batch_size", values=(32, 64)), Axis(key="optimizer.learning_rate", values=rates)]
@@ -200,7 +184,7 @@ def test_many_lines_have_neither_bands_nor_whiskers() -> None:
     assert upright(lines(many, 1, 0, SPEED, (0, 0), (800.0, 400.0)).drawing) == len(cells)
 
 
-def test_words_of_an_even_axis_are_left_out_evenly() -> None:
+def test_words_of_an_even_axis_are_left_out_evenly():
     places = [10.0 * place for place in range(12)]
     assert kept_apart(places, [25.0] * 12) == (0, 3, 6, 9)
     assert kept_apart([0.0, 5.0, 40.0], [10.0] * 3) == (0, 2)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
+from functools import cache
+from typing import Any
 
 import pytest
 
-from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol.events import Failed, Finished, Phase
 from engine.store.record import Status
+from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.order import SweepEvent, SweepStarted, TurnEnded, TurnStarted
 from engine.sweep.sweeper import Sweeper
@@ -45,43 +46,71 @@ while json.loads(sys.stdin.readline())["job"] != "stop":
 finished(2, True)
 """
 
-Scripted = Callable[[str], Launcher]
+known_catalog = cache(read_catalog)
+PAIR = grid_of(OF_GRID, [Axis(key="precision", values=("fp32", "bf16"))])
+"""Two cells, the second compared with the first."""
 
 
-@pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return read_catalog()
+class Night:
+    """A sweep of `PAIR`, and sweepers whose workers do as a script says."""
 
+    def __init__(self, store: Store, scripted: Callable[[str], Launcher]) -> None:
+        self.store, self._scripted = store, scripted
+        self.id = ""
 
-@pytest.fixture
-def pair() -> Grid:
-    """Two cells, the second compared with the first."""
-    return grid_of(OF_GRID, [Axis(key="precision", values=("fp32", "bf16"))])
+    def sweeper(self, script: str = TRAINED) -> Sweeper:
+        return Sweeper(self.store, self._scripted(script), known_catalog())
+
+    def prepare(self, grid: Grid = PAIR, **plan: Any) -> None:
+        self.id = self.sweeper().prepare("Night", grid, Plan(**plan))
+
+    def pilot(self) -> None:
+        """Gives every cell its pilot, and nothing else."""
+        self.prepare()
+        for _ in range(PAIR.size):
+            self.events(gives_way=lambda: True)
+
+    def events(self, script: str = TRAINED, **options: Any) -> list[SweepEvent]:
+        return list(self.sweeper(script).carry_on(self.id, **options))
+
+    def turns(self, script: str = TRAINED, **options: Any) -> list[tuple[int, str, int]]:
+        return outline(self.events(script, **options))
+
+    def interrupt(self, script: str, act: Callable[[Sweeper], None]) -> Finished:
+        """The end of a sweep on which somebody acts in each turn's first phase."""
+        sweeper, event = self.sweeper(script), None
+        for event in sweeper.carry_on(self.id):
+            if isinstance(event, Phase):
+                act(sweeper)
+        assert isinstance(event, Finished)
+        return event
+
+    @property
+    def record(self) -> SweepRecord:
+        return self.store.sweeps.find(self.id)
 
 
 def outline(events: list[SweepEvent]) -> list[tuple[int, str, int]]:
-    return [
-        (event.turn.cell, event.turn.kind, event.turn.repeat)
-        for event in events
-        if isinstance(event, TurnEnded)
-    ]
+    ended = [event.turn for event in events if isinstance(event, TurnEnded)]
+    return [(turn.cell, turn.kind, turn.repeat) for turn in ended]
 
 
-def test_a_sweep_is_piloted_trained_and_ended(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    sweep_id = sweeper.prepare("Night", pair, Plan(repeats=2))
-    events = list(sweeper.carry_on(sweep_id))
+@pytest.fixture
+def night(store: Store, scripted: Callable[[str], Launcher]) -> Night:
+    return Night(store, scripted)
+
+
+def test_a_sweep_is_piloted_trained_and_ended(night):
+    night.prepare(repeats=2)
+    events = night.events()
     assert isinstance(events[0], SweepStarted) and events[0].estimate is None
     assert outline(events) == [
         *((cell, "pilot", 1) for cell in (0, 1)),
         *((cell, "run", 1) for cell in (0, 1)),
         *((cell, "run", 2) for cell in (1, 0)),
     ]
-    last = events[-1]
-    assert isinstance(last, Finished) and not last.stopped
-    record = store.sweeps.find(sweep_id)
+    assert isinstance(events[-1], Finished) and not events[-1].stopped
+    record = night.record
     pilot = record.cells[1].pilot
     assert pilot is not None and pilot.validation_seconds is not None
     assert (pilot.steps, pilot.step_ms, pilot.peak_mib, pilot.final_loss) == (15, 10.0, 7.0, 0.5)
@@ -89,162 +118,105 @@ def test_a_sweep_is_piloted_trained_and_ended(
     first, second = record.cells[1].runs
     assert [run.experiment.seed for run in (first, second)] == [0, 1]
     assert first.name == "Night, BF16 AMP, repeat 1" and first.label == "BF16 AMP"
-    assert {run.comparison for run in store.runs()} == {record.comparison}
+    runs = night.store.runs()
+    assert {run.comparison for run in runs} == {record.comparison}
     begun = [event.turn.run_id for event in events if isinstance(event, TurnStarted)]
-    assert begun[:2] == [None, None] and set(begun[2:]) == {run.id for run in store.runs()}
+    assert begun[:2] == [None, None] and set(begun[2:]) == {run.id for run in runs}
     # a sweep that has ended has no turn left
-    assert [type(event) for event in sweeper.carry_on(sweep_id)] == [SweepStarted, Finished]
+    assert [type(event) for event in night.events()] == [SweepStarted, Finished]
 
 
 @pytest.mark.parametrize("kind", [Kind.OUT_OF_MEMORY, Kind.REQUEST])
-def test_a_failure_ends_its_own_cell_alone(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid, kind: Kind
-) -> None:
-    sweeper = Sweeper(store, scripted(FAILED % kind + TRAINED), catalog)
-    sweep_id = sweeper.prepare("", pair, Plan())
-    events = list(sweeper.carry_on(sweep_id))
+def test_a_failure_ends_its_own_cell_alone(night, kind):
+    night.prepare()
+    events = night.events(FAILED % kind + TRAINED)
     assert outline(events) == [(0, "pilot", 1), (1, "pilot", 1), (0, "run", 1)]
-    problem = store.sweeps.find(sweep_id).cells[1].problem
+    problem = night.record.cells[1].problem
     assert problem is not None and problem.message == "It failed." and isinstance(events[-1], Finished)
 
 
-def test_a_full_disk_ends_the_sweep_and_no_cell(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    sweep_id = Sweeper(store, scripted(TRAINED), catalog).prepare("", pair, Plan())
-    short = FAILED % Kind.DISK_FULL + TRAINED
-    events = list(Sweeper(store, scripted(short), catalog).carry_on(sweep_id))
-    assert isinstance(events[-1], Failed) and store.sweeps.find(sweep_id).problem is not None
-    again = list(Sweeper(store, scripted(TRAINED), catalog).carry_on(sweep_id))
-    assert outline(again) == [(1, "pilot", 1), (0, "run", 1), (1, "run", 1)]
-    assert store.sweeps.find(sweep_id).problem is None
+def test_a_full_disk_ends_the_sweep_and_no_cell(night):
+    night.prepare()
+    events = night.events(FAILED % Kind.DISK_FULL + TRAINED)
+    assert isinstance(events[-1], Failed) and night.record.problem is not None
+    assert night.turns() == [(1, "pilot", 1), (0, "run", 1), (1, "run", 1)]
+    assert night.record.problem is None
 
 
-def test_stopped_it_goes_on_with_the_turn_in_flight(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    sweep_id = sweeper.prepare("", pair, Plan())
-    assert outline(list(sweeper.carry_on(sweep_id, gives_way=lambda: True))) == [(0, "pilot", 1)]
-    waiting = Sweeper(store, scripted(WAITS), catalog)
-    for event in waiting.carry_on(sweep_id):
-        if isinstance(event, Phase):
-            waiting.stop()
-    assert isinstance(event, Finished) and event.stopped
-    assert store.sweeps.find(sweep_id).cells[1].problem is None
-    events = list(Sweeper(store, scripted(TRAINED), catalog).carry_on(sweep_id))
-    assert outline(events) == [(1, "pilot", 1), (0, "run", 1), (1, "run", 1)]
+def test_stopped_it_goes_on_with_the_turn_in_flight(night):
+    night.prepare()
+    assert night.turns(gives_way=lambda: True) == [(0, "pilot", 1)]
+    assert night.interrupt(WAITS, Sweeper.stop).stopped
+    assert night.record.cells[1].problem is None
+    assert night.turns() == [(1, "pilot", 1), (0, "run", 1), (1, "run", 1)]
 
 
-def test_a_stopped_run_is_trained_anew_and_a_skipped_one_is_not(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    launcher = scripted(f"if job['experiment']['steps'] > 15:{WAITS.replace(chr(10), chr(10) + '    ')}")
-    sweep_id = _piloted(store, catalog, scripted, pair)
-    waiting = Sweeper(store, launcher, catalog)
-    for event in waiting.carry_on(sweep_id):
-        if isinstance(event, Phase):
-            waiting.stop()
-    (stopped,) = store.runs()
+def test_a_stopped_run_is_trained_anew_and_a_skipped_one_is_not(night):
+    night.pilot()
+    waits = f"if job['experiment']['steps'] > 15:{WAITS.replace(chr(10), chr(10) + '    ')}"
+    night.interrupt(waits, Sweeper.stop)
+    (stopped,) = night.store.runs()
     assert stopped.status is Status.STOPPED and stopped.cell == 0
-    skipping = Sweeper(store, launcher, catalog)
-    for event in skipping.carry_on(sweep_id):
-        if isinstance(event, Phase):
-            skipping.skip()
-    assert isinstance(event, Finished) and not event.stopped
-    skipped = store.sweeps.find(sweep_id)
-    assert [cell.problem and cell.problem.message for cell in skipped.cells] == ["The cell was skipped."] * 2
-    assert len(store.runs()) == 2 and stopped.id not in {run.id for run in store.runs()}
+    assert not night.interrupt(waits, Sweeper.skip).stopped
+    problems = [cell.problem and cell.problem.message for cell in night.record.cells]
+    assert problems == ["The cell was skipped."] * 2
+    runs = night.store.runs()
+    assert len(runs) == 2 and stopped.id not in {run.id for run in runs}
 
 
-def test_a_left_iterator_lets_go_of_the_sweep(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    sweep_id = _piloted(store, catalog, scripted, pair)
-    events = Sweeper(store, scripted(TRAINED), catalog).carry_on(sweep_id)
+def test_a_left_iterator_lets_go_of_the_sweep(night):
+    night.pilot()
+    events = night.sweeper().carry_on(night.id)
     assert isinstance(next(events), SweepStarted) and isinstance(next(events), TurnStarted)
-    events.close()  # type: ignore[attr-defined]
-    assert not store.sweeps.find(sweep_id).is_claimed
-    assert len(outline(list(Sweeper(store, scripted(TRAINED), catalog).carry_on(sweep_id)))) == 2
+    events.close()
+    assert not night.record.is_claimed and len(night.turns()) == 2
 
 
-def test_no_turn_begins_once_the_time_is_used_up(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    sweep_id = sweeper.prepare("", pair, Plan(time_limit_seconds=1e-6))
-    assert outline(list(sweeper.carry_on(sweep_id))) == [(0, "pilot", 1)]
-    # spent time counts over restarts
-    assert outline(list(sweeper.carry_on(sweep_id))) == []
+def test_no_turn_begins_once_the_time_is_used_up_over_restarts_and_without_pauses(night):
+    night.prepare(time_limit_seconds=1e-6)
+    assert night.turns() == [(0, "pilot", 1)]
+    assert night.turns() == []
+    night.prepare()
+    # this pause is longer than all the rest
+    paused = TRAINED.replace("peak_resident_mib=7.0", "peak_resident_mib=7.0, paused_seconds=1000.0")
+    night.events(paused, gives_way=lambda: True)
+    assert night.record.spent_seconds < 0
 
 
-def test_a_held_cell_keeps_the_sweep_open(
-    store: Store, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    sweep_id = _piloted(store, catalog, scripted, pair)
-    store.sweeps.hold(sweep_id, 1, True)
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    assert outline(list(sweeper.carry_on(sweep_id))) == [(0, "run", 1)]
-    assert store.sweeps.find(sweep_id).ended is None
-    store.sweeps.hold(sweep_id, 1, False)
-    assert outline(list(sweeper.carry_on(sweep_id))) == [(1, "run", 1)]
+def test_a_held_cell_keeps_the_sweep_open(night):
+    night.pilot()
+    night.store.sweeps.hold(night.id, 1, True)
+    assert night.turns() == [(0, "run", 1)]
+    assert night.record.ended is None
+    night.store.sweeps.hold(night.id, 1, False)
+    assert night.turns() == [(1, "run", 1)]
 
 
-def test_cells_that_cannot_be_trained_are_left_out(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    grid = grid_of(OF_GRID, [Axis(key="batch_size", values=(4, 65))])
-    record = store.sweeps.find(sweeper.prepare("", grid, Plan()))
-    assert record.cells[0].left_out == "" and "64 samples" in record.cells[1].left_out
-    hopeless = grid_of(OF_GRID, [Axis(key="batch_size", values=(65, 66))])
+def test_cells_that_cannot_be_trained_are_left_out(night):
+    night.prepare(grid_of(OF_GRID, [Axis(key="batch_size", values=(4, 65))]))
+    cells = night.record.cells
+    assert cells[0].left_out == "" and "64 samples" in cells[1].left_out
     with pytest.raises(ProblemError, match="None of the sweep's 2 cells can be trained here"):
-        sweeper.prepare("", hopeless, Plan())
-    assert len(store.sweeps.newest()) == 1
+        night.prepare(grid_of(OF_GRID, [Axis(key="batch_size", values=(65, 66))]))
+    assert len(night.store.sweeps.newest()) == 1
 
 
-def test_folders_are_found_from_wherever_the_sweep_is_carried_on(
-    store: Store, catalog: Catalog, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_are_found_from_wherever_the_sweep_is_carried_on(night, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("one", "two"):
-        for part in ("cats", "dogs"):
-            (tmp_path / name / part).mkdir(parents=True)
-            (tmp_path / name / part / "a.png").touch()
+    for picture in ("one/cats/a.png", "one/dogs/a.png", "two/cats/a.png", "two/dogs/a.png"):
+        (tmp_path / picture).parent.mkdir(parents=True)
+        (tmp_path / picture).touch()
     base = {"dataset": "image-folder", "device": "cpu", "steps": 4, "batch_size": 1, "path": "one"}
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    grid = grid_of(base, [Axis(key="path", values=("one", "two"))])
-    saved = store.sweeps.find(sweeper.prepare("", grid, Plan())).grid
-    whole = [str(tmp_path / name) for name in ("one", "two")]
+    night.prepare(grid_of(base, [Axis(key="path", values=("one", "two"))]))
+    saved, whole = night.record.grid, [str(tmp_path / name) for name in ("one", "two")]
     assert [cell.experiment.path for cell in saved.cells] == whole and saved.base["path"] == whole[0]
     assert saved.axes[0].text(1) == "two"
 
 
-def test_another_program_s_sweep_is_not_carried_on(
-    store: Store, path: Path, catalog: Catalog, scripted: Scripted, pair: Grid
-) -> None:
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    sweep_id = sweeper.prepare("Night", pair, Plan())
-    store.sweeps.claim(sweep_id)
+def test_another_programs_sweep_is_not_carried_on(night, path):
+    night.prepare()
+    night.store.sweeps.claim(night.id)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE sweeps SET owner = json_set(owner, '$.host', 'elsewhere.example')")
     with pytest.raises(ProblemError, match="Night is carried on by another Ammeter"):
-        next(sweeper.carry_on(sweep_id))
-
-
-def _piloted(store: Store, catalog: Catalog, scripted: Scripted, grid: Grid) -> str:
-    """A sweep of which every cell has its pilot, and nothing else is done."""
-    sweeper = Sweeper(store, scripted(TRAINED), catalog)
-    sweep_id = sweeper.prepare("", grid, Plan())
-    for _ in range(grid.size):
-        list(sweeper.carry_on(sweep_id, gives_way=lambda: True))
-    return sweep_id
-
-
-def test_a_pause_is_no_time_spent(store: Store, catalog: Catalog, scripted: Scripted, pair: Grid) -> None:
-    paused = TRAINED.replace("peak_resident_mib=7.0", "peak_resident_mib=7.0, paused_seconds=1000.0")
-    sweeper = Sweeper(store, scripted(paused), catalog)
-    sweep_id = sweeper.prepare("", pair, Plan())
-    list(sweeper.carry_on(sweep_id, gives_way=lambda: True))
-    # this pause is longer than all the rest
-    assert store.sweeps.find(sweep_id).spent_seconds < 0
+        next(night.sweeper().carry_on(night.id))

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, ProblemError, request_problem
+from engine.training.doctor import examine_torch, read_catalog
 from engine.training.failures import check_normalised, not_a_number, problem_of, summary_so_far
 
 
@@ -63,3 +65,24 @@ def test_anything_else_is_internal_and_never_begins_with_a_class_name() -> None:
     assert problem.kind is Kind.INTERNAL
     assert problem.message.endswith("mat1 and mat2 shapes cannot be multiplied.")
     assert problem_of(KeyError()).message.endswith("KeyError.")
+
+
+def test_the_catalog_survives_the_trip() -> None:
+    catalog = read_catalog()
+    assert Catalog.model_validate_json(catalog.model_dump_json()) == catalog
+
+
+def test_the_cpu_is_the_last_device_and_names_are_unique() -> None:
+    catalog = read_catalog()
+    assert catalog.devices[-1].name == "cpu" and catalog.devices[-1].title
+    for entries in (catalog.devices, catalog.models, catalog.datasets):
+        names = [entry.name for entry in entries]
+        assert len(names) == len(set(names))
+
+
+def test_the_doctor_runs_a_real_step() -> None:
+    checks = {check.name: check for check in examine_torch()}
+    assert {"Device", "Tensor Cores", "BF16"} < set(checks)
+    (step,) = [check for name, check in checks.items() if name.startswith("A step under")]
+    assert step.status == "ok"
+    assert all(check.status != "problem" for check in checks.values())

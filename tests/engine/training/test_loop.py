@@ -10,7 +10,7 @@ import torch
 
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Epoch, Finished, Log, Phase, Samples, Started
+from engine.protocol.events import Finished, Log, Phase, Samples, Started
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Resident
 from engine.training.failures import TrainingError
@@ -92,11 +92,8 @@ def test_a_run_by_steps_ends_within_an_epoch_and_validates_there(fashion: Any) -
     (epoch,) = run.epochs
     assert epoch.step == 3 and epoch.validation_accuracy == run.summary.final_validation_accuracy
     assert epoch.train_loss == pytest.approx(sum(run.samples.loss) / 3)
-
-
-def test_accuracy_is_a_fraction_of_the_samples_asked_for(fashion: Any) -> None:
-    accuracy = fashion().summary.final_validation_accuracy
-    assert 0 <= accuracy <= 1 and (accuracy * 100) % 1 == pytest.approx(0)
+    # of the samples asked for
+    assert 0 <= epoch.validation_accuracy <= 1 and (epoch.validation_accuracy * 100) % 1 == pytest.approx(0)
 
 
 def test_without_validation_its_figures_are_none(fashion: Any) -> None:
@@ -107,7 +104,10 @@ def test_without_validation_its_figures_are_none(fashion: Any) -> None:
 
 
 def test_figures_that_do_not_apply_are_none(hello: Any) -> None:
-    summary = hello(epochs=3).summary
+    run = hello(epochs=3)
+    assert [epoch.epoch for epoch in run.epochs] == [1, 2, 3]
+    assert run.summary.final_train_loss == run.epochs[-1].train_loss == run.samples.loss[-1]
+    summary = run.summary
     assert summary.final_grad_scale is None and summary.skipped_steps is None
     assert summary.peak_allocated_mib is None and summary.whole_run_peak_mib is None
     assert summary.peak_resident_mib is not None and summary.samples_per_second is None
@@ -134,19 +134,13 @@ def test_stop_ends_the_run_after_the_step_in_flight() -> None:
     assert 0 < event.summary.steps == control.step < 1_000_000
 
 
-def test_a_nan_is_told_once_and_training_goes_on(hello: Any) -> None:
+def test_a_nan_is_told_once_and_stops_or_fails_a_run_that_says_so(hello: Any) -> None:
     run = hello(**DIVERGING, epochs=60)
     assert run.summary.steps == 60 and not run.finished.stopped
     (warning,) = [event for event in run.events if isinstance(event, Log)]
     assert "NaN" in warning.message
-
-
-def test_a_nan_stops_a_run_that_says_so(hello: Any) -> None:
-    run = hello(**DIVERGING, epochs=60, on_nan="stop")
-    assert run.finished.stopped and run.summary.steps < 60
-
-
-def test_a_nan_fails_a_run_that_says_so(hello: Any) -> None:
+    stopped = hello(**DIVERGING, epochs=60, on_nan="stop")
+    assert stopped.finished.stopped and stopped.summary.steps < 60
     with pytest.raises(TrainingError) as raised:
         hello(**DIVERGING, epochs=60, on_nan="fail")
     assert raised.value.problem.kind is Kind.NOT_A_NUMBER
@@ -180,12 +174,6 @@ def test_an_abandoned_run_leaves_torch_as_it_was() -> None:
     assert torch.backends.cuda.matmul.fp32_precision == "ieee"
     events.close()  # type: ignore[attr-defined]
     assert torch.backends.cuda.matmul.fp32_precision == before
-
-
-def test_epochs_count_from_one(hello: Any) -> None:
-    run = hello(epochs=3)
-    assert [event.epoch for event in run.events if isinstance(event, Epoch)] == [1, 2, 3]
-    assert run.summary.final_train_loss == run.epochs[-1].train_loss == run.samples.loss[-1]
 
 
 def test_the_shuffle_is_no_steps_time(hello: Any, monkeypatch: pytest.MonkeyPatch) -> None:

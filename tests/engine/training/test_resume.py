@@ -1,8 +1,11 @@
-"""A run that was stopped and resumed ends as one that was never stopped, bit for bit."""
+"""A run that was stopped and resumed, or paused, ends as one that never was, bit for bit."""
 
 from __future__ import annotations
 
 import math
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.runs.checkpoints import Checkpoints
 from engine.training.runs.loop import train
+
+from .conftest import HELLO
 
 SETTINGS: dict[str, Any] = {
     "model": "small-cnn",
@@ -189,3 +194,38 @@ def test_a_checkpoint_that_cannot_be_is_refused_before_any_event(tmp_path, chang
     events = train(Experiment.model_validate(layered(SETTINGS, settings)), Control(), tmp_path, resume=True)
     with pytest.raises(ProblemError, match=said):
         next(events)
+
+
+WAITING = Experiment.model_validate(
+    layered(HELLO, {"epochs": 60, "measure": {"warmup_steps": 5, "block_steps": 1}})
+)
+
+
+def paused(then: Callable[[Control], None]) -> tuple[list[Event], float]:
+    """A run that is paused from the first step on, `then` something is done, and its seconds from there."""
+    control, began, events = Control(), 0.0, []
+    control.pause_requested.set()
+    for event in train(WAITING, control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.WARMING_UP:
+            began = began or time.monotonic()
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            then(control)
+    return events, time.monotonic() - began
+
+
+def test_a_paused_run_goes_on_as_if_nothing_had_been_and_counts_its_pause_apart() -> None:
+    told, took = paused(lambda control: threading.Timer(0.2, control.pause_requested.clear).start())
+    straight = list(train(WAITING, Control()))
+    phases = [event.name for event in told if isinstance(event, Phase)]
+    assert phases == ["building", "warming up", "paused", "warming up", "measuring"]
+    assert losses(told) == losses(straight) and len(losses(told)) == 60
+    seconds = summary(told).paused_seconds or 0.0
+    assert seconds > 0.1 and summary(told).seconds + seconds <= took
+    assert summary(straight).paused_seconds is None
+
+
+def test_a_run_that_is_stopped_while_it_waits_makes_no_further_step() -> None:
+    told, _ = paused(lambda control: control.stop_requested.set())
+    assert isinstance(told[-1], Finished) and told[-1].stopped
+    assert summary(told).steps == len(losses(told)) == 1

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Failed, Finished, Log
@@ -15,7 +14,8 @@ from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
-from engine.tune.driver import REMAINDER, TuneDriver
+from engine.tune.driver import TuneDriver
+from engine.tune.proof import REMAINDER
 from engine.worker.launcher import Launcher
 from tests.engine.tune.conftest import WORKER
 
@@ -46,9 +46,7 @@ def is_process(known: object) -> bool:
     return isinstance(known, Log) and known.message.startswith("Run ")
 
 
-def test_the_fastest_is_found_proven_and_explained(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_the_fastest_is_found_proven_and_explained(store, catalog, scripted):
     first, *_, last = events = list(TuneDriver(store, scripted(WORKER), catalog).follow(ask(GIVEN, QUICK)))
     assert isinstance(first, Study) and isinstance(last, Finished) and not last.stopped
     tuning = newest(store)
@@ -75,9 +73,7 @@ NO_CONVOLUTIONS = WORKER.replace(
 ).replace("speed *= 0.9", "speed *= 3.0")
 
 
-def test_what_cannot_apply_is_dropped_before_anything_is_trained(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_what_cannot_apply_is_dropped_before_anything_is_trained(store, catalog, scripted):
     assert "left_out" in NO_CONVOLUTIONS
     list(TuneDriver(store, scripted(NO_CONVOLUTIONS), catalog).follow(ask(GIVEN, QUICK)))
     tuning = newest(store)
@@ -88,7 +84,7 @@ def test_what_cannot_apply_is_dropped_before_anything_is_trained(
     assert tuning.candidates == 4
 
 
-def test_a_worker_knows_what_cannot_apply(store: Store) -> None:
+def test_a_worker_knows_what_cannot_apply(store):
     known = read_catalog()
     unsure = [model.model_copy(update={"is_convolutional": True}) for model in known.models]
     linear = Experiment(
@@ -104,7 +100,7 @@ def test_a_worker_knows_what_cannot_apply(store: Store) -> None:
     assert "fused" not in tuning.left_out and tuning.trials == ()
 
 
-def test_it_gives_way_and_goes_on_where_it_stood(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+def test_it_gives_way_and_goes_on_where_it_stood(store, catalog, scripted):
     driver = TuneDriver(store, scripted(WORKER), catalog)
     *_, whole = driver.follow(ask(GIVEN, PRECISION))
     assert isinstance(whole, Finished)
@@ -126,9 +122,7 @@ def test_it_gives_way_and_goes_on_where_it_stood(store: Store, catalog: Catalog,
         next(iter(driver.follow(study)))
 
 
-def test_a_stop_in_the_proof_keeps_what_is_known_and_its_run_is_trained_again(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_a_stop_in_the_proof_keeps_what_is_known_and_its_run_is_trained_again(store, catalog, scripted):
     driver = TuneDriver(store, scripted(WORKER), catalog)
     for known in driver.follow(ask(GIVEN, PRECISION)):
         if isinstance(known, Study) and known.trains is not None:
@@ -140,9 +134,7 @@ def test_a_stop_in_the_proof_keeps_what_is_known_and_its_run_is_trained_again(
     assert [run.status for run in store.runs()] == [Status.FINISHED] * 4
 
 
-def test_a_winner_whose_losses_leave_the_band_is_passed_over(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_a_winner_whose_losses_leave_the_band_is_passed_over(store, catalog, scripted):
     parts = WORKER.replace(
         'say(event="samples"',
         "if asked['precision'] == 'bf16': loss = [value + 5 for value in loss]\nsay(event=\"samples\"",
@@ -156,9 +148,7 @@ def test_a_winner_whose_losses_leave_the_band_is_passed_over(
 
 
 @pytest.mark.parametrize(("cap_gib", "batch"), [(None, 64), (0.2, 32)])
-def test_a_batch_grows_as_long_as_it_gains_and_fits_under_the_cap(
-    store: Store, catalog: Catalog, scripted: Scripted, cap_gib: float | None, batch: int
-) -> None:
+def test_a_batch_grows_as_long_as_it_gains_and_fits_under_the_cap(store, catalog, scripted, cap_gib, batch):
     plan = TuningPlan(kinds=("batch",), changes_batch=True, guard="none", repeats=2)
     list(TuneDriver(store, scripted(WORKER), catalog).follow(ask(GIVEN, plan, cap_gib)))
     tuning = newest(store)
@@ -166,9 +156,7 @@ def test_a_batch_grows_as_long_as_it_gains_and_fits_under_the_cap(
     assert (cap_gib is not None) == any("more than the cap" in sentence for sentence in tuning.not_tried)
 
 
-def test_where_plain_fp32_fails_its_problem_is_the_end(
-    store: Store, catalog: Catalog, scripted: Scripted
-) -> None:
+def test_where_plain_fp32_fails_its_problem_is_the_end(store, catalog, scripted):
     fails = "say(event='failed', problem=dict(kind='worker-died', message='It died.', remedy='Try again.'))\n"
     seen = list(TuneDriver(store, scripted(fails), catalog).follow(ask(GIVEN)))
     assert isinstance(seen[-1], Failed) and seen[-1].problem.kind is Kind.WORKER_DIED

@@ -35,26 +35,33 @@ def product(places: Places) -> float:
     return 100 * prod(factors[place] for factors, place in zip(FACTORS, places, strict=True))
 
 
-def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tuple[Places, list[Ask]]:
-    """The winner by the ranking of all trials, and what was asked."""
-    draws, asked, trials = random.Random(seed), list[Ask](), list[TuningTrial]()
-    steps = search(of)
+def asked_for(of: Space, outcome: Callable[[Ask], Outcome]) -> list[Ask]:
+    """The trials that a search asks for until it ends."""
+    asked, steps = list[Ask](), search(of)
     ask = next(steps)
     while True:
         asked.append(ask)
-        value = speed(ask.places) * (1 + draws.gauss(0, noise))
-        trials.append(
-            TuningTrial(
-                round=ask.round, changes=of.changes(ask.places), steps=1, seconds=1, samples_per_second=value
-            )
-        )
         try:
-            ask = steps.send(Outcome(value))
+            ask = steps.send(outcome(ask))
         except StopIteration:
-            return of.of_changes(ranking(trials)[0].changes), asked
+            return asked
 
 
-def test_the_best_is_found_in_a_fraction_of_the_grid() -> None:
+def searched(of: Space, speed: Speed, noise: float = 0.0, seed: int = 0) -> tuple[Places, list[Ask]]:
+    """The winner by the ranking of all trials, and what was asked."""
+    draws, trials = random.Random(seed), list[TuningTrial]()
+
+    def outcome(ask: Ask) -> Outcome:
+        value = speed(ask.places) * (1 + draws.gauss(0, noise))
+        known = {"round": ask.round, "changes": of.changes(ask.places), "samples_per_second": value}
+        trials.append(TuningTrial(**known, steps=1, seconds=1))
+        return Outcome(value)
+
+    asked = asked_for(of, outcome)
+    return of.of_changes(ranking(trials)[0].changes), asked
+
+
+def test_the_best_is_found_in_a_fraction_of_the_grid():
     of = space()
     best, asked = searched(of, product)
     assert best == (1, 1, 0, 2, 1)
@@ -64,13 +71,13 @@ def test_the_best_is_found_in_a_fraction_of_the_grid() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_noise_costs_hardly_anything(seed: int) -> None:
+def test_noise_costs_hardly_anything(seed):
     of = space()
     best, _ = searched(of, product, 0.02, seed)
     assert product(best) > 0.95 * product((1, 1, 0, 2, 1))
 
 
-def test_a_precision_that_gains_only_with_the_full_recipe_is_found() -> None:
+def test_a_precision_that_gains_only_with_the_full_recipe_is_found():
     def speed(places: Places) -> float:
         return 100 * {(0, 0): 1.0, (1, 0): 0.8, (0, 1): 1.2, (1, 1): 2.0}.get(places[:2], 0.9)
 
@@ -78,46 +85,33 @@ def test_a_precision_that_gains_only_with_the_full_recipe_is_found() -> None:
     assert best[:2] == (1, 1)
 
 
-def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing() -> None:
-    of, asked = space(), list[Ask]()
-    steps = search(of)
-    ask = next(steps)
-    with pytest.raises(StopIteration):
-        while True:
-            asked.append(ask)
-            fits = ask.places[3] == 0 or ask.places[2] == 1
-            ask = steps.send(Outcome(product(ask.places)) if fits else Outcome(None, None, True))
+def test_what_fails_is_asked_for_only_once_and_memory_brings_checkpointing():
+    def outcome(ask: Ask) -> Outcome:
+        fits = ask.places[3] == 0 or ask.places[2] == 1
+        return Outcome(product(ask.places)) if fits else Outcome(None, None, True)
+
+    asked = asked_for(space(), outcome)
     too_large = [ask.places for ask in asked if ask.places[3] and not ask.places[2]]
     assert len(too_large) == len(set(too_large)) == 1
     assert any(ask.places[2] for ask in asked)
 
 
-def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once() -> None:
+def test_a_part_of_the_recipe_that_turns_out_to_be_impossible_is_asked_for_once():
     recipes = ("", "fused+compile", "fused", "compile")
     options = tuple(Option(name, {"step.recipe": name} if name else {}) for name in recipes)
-    of, asked = space(batch=1, loader=1, checkpointing=1), list[str]()
+    of = space(batch=1, loader=1, checkpointing=1)
     of = replace(of, options={**of.options, "recipe": options})
-    steps = search(of)
-    ask = next(steps)
-    with pytest.raises(StopIteration):
-        while True:
-            recipe = recipes[ask.places[1]]
-            asked.append(recipe)
-            is_impossible = "compile" in recipe
-            ask = steps.send(
-                Outcome(None, left_out=frozenset({"compile"})) if is_impossible else Outcome(100.0)
-            )
-    assert sum("compile" in recipe for recipe in asked) == 1 and "fused" in asked
+    impossible = Outcome(None, left_out=frozenset({"compile"}))
+    asked = asked_for(of, lambda ask: impossible if "compile" in recipes[ask.places[1]] else Outcome(100.0))
+    tried = [recipes[ask.places[1]] for ask in asked]
+    assert sum("compile" in recipe for recipe in tried) == 1 and "fused" in tried
 
 
-def test_where_the_baseline_fails_nothing_else_is_tried() -> None:
-    steps = search(space())
-    next(steps)
-    with pytest.raises(StopIteration):
-        steps.send(Outcome(None))
+def test_where_the_baseline_fails_nothing_else_is_tried():
+    assert len(asked_for(space(), lambda ask: Outcome(None))) == 1
 
 
-def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too() -> None:
+def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too():
     speeds = {(0,): (100.0,), (1,): (99.0,), (2,): (70.0,)}
     assert kept(speeds, 1) == ((0,), (1,))
     sure = {(0,): (100.0, 100.1) * 4, (1,): (95.0, 95.1) * 4, (2,): (70.0, 70.1) * 4}

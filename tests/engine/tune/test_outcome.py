@@ -39,7 +39,7 @@ TUNING = Tuning(
 )
 
 
-def test_the_outcome_says_what_gained_how_much_and_what_was_not_tried() -> None:
+def test_the_outcome_says_what_gained_how_much_and_what_was_not_tried():
     said = " ".join(answers(TUNING))
     assert "1.91 times as fast" in said and "batch size 128" in said
     assert "12 runs" in said and "2 of 24 combinations" in said
@@ -55,14 +55,14 @@ def test_the_outcome_says_what_gained_how_much_and_what_was_not_tried() -> None:
     assert float(gained.rows[-1][1]) == pytest.approx(1.911, abs=0.005)
 
 
-def test_the_command_line_repeats_the_winner() -> None:
+def test_the_command_line_repeats_the_winner():
     _, _, *words = shlex.split(command_of(WINNER))
     settings = [word for word in words if word != "--set"]
     again = experiment_from(asked({"set_": settings}).settings(True))
     assert flattened(again) == flattened(WINNER)
 
 
-def test_bars_of_the_waterfall_join_and_stay_in_the_picture() -> None:
+def test_bars_of_the_waterfall_join_and_stay_in_the_picture():
     steps = waterfall_steps(TUNING)
     assert all(before.end == after.begin for before, after in pairwise(steps[:-1]))
     drawing = waterfall_drawing(TUNING, 600)
@@ -85,12 +85,12 @@ def test_losses_are_alike_within_the_band_of_fp32s_repeats(
     assert is_alike(fp32, mine) is alike
 
 
-def test_a_band_needs_repeats() -> None:
+def test_a_band_needs_repeats():
     one = SideRuns((100,), (curve(1.0, 40),), 32)
     assert is_alike(one, one) is None
 
 
-def test_a_proof_whose_interval_reaches_below_one_is_open() -> None:
+def test_a_proof_whose_interval_reaches_below_one_is_open():
     losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
     fp32 = SideRuns((100, 100, 100), losses, 32)
     unsure = proven(Proof(), fp32, SideRuns((90, 250, 120), losses, 32))
@@ -99,7 +99,7 @@ def test_a_proof_whose_interval_reaches_below_one_is_open() -> None:
     assert sure.sentence.startswith("The winner trains 2.00 times as fast") and sure.speedup is not None
 
 
-def test_nothing_follows_from_a_disturbed_proof_nor_from_disturbed_short_runs() -> None:
+def test_nothing_follows_from_a_disturbed_proof_nor_from_disturbed_short_runs():
     losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
     disturbed = SideRuns((200, 201, 199), losses, 32, is_disturbed=True)
     found = proven(Proof(), SideRuns((100, 100, 100), losses, 32), disturbed)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 import time
 import types
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -26,33 +24,13 @@ from engine.worker.supervision import Limits, ProcessSession, _Watch
 
 USUAL = Limits()
 
-PRELUDE = """
-import json, os, signal, subprocess, sys, time
-def say(**event):
-    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
-def started():
-    experiment = json.loads(sys.stdin.readline())["experiment"]
-    machine = dict(device_name="CPU", device_memory_mib=1.0, torch="0", python="3", os="os", ammeter="0")
-    say(event="started", experiment=experiment, environment=machine, total_steps=9, steps_per_epoch=9,
-        parameters=1, loss_name="cross-entropy", loss_unit="nats")
-say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
-"""
+Launch = Callable[..., Session]
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Iterator[object]:
-    launchers: list[Launcher] = []
-
-    def start(body: str, limits: Limits = USUAL) -> Session:
-        script = tmp_path / f"worker_{len(launchers)}.py"
-        script.write_text(PRELUDE + textwrap.dedent(body))
-        launcher = Launcher(limits=limits, command=(sys.executable, str(script)))
-        launchers.append(launcher)
-        return launcher.start(Train(experiment=Experiment()))
-
-    yield start
-    for launcher in launchers:
-        launcher.close()
+def launch(scripted: Callable[..., Launcher]) -> Launch:
+    """Starts a worker that does what a script says, on the job of a usual experiment."""
+    return lambda body, limits=USUAL: scripted(body, limits).start(Train(experiment=Experiment()))
 
 
 def events_of(session: Session) -> list[Event]:
@@ -88,17 +66,20 @@ def has_ended(pid: int, timeout_seconds: float = 60.0) -> bool:
     return False
 
 
-def test_an_exit_is_told_with_its_status_and_the_end_of_stderr(launch):
-    failed = failure_of(launch("started(); sys.stderr.write('the last words\\n'); sys.exit(3)"))
-    assert failed.problem.kind is Kind.WORKER_DIED
-    assert "exit status 3" in failed.problem.message
-    assert "the last words" in failed.detail
-
-
-def test_a_signal_is_told_by_name(launch):
-    failed = failure_of(launch("started(); os.kill(os.getpid(), signal.SIGKILL)"))
-    assert "SIGKILL" in failed.problem.message
-    assert "smaller batch" in failed.problem.remedy
+@pytest.mark.parametrize(
+    ("ending", "said", "detail", "remedy"),
+    [
+        ("sys.stderr.write('the last words\\n'); sys.exit(3)", "exit status 3", "the last words", ""),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL", "", "smaller batch"),
+    ],
+)
+def test_an_end_is_told_with_its_status_and_the_end_of_stderr(launch, ending, said, detail, remedy):
+    failed = failure_of(launch(f"started(); {ending}"))
+    assert failed.problem.kind is Kind.WORKER_DIED and said in failed.problem.message
+    assert detail in failed.detail and remedy in failed.problem.remedy
+    # and the next run just works
+    last = events_of(launch("started(); finished(1, False)"))[-1]
+    assert isinstance(last, Finished) and not last.stopped
 
 
 @pytest.mark.parametrize(
@@ -111,25 +92,27 @@ def test_garbage_on_stdout_ends_the_run(launch, line):
     assert line[:20] in failed.problem.message
 
 
-def test_silence_past_the_heartbeat_ends_the_run(launch):
-    failed = failure_of(launch("started(); time.sleep(600)", Limits(silence=1.2)))
-    assert failed.problem.kind is Kind.HANG
-    assert "silent" in failed.problem.message
-
-
-def test_a_standstill_behind_a_living_heartbeat_ends_the_run(launch):
-    limits = Limits(standstill={**USUAL.standstill, PhaseName.MEASURING: 0.5})
-    body = """
+STANDSTILL = """
     started()
     say(event="heartbeat", step=7)
     say(event="phase", name="measuring")
     while True:
         say(event="heartbeat", step=7)
         time.sleep(0.05)
-    """
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "limits", "said"),
+    [
+        ("started(); time.sleep(600)", Limits(silence=1.2), "silent"),
+        (STANDSTILL, Limits(standstill={**USUAL.standstill, PhaseName.MEASURING: 0.5}), "after step 7"),
+    ],
+    ids=["silence", "a standstill behind a living heartbeat"],
+)
+def test_a_worker_that_gets_nowhere_is_ended(launch, body, limits, said):
     failed = failure_of(launch(body, limits))
-    assert failed.problem.kind is Kind.HANG
-    assert "after step 7" in failed.problem.message
+    assert failed.problem.kind is Kind.HANG and said in failed.problem.message
 
 
 def test_a_worker_that_never_gets_ready_is_given_up(launch, tmp_path):
@@ -170,7 +153,7 @@ def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
     last = events_of(session)[-1]
     assert isinstance(last, Finished) and last.stopped
     assert (last.summary.steps, last.summary.seconds, last.summary.final_train_loss) == (2, 1.0, 2.5)
-    assert last.summary.epochs == pytest.approx(2 / 9)
+    assert last.summary.epochs == pytest.approx(2 / 10)
     assert last.summary.samples_per_second is None and last.summary.speed_note
     assert has_ended(child_pid)
 
@@ -185,7 +168,6 @@ def test_a_stop_before_training_began_does_not_wait(launch):
 
 def test_a_profile_may_end_its_files_before_it_stops(launch):
     session = launch("""
-    sys.stdin.readline()
     say(event="phase", name="profiling")
     assert json.loads(sys.stdin.readline()) == {"job": "stop"}
     say(event="finished", summary={"steps": 5}, stopped=True)
@@ -217,12 +199,6 @@ def test_closing_a_session_ends_its_worker(launch):
     session.close()
     assert session.is_over and session.next_event(0.0) is None
     assert not psutil.pid_exists(session._worker.pid)
-
-
-def test_after_a_failure_the_next_run_just_works(launch):
-    failure_of(launch("started(); sys.exit(9)"))
-    last = events_of(launch('started(); say(event="finished", summary={"steps": 1})'))[-1]
-    assert isinstance(last, Finished) and not last.stopped
 
 
 def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatch):
@@ -269,15 +245,14 @@ def patient(monkeypatch):
 
 
 @pytest.mark.usefixtures("patient")
-def test_of_a_progress_bar_the_last_state_is_told(launch):
-    events = events_of(launch("started(); sys.stderr.write('10 %\\r99 %\\r100 %\\n'); sys.exit(3)"))
-    assert [event.message for event in events if isinstance(event, Log)] == ["100 %"]
-
-
-@pytest.mark.usefixtures("patient")
-def test_what_a_dying_worker_wrote_last_comes_before_its_end(launch):
-    events = events_of(launch("started(); sys.stderr.write('no\\n' * 1900 + 'last\\n'); os._exit(3)"))
-    assert [event.message for event in events if isinstance(event, Log)][-1:] == ["last"]
+@pytest.mark.parametrize(
+    ("written", "last"),
+    [("'10 %\\r99 %\\r100 %\\n'", "100 %"), ("'no\\n' * 1900 + 'last\\n'", "last")],
+    ids=["a progress bar", "many lines"],
+)
+def test_what_a_dying_worker_wrote_last_comes_before_its_end(launch, written, last):
+    events = events_of(launch(f"started(); sys.stderr.write({written}); sys.stderr.flush(); os._exit(3)"))
+    assert [event.message for event in events if isinstance(event, Log)][-1:] == [last]
     assert isinstance(events[-1], Failed)
 
 

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, ForecastMade
 from engine.protocol.trials import MemoryLine
@@ -133,7 +133,6 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
         search_goes_on.set()
 
     assert "FP32 fits at least 8." in window.others.limit_panel.result.words.text()
-    assert "8 samples" in window.others.limit_panel.result.words.text()
     view = window.others.limit_panel.view()
     assert view is not None and not view.is_live
     assert limits.saved() == [view.key]
@@ -191,32 +190,30 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert [one.memory_cap_gib for _, one in asked[0].experiments] == [2.0]
 
 
-def test_a_cap_in_the_form_is_the_limit_and_follows_the_choice(window: MainWindow) -> None:
-    window.setup.use_settings(LINEAR)
+def test_what_the_form_asks_of_a_limit(window: MainWindow) -> None:
+    setup, panel = window.setup, window.others.limit_panel
+    setup.use_settings(LINEAR)
     window.show_page("limit")
-    window.others.limit_panel.cards.box.edited.emit("2")
-    assert window.setup.text("memory_cap_gib") == "2" and window.others.limit_panel.cards.value == "2"
-
-
-def test_a_preset_for_the_limit_asks_for_it_and_the_batch_is_told_and_undone(window: MainWindow) -> None:
-    window.setup.choose_preset("batch-limit")
-    assert window.page == "limit" and window.setup.run_action.text() == "Find the largest batch"
-    window.setup.use_batch(31)
-    assert window.setup.text("batch_size") == "31" and "Batch size: 31" in window.notice.text()
-
-
-def test_a_batch_that_is_too_large_for_the_data_keeps_nobody_from_searching(window: MainWindow) -> None:
-    window.setup.use_settings(LINEAR.model_copy(update={"batch_size": 5_000}))
-    assert not window.setup.run_action.isEnabled()
+    panel.cards.box.edited.emit("2")
+    assert setup.text("memory_cap_gib") == "2" and panel.cards.value == "2", "the form's cap is the limit"
+    window.show_page("compare")
+    setup.use_settings(LINEAR.model_copy(update={"batch_size": 5_000}))
+    assert not setup.run_action.isEnabled()
     window.show_page("limit")
-    assert window.setup.run_action.isEnabled()
+    assert setup.run_action.isEnabled(), "a batch too large for the data keeps nobody from searching"
+    setup.choose_preset("batch-limit")
+    assert window.page == "limit" and setup.run_action.text() == "Find the largest batch"
+    setup.use_batch(31)
+    assert setup.text("batch_size") == "31" and "Batch size: 31" in window.notice.text()
 
 
 def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     qtbot: QtBot, window: MainWindow
 ) -> None:
     need = window.setup.foot.need
+    window.experiments.forecaster.set_busy(True)
     window.setup.use_settings(LINEAR)
+    assert need.text() == "", "nothing is estimated beside a run"
     wanted = window.setup.outcome().experiments[0][1]
     window.experiments.forecaster._take(wanted, known_forecast(wanted, 100.0, 10.24))
     assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
@@ -234,12 +231,6 @@ def test_a_forecast_is_made_by_the_engine_while_it_is_idle(qtbot: QtBot, window:
         assert need.text().startswith("Needs about"), need.text()
 
     qtbot.waitUntil(is_forecast, timeout=WAIT_MS)
-
-
-def test_nothing_is_estimated_beside_a_run(qtbot: QtBot, window: MainWindow) -> None:
-    window.experiments.forecaster.set_busy(True)
-    window.setup.use_settings(LINEAR)
-    assert window.setup.foot.need.text() == ""
 
 
 def test_a_need_beyond_the_memory_does_not_fit(qtbot: QtBot) -> None:
@@ -263,10 +254,10 @@ def failed_run(store: Store, experiment: Experiment) -> RunRecord:
 
 def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home: Path) -> None:
     experiment = LINEAR.model_copy(update={"samples": 4_000, "batch_size": 256})
+    with Store(home / "ammeter.sqlite") as store:
+        assert retries(failed_run(store, LINEAR), Forecasts(home), None) == (), "nothing without a forecast"
+        run = failed_run(store, experiment)
     Forecasts(home).keep(experiment, known_forecast(experiment, 100.0, 10.24))
-    store = Store(home / "ammeter.sqlite")
-    run = failed_run(store, experiment)
-    store.close()
     offered = retries(run, Forecasts(home), None)
     size = offered[0].experiment.batch_size
     assert offered[0].words == f"Try batch {size}" and 50 < size < 95
@@ -278,10 +269,3 @@ def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home:
     assert "Accumulate" in window.notice.offers()[1]
     said = window.notice.accessibleName()
     assert "batch_size" not in said and "gradient_accumulation" not in said
-
-
-def test_without_a_forecast_nothing_is_offered(home: Path) -> None:
-    with Store(home / "ammeter.sqlite") as store:
-        run = failed_run(store, LINEAR)
-    assert retries(run, Forecasts(home), None) == ()
-    assert Precision.FP32 is run.experiment.precision

@@ -1,19 +1,24 @@
-"""The page of the limit with one fed in, event by event, and opened again from the store."""
+"""The page of the limit with one fed in, its cards and its exports."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
+from engine.export.formats import LIMIT
+from gui.limit.cards import OtherSize
 from gui.limit.panel import LimitPanel
 from gui.session.studies import StudyView
+from gui.widgets import buttons
 from gui.widgets.labels import plain_tip
 from gui.widgets.table.painting import cell_width
 from tests.gui.limit.conftest import known
@@ -57,7 +62,7 @@ def shown_texts(panel: LimitPanel) -> list[str]:
     return [one.text() for one in panel.result.findChildren(QLabel) if one.isVisible()]
 
 
-def test_use_puts_the_batch_with_the_chosen_margin_into_the_form(
+def test_use_puts_the_batch_with_the_chosen_margin_and_multiple_into_the_form(
     panel: LimitPanel, qtbot: QtBot, limits: Any
 ) -> None:
     panel.show_view(limits.both())
@@ -67,13 +72,6 @@ def test_use_puts_the_batch_with_the_chosen_margin_into_the_form(
     assert all(less < more for less, more in zip(used(panel, qtbot), (small, large), strict=True))
     panel.result.set_margin(0.0)
     assert used(panel, qtbot) == [289, 561]
-
-
-def test_use_puts_one_of_the_chosen_multiples_into_the_form(
-    panel: LimitPanel, qtbot: QtBot, limits: Any
-) -> None:
-    panel.show_view(limits.both())
-    panel.result.set_margin(0.0)
     panel.granularity_box.setEditText("64")
     assert used(panel, qtbot) == [256, 512]
     assert shown_texts(panel).count("a multiple of 64 that fits") == 2
@@ -83,18 +81,13 @@ def test_use_puts_one_of_the_chosen_multiples_into_the_form(
     assert "no multiple of 400 fits and leaves 10 % free" in shown_texts(panel)
 
 
-def test_a_limit_that_could_not_be_made_says_why(panel: LimitPanel, limits: Any) -> None:
+def test_a_limit_that_could_not_be_made_says_why_once(panel: LimitPanel, limits: Any) -> None:
     problem = Problem(kind=Kind.REQUEST, message="The folder is gone.", remedy="Choose another.")
-    view = known(limits.begun(Precision.FP32), 0, problem=problem)
-    panel.show_view(replace(view, is_live=False))
+    panel.show_view(replace(known(limits.begun(Precision.FP32), 0, problem=problem), is_live=False))
     assert panel.result.words.text() == "The folder is gone."
-
-
-def test_what_keeps_every_precision_from_being_searched_is_said_once(panel: LimitPanel, limits: Any) -> None:
     view = limits.begun(Precision.FP32, Precision.FP16)
-    problem = Problem(kind=Kind.REQUEST, message="granularity is 9.", remedy="Lower it.")
     panel.show_view(known(known(view, 0, problem=problem), 1, problem=problem))
-    assert panel.result.words.text() == "granularity is 9."
+    assert panel.result.words.text() == "The folder is gone."
 
 
 def test_a_saved_limit_reads_as_it_did(panel: LimitPanel, limits: Any) -> None:
@@ -231,3 +224,78 @@ def test_nothing_is_cut_off_in_a_small_window(
     assert panel.width() == size[0], "it asks for no more room than the window has"
     rights = [one.mapTo(panel, one.rect().topRight()).x() for one in (panel.stop, panel.result)]
     assert max(rights) < panel.width()
+
+
+def offered(panel: LimitPanel) -> tuple[str, ...]:
+    return tuple(text for _, text in panel.cards.box.choices())
+
+
+def gib(*sizes: float) -> tuple[str, ...]:
+    return tuple(f"{size:g} GiB" for size in sizes)
+
+
+def test_the_cards_that_are_offered_make_sense_on_the_device(panel: LimitPanel, limits: Any) -> None:
+    assert offered(panel) == (*gib(8, 12, 16, 24, 48, 80), "This GPU", "Other…")
+    assert panel.cards.value == "24"
+    panel.show_card(limits.card(11.6), "")
+    assert offered(panel) == (*gib(2, 4, 6, 8), "This GPU", "Other…")
+    assert panel.cards.value == ""
+    panel.show_card(limits.card(11.6), "10")
+    assert offered(panel) == (*gib(2, 4, 6, 8, 10), "This GPU", "Other…")
+    assert panel.cards.value == "10"
+    panel.show_card(limits.card(9.0, "cpu"), "2.0")
+    assert offered(panel) == (*gib(0.5, 1, 2, 4), "Other…") and panel.cards.value == "2"
+    for size, cap, usual in ((64.0, "", "1"), (1.5, "", "0.5"), (0.8, "", "0.4"), (64.0, "nonsense", "1")):
+        panel.show_card(limits.card(size, "cpu"), cap)
+        assert panel.cards.value == usual, "a CPU starts at a limit that its memory has room for"
+
+
+def test_a_card_is_chosen_or_any_other_size_is_typed(panel: LimitPanel, qtbot: QtBot) -> None:
+    panel.cards.box.edited.emit("other")
+    assert panel.cards.value == "24"
+    (dialog,) = panel.cards.findChildren(OtherSize)
+    dialog.edit.setText("3,5")
+    with qtbot.waitSignal(panel.card_chosen) as chosen:
+        dialog.accept()
+    assert chosen.args == ["3.5"]
+    with qtbot.waitSignal(panel.card_chosen) as chosen:
+        panel.cards.box.edited.emit("48")
+    assert chosen.args == ["48"]
+
+
+@pytest.mark.parametrize("typed", ["abc", "", "-5", "0", "nan", "inf", "140", "999999999999", "1e3"])
+def test_what_is_no_size_is_refused_in_words_and_stays_to_be_mended(
+    panel: LimitPanel, qtbot: QtBot, typed: str
+) -> None:
+    panel.cards.box.edited.emit("other")
+    (dialog,) = panel.cards.findChildren(OtherSize)
+    dialog.edit.setText(typed)
+    with qtbot.assertNotEmitted(panel.card_chosen):
+        dialog.accept()
+    assert dialog.isVisible() and dialog.edit.text() == typed
+    assert (dialog.field.problem() or "").endswith(" a number from 0.1 to 139.8.")
+    dialog.edit.setText("12")
+    assert dialog.field.problem() is None
+    dialog.reject()
+
+
+def test_the_table_is_copied_as_a_spreadsheet_takes_it(panel: LimitPanel, qtbot: QtBot, limits: Any) -> None:
+    panel.show_view(limits.both())
+    with qtbot.waitSignal(panel.copied) as copied:
+        panel.copy_table()
+    assert copied.args == ["The table is on the clipboard."]
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert len(lines) == 12 and lines[5].split("\t")[:3] == ["FP32", "289", "Largest fit"]
+
+
+def test_a_file_in_any_format_is_asked_for(
+    panel: LimitPanel, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    menu = panel.export
+    assert [action.text() for action in menu.actions()][: len(LIMIT.formats)] == [
+        f"{form.title}…" for form in LIMIT.formats
+    ]
+    monkeypatch.setattr(buttons, "ask_where", lambda _parent, _title, name, _kind: tmp_path / name)
+    with qtbot.waitSignal(panel.export.asked) as asked:
+        menu.actions()[0].trigger()
+    assert asked.args == [tmp_path / "limit.html"]

@@ -1,4 +1,4 @@
-"""A limit in words: how far it is, what it found, how it was proven."""
+"""A limit in words and as a table: how far it is, what it found, and how it was proven."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.experiment import Precision
+from engine.experiment.experiment import Precision, experiment_from
 from engine.limit.result import recommended_batch
 from engine.protocol.events import Phase, PhaseName
-from engine.protocol.trials import Bound, LimitResult, LimitSide, MemoryLine, Trial
-from gui.limit.trials import progress, proof
+from engine.protocol.trials import Bound, Limit, LimitResult, LimitSide, MemoryLine, Trial
+from gui.limit.panel import content_of
+from gui.limit.trials import progress, proof, rows_of
 from tests.gui.limit.conftest import known
+
+BUDGET_MIB = 1_000.0
 
 
 def test_what_is_tried_now_is_told_with_what_its_worker_does(limits: Any) -> None:
@@ -21,12 +24,6 @@ def test_what_is_tried_now_is_told_with_what_its_worker_does(limits: Any) -> Non
     assert progress(view) == "2 trials, trying 320 in FP32 (starting a process)"
     view = view.during(Phase(name=PhaseName.COMPILING))
     assert progress(view).endswith("(compiling)")
-
-
-def test_a_larger_margin_recommends_a_smaller_batch(limits: Any) -> None:
-    side = limits.both().answer.sides[0]
-    margins = [recommended_batch(side, fraction) for fraction in (0.0, 0.1, 0.2, 0.3)]
-    assert margins == sorted(margins, reverse=True) and margins[0] <= 289 and margins[-1] > 0
 
 
 def test_an_answer_bound_by_the_data_or_stopped_claims_no_ratio_and_is_called_a_least(limits: Any) -> None:
@@ -62,3 +59,50 @@ def test_trials_replace_the_forecast_once_there_are_two(limits: Any) -> None:
     side = side.model_copy(update={"trials": trials})
     assert side.lines[0].per_sample_mib == pytest.approx(63.9)
     assert side.lines[0].fixed_mib == pytest.approx(6_100.0)
+
+
+def trial(batch: int, *, uncompiled: bool, most: int) -> Trial:
+    if batch > most:
+        return Trial(batch_size=batch, fits=False, cause="memory", uncompiled=uncompiled)
+    peak = (9.0 if uncompiled else 10.0) * batch
+    return Trial(batch_size=batch, fits=True, peak_mib=peak, uncompiled=uncompiled)
+
+
+def searched(*trials: Trial) -> Limit:
+    experiment = experiment_from({"step": {"recipe": "fast"}, "device": "cuda:0"})
+    side = LimitSide(label="FP32", experiment=experiment, trials=trials, budget_mib=BUDGET_MIB)
+    return Limit(sides=(side,))
+
+
+FIRST = tuple(trial(batch, uncompiled=True, most=110) for batch in (8, 110, 111))
+THEN = tuple(trial(batch, uncompiled=False, most=98) for batch in (110, 90, 98, 99))
+
+
+def test_until_a_trial_was_compiled_the_uncompiled_ones_tell_how_far_it_is() -> None:
+    (side,) = searched(*FIRST).sides
+    assert side.largest_batch == 110 and side.lines[0].per_sample_mib == pytest.approx(9.0)
+
+
+def test_then_the_compiled_ones_do_on_the_chart_too() -> None:
+    view = searched(*FIRST, *THEN)
+    (side,) = view.sides
+    assert side.largest_batch == 98 and side.lines[0].per_sample_mib == pytest.approx(10.0)
+    assert recommended_batch(side, 0.1) == 89
+    (shown,) = content_of(view, on_gpu=True, shows_forecast=False).sides
+    assert [batch for batch, _ in shown.passed] == [90, 98] and shown.failed == (110, 99)
+
+
+def test_the_table_has_all_trials_and_one_answer() -> None:
+    both_fit = (*FIRST, *(trial(batch, uncompiled=False, most=110) for batch in (110, 111)))
+    result = LimitResult(
+        precision=Precision.FP32, largest_batch=110, verified=True, first_failure=111, bound_by="memory"
+    )
+    limit = searched(*both_fit)
+    whole = limit.with_side(0, limit.sides[0].model_copy(update={"result": result}))
+    assert [row.result() for row in rows_of(whole)] == [
+        "Fits, uncompiled",
+        "Fits, uncompiled",
+        "Out of memory, uncompiled",
+        "Largest fit",
+        "Out of memory",
+    ]

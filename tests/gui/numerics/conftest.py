@@ -26,77 +26,38 @@ MODULES = ("features.0", "features.1", "features.3", "classifier")
 def precision_map() -> PrecisionMap:
     """A small CNN in FP16."""
     half, single = ("float16",), ("float32",)
-    modules = (
-        MappedModule(name="", class_name="SmallCNN", parameters=1_200),
-        MappedModule(name="features", class_name="Sequential", parameters=900),
-        MappedModule(name="features.0", class_name="Conv2d", parameters=300),
-        MappedModule(name="features.1", class_name="BatchNorm2d", parameters=300),
-        MappedModule(name="features.3", class_name="Conv2d", parameters=300, kept_in_fp32=True),
-        MappedModule(name="classifier", class_name="Linear", parameters=300),
+    named = (
+        ("", "SmallCNN", 1_200),
+        ("features", "Sequential", 900),
+        ("features.0", "Conv2d", 300),
+        ("features.1", "BatchNorm2d", 300),
+        ("features.3", "Conv2d", 300),
+        ("classifier", "Linear", 300),
+    )
+    modules = tuple(
+        MappedModule(name=name, class_name=kind, parameters=count, kept_in_fp32=name == "features.3")
+        for name, kind, count in named
+    )
+    forward, backward, both = "forward", "backward", ("float16", "float32")
+    convolution, convolution_back = "aten.convolution", "aten.convolution_backward"
+    told = (
+        ("features.0", convolution, forward, half * 2, half, 4e-4, 900_000),
+        ("features.0", convolution_back, backward, half * 2, half, 8e-4, 1_800_000),
+        ("features.3", convolution, forward, single * 2, single, 4e-4, 900_000),
+        ("features.3", convolution_back, backward, single * 2, single, 8e-4, 1_800_000),
+        ("classifier", "aten.addmm", forward, half * 2, half, 4e-4, 900_000),
+        ("classifier", "aten.mm", backward, half * 2, half, 8e-4, 1_800_000),
+        ("features.1", "aten.native_batch_norm", forward, both, half, 1e-4, 500_000),
+        (LOSS, "aten._log_softmax", forward, single, single, 1e-5, 4_000),
     )
     rows: list[Operation] = []
-    for module, taken in (("features.0", half), ("features.3", single), ("classifier", half)):
-        name = "aten.addmm" if module == "classifier" else "aten.convolution"
-        back = "aten.mm" if module == "classifier" else "aten.convolution_backward"
-        if taken == half:
-            rows.append(
-                Operation(
-                    module=module,
-                    name="aten._to_copy",
-                    direction="forward",
-                    inputs=single,
-                    outputs=half,
-                    count=2,
-                    seconds=2e-5,
-                    moved_bytes=60_000,
-                    is_cast=True,
-                    by_autocast=True,
-                )
-            )
-        rows.append(
-            Operation(
-                module=module,
-                name=name,
-                direction="forward",
-                inputs=taken * 2,
-                outputs=taken,
-                seconds=4e-4,
-                moved_bytes=900_000,
-            )
-        )
-        rows.append(
-            Operation(
-                module=module,
-                name=back,
-                direction="backward",
-                inputs=taken * 2,
-                outputs=taken,
-                seconds=8e-4,
-                moved_bytes=1_800_000,
-            )
-        )
-    rows.append(
-        Operation(
-            module="features.1",
-            name="aten.native_batch_norm",
-            direction="forward",
-            inputs=("float16", "float32"),
-            outputs=half,
-            seconds=1e-4,
-            moved_bytes=500_000,
-        )
-    )
-    rows.append(
-        Operation(
-            module=LOSS,
-            name="aten._log_softmax",
-            direction="forward",
-            inputs=single,
-            outputs=single,
-            seconds=1e-5,
-            moved_bytes=4_000,
-        )
-    )
+    fields = ("module", "name", "direction", "inputs", "outputs", "seconds", "moved_bytes")
+    for values in told:
+        if values[2] == forward and values[3] == half * 2:
+            cast = (values[0], "aten._to_copy", forward, single, half, 2e-5, 60_000)
+            made = dict(zip(fields, cast, strict=True))
+            rows.append(Operation.model_validate({**made, "count": 2, "is_cast": True, "by_autocast": True}))
+        rows.append(Operation.model_validate(dict(zip(fields, values, strict=True))))
     return PrecisionMap(
         modules=modules,
         operations=tuple(rows),

@@ -17,6 +17,7 @@ from engine.store.saved.study import Study
 from gui.help.browser import guide_pages
 from gui.numerics.panel import NumericsPanel
 from gui.session.studies import StudyView
+from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 EXPERIMENT = Experiment(model="small-cnn")
 
@@ -93,15 +94,19 @@ def test_a_problem_stands_above_the_parts_that_are_known(
     assert panel.map.isVisible()
 
 
-def test_a_view_without_its_part_asks_for_it(
+def test_every_view_without_its_part_says_what_it_answers_and_asks_for_it(
     panel: NumericsPanel, results: NumericsResults, qtbot: QtBot
 ) -> None:
     assert panel.parts() == USUAL_PARTS
-    known = NumericsResults(map=results.map)
-    panel.show_view(view_of(known))
-    with qtbot.waitSignal(panel.study_wanted):
-        panel.islands.wanted.emit()
-    assert panel.parts() == (*USUAL_PARTS, "islands") and panel.tabs.name() == "islands"
+    for name, part in panel._views.items():
+        panel.show_view(view_of(NumericsResults(map=results.map) if name != "map" else None))
+        panel.tabs.open(name)
+        offer = part.view.empty
+        assert offer.isVisible() and "?" in offer.words(), name
+        with qtbot.waitSignal(panel.study_wanted):
+            offer.button.click()
+        assert panel.tabs.name() == name
+    assert panel.parts() == (*USUAL_PARTS, "ladder", "islands")
 
 
 def test_the_module_that_made_the_nan_is_shown_in_the_map(
@@ -145,3 +150,11 @@ def test_what_is_opened_begins_with_its_finding_and_what_to_do(
     assert panel.answer.text() == "FP16 unscaled parts from FP32 at step 21; FP16 AMP and BF16 AMP never do."
     panel.show_view(view_of(NumericsResults(map=results.map)))
     assert not panel.answer.isVisible()
+
+
+def test_no_name_of_numerics_is_rendered(panel: NumericsPanel, results: NumericsResults) -> None:
+    answer = Numerics(experiment=Experiment(model=f"{MARKUP}net"), results=poisoned(results))
+    panel.show_view(StudyView.of(Study(answer=answer, device_name=MARKUP)))
+    for name in panel._views:
+        panel.tabs.open(name)
+        assert names_in(panel) > 0 and markup_in(panel) == set(), name

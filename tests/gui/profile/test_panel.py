@@ -18,6 +18,7 @@ from gui.help.browser import guide_pages
 from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView
 from gui.widgets import Button
+from tests.hostile import MARKUP, markup_in, names_in, poisoned
 
 
 def view_of(profiles: Profiles) -> StudyView[Profiles]:
@@ -152,3 +153,29 @@ def test_the_tab_is_remembered(panel: ProfilePanel) -> None:
     assert panel.tabs.name() == "advice" and panel.rows.shown_table() == "modules"
     with pytest.raises(KeyError):
         panel.restore({"other": 1})
+
+
+def test_equal_advice_is_given_once_with_its_sides(panel: ProfilePanel, profiles: Profiles) -> None:
+    panel.advice.show_profiles(profiles)
+    (advice,) = profiles.measured()[0].advice
+    assert panel.advice.text().count(advice.message) == 1 and "FP32, FP16 AMP" in panel.advice.text()
+    panel.advice.show_profiles(Profiles(sides=profiles.sides[:1]))
+    assert advice.evidence in panel.advice.text() and "FP32" not in panel.advice.text()
+
+
+def test_every_view_without_a_profile_says_what_it_answers_and_asks_for_it(
+    panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
+) -> None:
+    panel.show_view(view_of(profiles.afresh()))
+    for name, view in panel._views.items():
+        panel.tabs.open(name)
+        assert view.empty.isVisible() and "?" in view.empty.words(), name
+        with qtbot.waitSignal(panel.profile_wanted):
+            view.empty.button.click()
+
+
+def test_no_name_of_a_profile_is_rendered(panel: ProfilePanel, profiles: Profiles) -> None:
+    panel.show_view(StudyView.of(Study(answer=poisoned(profiles), device_name=MARKUP)))
+    for tab in panel._views:
+        panel.tabs.open(tab)
+        assert names_in(panel) > 0 and markup_in(panel) == set(), tab

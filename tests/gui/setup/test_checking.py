@@ -17,9 +17,6 @@ from gui.setup.model.report import CheckController, CheckReport
 from gui.setup.model.tree import PARAMETERS, ModuleTree, ModuleView
 from gui.window.main_window import MainWindow
 
-# the offscreen platform says so whenever a window is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 ROWS = (
     ModuleRow(name="", class_name="Net", parameters=30, output="2×10", dtype="float16"),
     ModuleRow(name="body", class_name="Sequential", parameters=10),

@@ -19,9 +19,6 @@ from gui.setup.fields import cleaned
 from gui.setup.panel import SetupPanel
 from gui.theme.theme import theme
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 FP32, TF32, FP16, BF16 = Precision.FP32, Precision.TF32, Precision.FP16, Precision.BF16
 
 TypeInto = Callable[[QLineEdit, str], None]

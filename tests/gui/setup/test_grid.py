@@ -20,9 +20,6 @@ from gui.setup.panel import SetupPanel
 from gui.setup.saving import save_preset
 from gui.setup.several import SeveralPopup
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 TypeInto = Callable[[QLineEdit, str], None]
 
 

@@ -11,15 +11,11 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.own.code import OWN
 from engine.export.files import TakenError, write_template
 from gui.session.request import Request
 from gui.setup.model.choices import NEW
 from gui.setup.panel import SetupPanel
-
-# the offscreen platform says so whenever a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 NET = """
 from torch import nn
@@ -32,13 +28,6 @@ class Other(nn.Module): pass
 def model(): return Net()
 def batch(size): return None
 """
-
-
-@pytest.fixture
-def cpu(cpu: Catalog) -> Catalog:
-    """A CPU that also offers the dataset of a model's own file."""
-    own = DatasetEntry(name=OWN, title="The model's own", task="own")
-    return cpu.model_copy(update={"datasets": (*cpu.datasets, own)})
 
 
 @pytest.fixture

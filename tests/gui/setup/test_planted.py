@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.checks import Catalog, DatasetEntry
+from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import OWN, Code, read_code
 from engine.experiment.own.trust import TrustedCode
@@ -19,16 +19,7 @@ from engine.experiment.presets import all_presets, own_presets_folder
 from engine.protocol.advice import Advice, AdviceKind
 from gui.setup.panel import SetupPanel
 
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 NET = "def model(): ...\ndef batch(size): ...\n"
-
-
-@pytest.fixture
-def cpu(cpu: Catalog) -> Catalog:
-    """A CPU that also offers the dataset of a model's own file."""
-    own = DatasetEntry(name=OWN, title="The model's own", task="own")
-    return cpu.model_copy(update={"datasets": (*cpu.datasets, own)})
 
 
 @pytest.fixture

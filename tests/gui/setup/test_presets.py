@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
@@ -18,9 +17,6 @@ from gui.setup.draft import Draft
 from gui.setup.options import preset_caption
 from gui.setup.panel import SetupPanel
 from gui.setup.saving import TitleDialog, save_dialog, save_preset
-
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 BF16 = Precision.BF16
 

@@ -12,9 +12,6 @@ from engine.experiment.experiment import Precision
 from gui.session.request import Request
 from gui.setup.panel import SetupPanel
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 FP32, BF16 = Precision.FP32, Precision.BF16
 
 TypeInto = Callable[[QLineEdit, str], None]

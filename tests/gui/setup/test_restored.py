@@ -17,9 +17,6 @@ from engine.experiment.presets import all_presets, preset
 from gui.setup.draft import Draft
 from gui.setup.panel import SetupPanel
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 
 TypeInto = Callable[[QLineEdit, str], None]

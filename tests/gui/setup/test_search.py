@@ -15,9 +15,6 @@ from gui.setup.model.choices import Group, Row, model_choices, narrowed
 from gui.setup.model.search import SearchBox
 from gui.window.main_window import MainWindow
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 MODELS = tuple(
     ModelEntry(name=name, task="classification", parameters=parameters, family=family)
     for name, parameters, family in (

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment
 from engine.protocol.events import Environment, Epoch, Event, Finished, Samples, Skipped, Started, Summary
 from gui.theme.theme import theme
 from gui.train.panel import LivePanel, LiveRun
+
+MACHINE = Environment(
+    device_name="NVIDIA H200",
+    device_memory_mib=143_155.0,
+    torch="2.11",
+    python="3.12",
+    os="Linux",
+    ammeter="0.1",
+)
 
 
 class Live:
@@ -18,14 +29,7 @@ class Live:
         settings = {"precision": precision, "steps": steps, "batch_size": 64, **more}
         return Started(
             experiment=Experiment.model_validate(settings),
-            environment=Environment(
-                device_name="NVIDIA H200",
-                device_memory_mib=143_155.0,
-                torch="2.11",
-                python="3.12",
-                os="Linux",
-                ammeter="0.1.0",
-            ),
+            environment=MACHINE,
             total_steps=steps,
             steps_per_epoch=100,
             parameters=25_600_000,
@@ -37,19 +41,24 @@ class Live:
         self, first: int, count: int, rate: float = 880.0, mib: float = 10_000.0, **columns: tuple[float, ...]
     ) -> Samples:
         steps = tuple(range(first, first + count))
-        memory = {} if "resident_mib" in columns else {"allocated_mib": (mib,) * count}
-        return Samples(
-            step=steps,
-            seconds=tuple(step * 64 / rate for step in steps),
-            loss=tuple(5.0 / step for step in steps),
-            samples_per_second=(rate,) * count,
-            learning_rate=(0.1,) * count,
-            **memory,
-            **columns,
-        )
+        told: dict[str, Any] = {
+            "seconds": tuple(step * 64 / rate for step in steps),
+            "loss": tuple(5.0 / step for step in steps),
+            "samples_per_second": (rate,) * count,
+            "learning_rate": (0.1,) * count,
+            **({} if "resident_mib" in columns else {"allocated_mib": (mib,) * count}),
+        }
+        return Samples(step=steps, **{**told, **columns})
 
-    def run(self, precision: str, *events: Event) -> LiveRun:
-        run = LiveRun.of(f"run-{precision}", Experiment(precision=Precision(precision)))
+    def epochs(self, *accuracies: float | None) -> list[Epoch]:
+        return [
+            Epoch(epoch=n, step=50 * n, seconds=5.0 * n, train_loss=1.0, validation_accuracy=accuracy)
+            for n, accuracy in enumerate(accuracies, start=1)
+        ]
+
+    def run(self, precision: str, *events: Event, **settings: object) -> LiveRun:
+        experiment = Experiment.model_validate({"precision": precision, **settings})
+        run = LiveRun.of(f"run-{precision}", experiment)
         run.take_all(events)
         return run
 

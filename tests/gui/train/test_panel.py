@@ -1,16 +1,17 @@
-"""The live panel: events in; cards, details and hints out."""
+"""The live panel: events in; cards, details, hints and the line on top out."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Failed, Finished, Summary
+from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
 from engine.protocol.summary import Energy
 from gui.charts.live_plot import LEAST_HEIGHT
 from gui.train.panel import LivePanel, LiveRun
@@ -39,12 +40,6 @@ def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: L
     texts = panel.details.texts()
     assert texts[texts.index("What to do") + 1] == "Lower batch size."
     assert "The device ran out of memory." in texts
-
-
-def test_a_failure_gives_way_to_curves(panel: LivePanel, live: Any) -> None:
-    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="")
-    panel.set_runs([live.run("fp32", live.started(), Failed(problem=problem))])
-    assert panel.page.failure.isVisible()
     panel.set_runs(live.pair())
     assert not panel.page.failure.isVisible() and panel.plots.isVisible() and panel.cards.isVisible()
 
@@ -61,28 +56,24 @@ def test_the_cards_compare_both_runs(panel: LivePanel, live: Any) -> None:
     assert cards.quality.texts() == ("FP32 61.3", "FP16 AMP 54.8")
     assert cards.scale.texts() == ("FP32 not used", "FP16 AMP 32,768")
     assert cards.skipped.texts() == ("FP32 not used", "FP16 AMP 3of 126")
+    cards.loss_switch.click()
+    assert cards.quality.texts()[0] == "FP32 1.530" and cards.loss_switch.text() == "Accuracy"
+    cards.loss_switch.click()
+    assert cards.quality.texts()[0] == "FP32 61.3"
 
 
-def test_until_memory_is_told_nobody_says_whose_it_is(panel: LivePanel, live: Any) -> None:
+def test_the_cards_name_the_memory_and_the_samples_as_what_they_are(panel: LivePanel, live: Any) -> None:
     panel.set_runs([live.run("fp32")])
-    assert panel.cards.memory.accessibleName().startswith("Peak memory")
-
-
-def test_a_throughput_without_pictures_leaves_room_for_its_ratio(panel: LivePanel) -> None:
+    assert panel.cards.memory.accessibleName().startswith("Peak memory"), "nobody knows yet whose"
+    panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, resident_mib=(300.0,) * 50))])
+    assert panel.cards.memory.accessibleName() == "Peak memory MiB: FP32 300"
     panel.set_runs([LiveRun.of("one", Experiment(dataset="synthetic-tokens"))])
-    assert panel.cards.throughput.accessibleName().startswith("Throughput /s")
+    assert panel.cards.throughput.accessibleName().startswith("Throughput /s"), "with room for its ratio"
 
 
-def test_the_accuracy_card_switches_to_the_loss_and_back(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
-    panel.set_runs(live.pair())
-    qtbot.mouseClick(panel.cards.loss_switch, Qt.MouseButton.LeftButton)
-    assert panel.cards.quality.texts()[0] == "FP32 1.530"
-    assert panel.cards.loss_switch.text() == "Accuracy"
-    qtbot.mouseClick(panel.cards.loss_switch, Qt.MouseButton.LeftButton)
-    assert panel.cards.quality.texts()[0] == "FP32 61.3"
-
-
-def test_the_cards_own_figures_stand_in_a_line_and_a_cpu_has_none(panel: LivePanel, live: Any) -> None:
+def test_the_cards_own_figures_stand_in_a_line_where_there_is_room_and_a_cpu_has_none(
+    qtbot: QtBot, panel: LivePanel, live: Any
+) -> None:
     columns: dict[str, tuple[float, ...]] = {
         "gpu_utilization_percent": (97.0,) * 50,
         "power_watts": (1_012.4,) * 50,
@@ -93,6 +84,10 @@ def test_the_cards_own_figures_stand_in_a_line_and_a_cpu_has_none(panel: LivePan
     words = panel.gauges.words.whole_text()
     assert words == "FP32   GPU busy 97 %  ·  1,012 W  ·  61 °C  ·  waiting for data 1 %"
     assert panel.gauges.isVisible()
+    panel.resize(1120, 500)
+    qtbot.waitUntil(lambda: not panel.gauges.isVisible())
+    panel.resize(1120, 660)
+    qtbot.waitUntil(panel.gauges.isVisible)
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, resident_mib=(300.0,) * 50))])
     assert not panel.gauges.isVisible()
 
@@ -112,13 +107,6 @@ def test_a_card_that_tells_its_activity_has_a_card_for_its_tensor_cores(panel: L
     assert panel.gauges.words.whole_text() == (
         "FP16 AMP   Tensor Cores 42 %  ·  SMs 88 %  ·  1,410 MHz (held down by heat and the power limit)"
     )
-
-
-def test_a_low_panel_keeps_its_height_for_the_plots(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
-    panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, power_watts=(600.0,) * 50))])
-    assert panel.gauges.isVisible()
-    panel.resize(1120, 500)
-    qtbot.waitUntil(lambda: not panel.gauges.isVisible())
 
 
 def test_the_details_say_what_was_in_force_and_what_was_not(
@@ -159,37 +147,21 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
         "parameters 0.10 GiB, gradients 0.10 GiB, activations 1.86 GiB",
     ):
         assert words in texts
+    panel.set_runs([live.run("fp32", live.started(step={"recipe": "fast"}))])
+    later = "The rest is known once the run has ended."
+    assert panel.details.texts() == ("FP32", "Requested recipe", "Fast", later)
     qtbot.mouseClick(panel.strip.details, Qt.MouseButton.LeftButton)
     assert not panel.details.isVisible()
 
 
-def test_before_the_end_the_details_say_what_was_asked_for(panel: LivePanel, live: Any) -> None:
-    panel.set_runs([live.run("fp32", live.started(step={"recipe": "fast"}))])
-    panel.open_details()
-    assert panel.details.texts() == (
-        "FP32",
-        "Requested recipe",
-        "Fast",
-        "The rest is known once the run has ended.",
-    )
-
-
-def test_on_a_cpu_the_words_are_of_memory_in_mib(panel: LivePanel, live: Any) -> None:
-    panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, resident_mib=(300.0,) * 50))])
-    assert panel.cards.memory.accessibleName() == "Peak memory MiB: FP32 300"
-
-
-def test_a_narrow_panel_has_two_rows_of_three_cards(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
+def test_a_narrow_panel_has_two_rows_of_cards_and_nothing_is_cut_off(
+    qtbot: QtBot, panel: LivePanel, live: Any
+) -> None:
     panel.set_runs(live.pair())
     assert len({card.y() for card in panel.cards.cards}) == 1
-    panel.resize(780, 500)
+    panel.resize(780, 440)
     qtbot.waitUntil(lambda: len({card.y() for card in panel.cards.cards}) == 2)
     assert panel.width() == 780
-
-
-def test_nothing_is_cut_off_in_the_smallest_window(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
-    panel.set_runs(live.pair())
-    panel.resize(780, 440)
     qtbot.waitUntil(lambda: panel.plots.loss.height() >= LEAST_HEIGHT)
     for plot in (panel.plots.loss, panel.plots.speed):
         assert plot.canvas.area().height() > 50 and plot.canvas.area().width() > 200
@@ -197,19 +169,109 @@ def test_nothing_is_cut_off_in_the_smallest_window(qtbot: QtBot, panel: LivePane
         assert card.height() >= card.minimumSizeHint().height()
 
 
-def test_every_control_says_what_it_does(panel: LivePanel, live: Any) -> None:
+def test_every_control_says_what_it_does_and_new_runs_take_the_place_of_the_old_ones(
+    panel: LivePanel, live: Any
+) -> None:
     panel.set_runs(live.pair())
     for button in panel.findChildren(QAbstractButton):
         assert button.accessibleName() and button.toolTip(), button
-    for plot in panel.plots.plots:
-        assert plot.canvas.accessibleName() and plot.legend.accessibleName()
-
-
-def test_new_runs_take_the_place_of_the_old_ones(panel: LivePanel, live: Any) -> None:
-    panel.set_runs(live.pair())
+    assert all(plot.canvas.accessibleName() and plot.legend.accessibleName() for plot in panel.plots.plots)
     panel.set_runs([live.run("tf32", live.started("tf32"), live.samples(1, 30))])
     assert panel.cards.throughput.texts() == ("TF32 880",)
     assert [entry.name for entry in panel.plots.loss.legend.entries] == ["TF32"]
     panel.set_runs([])
     panel.refresh()
     assert panel.runs() == ()
+
+
+def test_the_strip_says_what_runs_how_far_it_is_and_how_long_all_work_takes(
+    panel: LivePanel, live: Any
+) -> None:
+    def train_on(first: int) -> None:
+        runs[1].take(live.samples(first, 10, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 10))
+        panel.refresh()
+
+    runs = live.pair()
+    panel.set_runs(runs)
+    strip, left = panel.strip, panel.strip.left
+    assert strip.title.whole_text() == "FP32 against FP16 AMP"
+    assert strip.status.whole_text() == "FP16 AMP running, 2 of 2"
+    assert strip.step.text() == "step 126 of 200" and strip.progress.fraction() == pytest.approx(0.63)
+    assert left.text() == "3 s left"
+    panel.set_title("Fashion")
+    strip.set_work_left(90.0, at_least=True)
+    train_on(127)
+    assert strip.title.whole_text() == "Fashion"
+    assert left.text() == "at least 1 min 30 s left" and left.toolTip().endswith("for this run 3 s left")
+    strip.set_work_left(0.0, at_least=True)
+    panel.set_runs(runs)
+    assert left.text() == "at least 3 s left"
+    strip.set_work_left(None)
+    train_on(137)
+    assert left.text() == "3 s left"
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        (Phase(name=PhaseName.VALIDATING), " · validating"),
+        (Phase(name=PhaseName.MEASURING), ""),
+        (Phase(name=PhaseName.CHECKING, detail="lstm_tagger.py"), " · checking lstm_tagger.py"),
+        (Phase(name=PhaseName.CHECKING, fraction=0.5), " · checking the pictures"),
+        (
+            Phase(name=PhaseName.DOWNLOADING, fraction=0.42, detail="CIFAR-100, 161 MiB"),
+            " · downloading CIFAR-100, 161 MiB",
+        ),
+    ],
+)
+def test_a_phase_other_than_measuring_is_named(panel: LivePanel, live: Any, phase: Phase, words: str) -> None:
+    panel.set_runs([live.run("fp32", phase)])
+    assert panel.strip.status.whole_text() == f"FP32 running{words}"
+    if phase.fraction is not None:
+        assert panel.strip.step.text() == f"{100 * phase.fraction:.0f} %"
+        assert panel.strip.progress.fraction() == pytest.approx(phase.fraction)
+
+
+def test_compiling_says_that_it_takes_time_and_for_how_long_it_has(panel: LivePanel, live: Any) -> None:
+    run = live.run("fp32", Phase(name=PhaseName.COMPILING))
+    panel.set_runs([run])
+    status = panel.strip.status
+    assert status.whole_text() == "FP32 running · compiling, this can take a minute"
+    assert not panel.strip.step.isVisible()
+    run.phase_began -= 23
+    panel.refresh()
+    assert status.whole_text() == "FP32 running · compiling, this can take a minute · 23 s"
+    panel.resize(780, 500)
+    panel.set_runs([run])
+    status.resize(150, 20)
+    assert status.text() == "FP32 compiling · 23 s"
+
+
+def test_a_pause_is_asked_then_there_then_over(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
+    def shown(asked: bool | None) -> tuple[str, str]:
+        panel.set_pause_asked(asked)
+        return panel.strip.pause.text(), panel.strip.status.whole_text()
+
+    run = live.pair()[1]
+    panel.set_runs([run])
+    with qtbot.waitSignal(panel.pause_toggled):
+        qtbot.mouseClick(panel.strip.pause, Qt.MouseButton.LeftButton)
+    assert shown(True) == ("Continue", "FP16 AMP pausing")
+    run.take(Phase(name=PhaseName.PAUSED))
+    assert shown(None) == ("Continue", "FP16 AMP paused")
+    assert panel.strip.left.text() == "" and panel.strip.stop.isEnabled()
+    assert shown(False) == ("Pause", "FP16 AMP continuing")
+    run.take(Phase(name=PhaseName.MEASURING))
+    assert shown(None) == ("Pause", "FP16 AMP running")
+
+
+def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
+    panel.set_runs(live.pair())
+    with qtbot.waitSignal(panel.stop_requested):
+        qtbot.mouseClick(panel.strip.stop, Qt.MouseButton.LeftButton)
+    assert not panel.strip.stop.isEnabled()
+    assert panel.strip.status.whole_text() == "FP16 AMP stopping, 2 of 2"
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
+    panel.set_runs([live.run("fp32", live.started(), live.samples(1, 3), Failed(problem=problem))])
+    assert panel.strip.status.whole_text() == "FP32 failed: It did not fit."
+    assert not panel.strip.stop.isVisible()

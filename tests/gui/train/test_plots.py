@@ -1,47 +1,59 @@
-"""The four plots: one x axis, one crosshair, and curves that grow with the events."""
+"""The four plots: one axis and crosshair, curves that grow, the height of a window, and the runs beneath."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from engine.protocol.events import Skipped
-from gui.train.panel import LivePanel
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Finished, Skipped, Summary
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
+from gui.theme.theme import theme
+from gui.train.controller import runs_beneath
+from gui.train.panel import LivePanel, LiveRun
+from gui.window.main_window import MainWindow
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
-def test_thousands_of_skipped_steps_are_no_more_ticks_than_there_are_pixels(
+def test_skipped_steps_are_no_more_ticks_than_there_are_pixels_and_stand_at_their_time(
     panel: LivePanel, live: Any
 ) -> None:
     count = 50_000
-    run = live.run(
-        "fp16",
-        live.started("fp16", count),
-        live.samples(1, count, grad_scale=(1.0,) * count),
-        Skipped(steps=tuple(range(2, count, 2))),
-    )
-    panel.set_runs([run])
+    skips = Skipped(steps=tuple(range(2, count, 2)))
+    scaled = live.samples(1, count, grad_scale=(1.0,) * count)
+    panel.set_runs([live.run("fp16", live.started("fp16", count), scaled, skips)])
     frame, area = panel.plots.scale.canvas.frame, panel.plots.scale.canvas.area()
-    assert 100 < len(frame.skips) <= area.width() + 1
-    assert frame.skips[0][0] == 2.0
+    assert 100 < len(frame.skips) <= area.width() + 1 and frame.skips[0][0] == 2.0
     assert "skipped" in panel.plots.scale.legend.toolTip()
     panel.plots.set_x_range((1_000.0, 1_010.0))
     places = [place for place, _ in panel.plots.scale.canvas.frame.skips]
     assert places == [1000.0, 1002.0, 1004.0, 1006.0, 1008.0, 1010.0]
-
-
-def test_skipped_steps_stand_at_their_time_too(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     panel.set_by("seconds")
     places = [place for place, _ in panel.plots.scale.canvas.frame.skips]
     assert places == pytest.approx([step * 64 / 1663.0 for step in (4, 12, 26)])
 
 
-def test_curves_grow_with_the_events_at_the_next_refresh(panel: LivePanel, live: Any) -> None:
+def test_curves_grow_with_the_events_at_the_next_refresh_and_nothing_is_drawn_without_news(
+    panel: LivePanel, live: Any
+) -> None:
     runs = live.pair()
     panel.set_runs(runs)
+    frames = [plot.canvas.frame for plot in panel.plots.plots]
+    panel.refresh()
+    assert all(plot.canvas.frame is frame for plot, frame in zip(panel.plots.plots, frames, strict=True))
     assert panel.plots.loss.legend.entries[1].value == "0.0397"
     runs[1].take(live.samples(127, 50, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 50))
     panel.refresh()
@@ -54,56 +66,259 @@ def test_a_smoothed_throughput_is_all_samples_over_all_time(panel: LivePanel, li
     panel.set_runs([run])
     for first in (2, 202):
         # as many samples in a third of the time: the mean of the two rates would be 200
-        rates = (100.0, 300.0) * 100
-        run.take(live.samples(first, 200).model_copy(update={"samples_per_second": rates}))
+        run.take(live.samples(first, 200, samples_per_second=(100.0, 300.0) * 100))
         panel.refresh()
     for place in (100.0, 300.0):
         panel.plots.set_crosshair(place)
         assert 140 < float(panel.plots.speed.legend.entries[0].value) < 160
 
 
-def test_a_refresh_without_news_draws_nothing(panel: LivePanel, live: Any) -> None:
-    panel.set_runs(live.pair())
-    frames = [plot.canvas.frame for plot in panel.plots.plots]
-    panel.refresh()
-    assert all(plot.canvas.frame is frame for plot, frame in zip(panel.plots.plots, frames, strict=True))
+def test_one_crosshair_one_range_and_one_axis_hold_for_all_four_plots(
+    qtbot: QtBot, panel: LivePanel, live: Any
+) -> None:
+    def ranges() -> set[tuple[float, float]]:
+        return {plot.canvas.frame.x_range for plot in panel.plots.plots}
 
-
-def test_one_crosshair_goes_through_all_four_plots(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     canvas = panel.plots.speed.canvas
     qtbot.mouseMove(canvas.viewport(), canvas.area().center().toPoint())
     places = {plot.canvas.crosshair for plot in panel.plots.plots}
     assert len(places) == 1 and places != {None}
-    assert {plot.legend.place for plot in panel.plots.plots} == {"step 106"} or {
-        plot.legend.place for plot in panel.plots.plots
-    } == {"step 107"}
-
-
-def test_one_x_range_holds_for_all_four_plots(panel: LivePanel, live: Any) -> None:
-    panel.set_runs(live.pair())
+    (place,) = {plot.legend.place for plot in panel.plots.plots}
+    assert place in ("step 106", "step 107")
     panel.plots.loss.x_range_chosen.emit((20.0, 60.0))
-    assert {plot.canvas.frame.x_range for plot in panel.plots.plots} == {(20.0, 60.0)}
+    assert ranges() == {(20.0, 60.0)}
     panel.plots.memory.header.follow.click()
-    assert {plot.canvas.frame.x_range for plot in panel.plots.plots} == {(0.0, 213.0)}
-
-
-def test_time_as_the_x_axis_shows_seconds_on_all_four(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
-    panel.set_runs(live.pair())
+    assert ranges() == {(0.0, 213.0)}
     qtbot.mouseClick(panel.strip.by.button("seconds"), Qt.MouseButton.LeftButton)
-    ranges = {plot.canvas.frame.x_range for plot in panel.plots.plots}
-    assert len(ranges) == 1 and ranges.pop()[1] == pytest.approx(200 * 64 / 880 * 1.065)
+    ((_, end),) = ranges()
+    assert end == pytest.approx(200 * 64 / 880 * 1.065)
     assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.plots.plots)
 
 
-def test_on_a_cpu_the_capacity_is_the_machines_before_its_memory_is_told(panel: LivePanel, live: Any) -> None:
-    panel.set_runs([live.run("fp32", live.started(device="cpu"))])
-    assert "card" not in panel.plots.memory.header.toolTip()
-    assert "machine's memory" in panel.plots.memory.header.toolTip()
-
-
-def test_the_card_capacity_is_pinned_to_the_top_of_the_memory_plot(panel: LivePanel, live: Any) -> None:
+def test_the_capacity_is_pinned_and_on_a_cpu_it_is_the_machines_memory(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     capacity = panel.plots.memory.canvas.frame.capacity
-    assert capacity is not None and capacity.text == "card capacity 139.8 GiB"
-    assert capacity.position is None
+    assert capacity is not None and capacity.text == "card capacity 139.8 GiB" and capacity.position is None
+    panel.set_runs([live.run("fp32", live.started(device="cpu"))])
+    tip = panel.plots.memory.header.toolTip()
+    assert "card" not in tip and "machine's memory" in tip, "before any of it is told"
+
+
+@pytest.fixture
+def ended(panel: LivePanel, live: Any) -> LivePanel:
+    """With a run of 100 steps that is over."""
+    summary = Summary(steps=100, recipe="plain", data_wait_fraction=0.1)
+    panel.resize(1_120, 640)
+    panel.set_runs([live.run("fp32", live.samples(1, 100, 100.0), Finished(summary=summary))])
+    return panel
+
+
+def heights(panel: LivePanel) -> set[int]:
+    QApplication.processEvents()
+    return {plot.height() for plot in panel.plots.plots if plot.isVisible()}
+
+
+def test_a_low_panel_shows_two_plots_whose_titles_are_a_menu_of_the_four(ended: LivePanel) -> None:
+    plots = ended.plots
+    assert [plot.isVisible() for plot in plots.plots] == [True, False, False, True]
+    menu = plots.speed.header.others
+    titles = [plot.header.title() for plot in plots.plots]
+    assert [menu.itemText(row) for row in range(menu.count())] == titles
+    assert menu.isVisible() and menu.currentIndex() == 3
+    menu.activated.emit(2)
+    assert [plot.isVisible() for plot in plots.plots] == [True, False, True, False]
+    assert plots.memory.header.others.currentIndex() == 2
+    plots.memory.header.others.activated.emit(0)
+    assert heights(ended) and plots.loss.x() > plots.memory.x(), "they change places"
+    ended.resize(1_120, 900)
+    assert all(plot.isVisible() and not plot.header.others.isVisible() for plot in plots.plots)
+
+
+@pytest.mark.parametrize("with_details", [False, True])
+def test_a_plot_is_between_its_least_and_its_most_height_and_then_the_page_scrolls(
+    ended: LivePanel, with_details: bool
+) -> None:
+    bar = ended.findChild(QScrollArea).verticalScrollBar()
+    assert heights(ended) and bar.maximum() == 0
+    if with_details:
+        ended.open_details()
+    for height in (300, 400, 640, 1_000, 1_600):
+        ended.resize(1_120, height)
+        assert all(LEAST_HEIGHT <= one <= MOST_HEIGHT for one in heights(ended)), height
+    ended.resize(1_120, 270)
+    assert heights(ended) == {LEAST_HEIGHT} and bar.maximum() > 0
+
+
+@pytest.mark.parametrize("keys", [Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier])
+def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
+    ended: LivePanel, keys: Qt.KeyboardModifier
+) -> None:
+    ended.resize(1_120, 270)
+    heights(ended)
+    canvas, ranges = ended.plots.loss.canvas, []
+    ended.plots.loss.x_range_chosen.connect(ranges.append)
+    place = QPointF(canvas.area().center())
+    at, turned = QPointF(canvas.mapToGlobal(place.toPoint())), QPoint(0, -120)
+    no_button, no_phase = Qt.MouseButton.NoButton, Qt.ScrollPhase.NoScrollPhase
+    event = QWheelEvent(place, at, QPoint(), turned, no_button, keys, no_phase, False)
+    QApplication.sendEvent(canvas.viewport(), event)
+    # Qt hands on to the page only what is ignored, and only of what comes from a device
+    assert bool(ranges) == event.isAccepted() == (keys is Qt.KeyboardModifier.ControlModifier)
+
+
+def unscaled(live: Any, precision: str, *events: object, **settings: object) -> LiveRun:
+    """A hundred steps of 100 ms, of which it waits 5 %, and no grad scale."""
+    run: LiveRun = live.run(precision, batch_size=64, **settings)
+    run.set_status("running")
+    run.take(live.samples(1, 100, 640.0, data_wait_ms=(5.0,) * 100))
+    run.take_all(events)  # type: ignore[arg-type]
+    return run
+
+
+def titles(panel: LivePanel) -> list[str]:
+    panel.resize(1_120, 820)
+    assert all(one.isVisible() for one in (*panel.cards.cards, *panel.plots.plots))
+    return [card.accessibleName().partition(":")[0].strip() for card in panel.cards.cards]
+
+
+def test_without_a_scaler_accuracy_and_waiting_have_its_cards_and_the_accuracy_its_plot(
+    panel: LivePanel, live: Any
+) -> None:
+    panel.set_runs(
+        [unscaled(live, "fp32", *live.epochs(0.5, 0.7)), unscaled(live, "bf16", *live.epochs(0.4, 0.6))]
+    )
+    assert titles(panel)[3:] == ["Epoch loss", "Accuracy %", "Waiting for data %"]
+    assert panel.cards.accuracy.texts() == ("FP32 70.0", "BF16 AMP 60.0")
+    assert panel.cards.waiting.texts() == ("FP32 5.0", "BF16 AMP 5.0")
+    assert not panel.cards.scale.isVisible() and not panel.cards.loss_switch.isVisible()
+    plot = panel.plots.plots[1]
+    assert plot is panel.plots.accuracy and plot.isVisible() and not panel.plots.scale.isVisible()
+    assert (plot.legend.entries[0].name, plot.legend.entries[0].value) == ("FP32", "70.0")
+    plot.hovered.emit(50.0)
+    assert plot.legend.entries[0].value == "50.0"
+    panel.set_by("seconds")
+    panel.plots.set_crosshair(5.0)
+    assert plot.legend.entries[0].value == "50.0"
+
+
+def test_the_second_plot_is_what_the_runs_have(panel: LivePanel, live: Any) -> None:
+    plots = panel.plots
+    panel.set_runs([unscaled(live, "fp32")])
+    assert plots.plots[1] is plots.accuracy and "after each epoch" in plots.accuracy.canvas.frame.hint
+    for never in ({"validation": {"every": 0}}, {"model": "linear", "dataset": "synthetic-regression"}):
+        panel.set_runs([unscaled(live, "fp32", **never)])
+        assert plots.plots[1] is plots.waiting, "what will never come is not waited for"
+    panel.set_runs([unscaled(live, "fp32", *live.epochs(None))])
+    assert plots.plots[1] is plots.waiting and plots.waiting.legend.entries[0].value == "5.00"
+    over = Finished(summary=Summary(steps=100, data_wait_fraction=0.2))
+    panel.set_runs([unscaled(live, "bf16", *live.epochs(None), over)])
+    assert plots.plots[1] is plots.waiting and panel.cards.waiting.texts() == ("BF16 AMP 20.0",)
+    panel.set_runs([unscaled(live, "fp32", *live.epochs(0.5)), unscaled(live, "fp16", *live.epochs(0.6))])
+    assert titles(panel)[3:] == ["Accuracy %", "Grad scale", "Skipped steps"]
+    assert plots.plots[1] is plots.scale and panel.cards.loss_switch.isVisible()
+    assert panel.cards.scale.texts()[0] == "FP32 not used"
+    panel.set_runs([unscaled(live, "fp16", scaler={"mode": "off"})])
+    assert plots.plots[1] is plots.accuracy
+    panel.set_runs([unscaled(live, "fp16")])
+    plots.set_x_range((20.0, 60.0))
+    plots.show_runs([unscaled(live, "fp32", *live.epochs(0.5))])
+    plots.refresh()
+    assert {plot.canvas.frame.x_range for plot in plots.plots} == {(20.0, 60.0)}, "what was looked at stays"
+
+
+def record(number: int, precision: str, status: Status = Status.FINISHED, **settings: Any) -> RunRecord:
+    empty = ("started", "ended", "environment", "comparison", "label", "total_steps", "summary", "problem")
+    return RunRecord(
+        id=f"{number:012x}",
+        number=number,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        experiment=Experiment.model_validate({"precision": precision, **settings}),
+        detail="",
+        name=f"Run {number}",
+        status=status,
+        **dict.fromkeys(empty),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("ticked", "beneath"),
+    [((), [5, 4]), ((3, 7), [7, 3]), ((9,), [5, 4]), ((3, 4, 5, 6, 7, 8), [8, 7, 6, 5])],
+)
+def test_beneath_is_the_newest_of_each_other_precision_or_what_is_ticked_and_over(
+    ticked: tuple[int, ...], beneath: list[int]
+) -> None:
+    trains = record(9, "bf16", Status.RUNNING)
+    stopped, other = record(8, "fp16", Status.STOPPED), record(7, "fp32", batch_size=8)
+    rest = [record(n, precision) for n, precision in ((6, "bf16"), (5, "fp32"), (4, "fp16"), (3, "fp32"))]
+    ids = [f"{number:012x}" for number in ticked]
+    chosen = runs_beneath((trains, stopped, other, *rest), [trains.id], ids)
+    assert [run.number for run in chosen] == beneath
+
+
+def flat(live: Any, precision: str, steps: int, loss: float, **settings: Any) -> LiveRun:
+    run: LiveRun = live.run(
+        precision, live.started(precision, 100, **settings), live.samples(1, steps, loss=(loss,) * steps)
+    )
+    return run
+
+
+def test_what_lies_beneath_is_named_in_lighter_ink_and_does_not_stretch_the_plot(
+    panel: LivePanel, live: Any
+) -> None:
+    panel.set_runs([flat(live, "bf16", 50, 1.0)])
+    canvas, reach = panel.plots.loss.canvas, panel.plots.loss.canvas.frame.x_range
+    panel.set_beneath([(flat(live, "fp32", 5_000, 3.0), "Run 5")])
+    panel.refresh()
+    legend = panel.plots.loss.legend.entries
+    assert [(entry.name, entry.is_faint) for entry in legend] == [("BF16 AMP", False), ("Run 5", True)]
+    assert canvas.frame.x_range == reach and canvas.frame.y_range[1] > 3.0
+    image = canvas.grab().toImage()
+    pixels = ((x, y) for x in range(image.width()) for y in range(image.height()))
+    colors = {image.pixelColor(x, y).name().upper() for x, y in pixels}
+    look = theme().palette.look(Precision.FP32)
+    assert look.dim in colors and look.color not in colors
+    panel.set_beneath([])
+    panel.refresh()
+    assert len(panel.plots.loss.legend.entries) == 1
+
+
+def test_what_has_nothing_to_show_in_a_plot_or_counts_something_else_is_not_there(
+    panel: LivePanel, live: Any
+) -> None:
+    other = flat(live, "fp32", 50, 3.0, dataset="synthetic-regression", model="linear")
+    other.loss_name = "mean squared error"
+    bare = live.run("tf32", live.started("tf32"), live.samples(1, 50, resident_mib=(1.0,) * 50))
+    panel.set_beneath([(other, "Run 5"), (bare, "Run 6")])
+    panel.set_runs([flat(live, "bf16", 50, 1.0)])
+    names = [[entry.name for entry in plot.legend.entries] for plot in panel.plots.plots]
+    assert names[0] == names[3] == ["BF16 AMP", "Run 6"] and "Run 6" not in names[2]
+
+
+def test_the_window_lays_the_other_precision_under_the_run_that_trains(
+    live: Any, store: Store, start: Callable[[], MainWindow]
+) -> None:
+    ids = {}
+    for precision, steps in (("fp32", 100), ("fp16", 100), ("bf16", 20)):
+        begin = live.started(precision, 100)
+        ids[precision] = store.add(begin.experiment).id
+        store.begin(ids[precision])
+        store.record(ids[precision], [begin, live.samples(1, steps)])
+        if steps == 100:
+            store.record(ids[precision], [Finished(summary=Summary(steps=steps))])
+    window = start()
+
+    def shown() -> list[str]:
+        return [curve.precision.value for curve in window.live.plots.loss._curves]
+
+    window.in_view.show((ids["bf16"],))
+    assert shown() == ["bf16", "fp16", "fp32"]
+    window.runs.set_checked([ids["fp32"]])
+    assert shown() == ["bf16", "fp32"]
+    store.record(ids["bf16"], [Finished(summary=Summary(steps=20))])
+    window.experiments.runs.reload()
+    window.runs.set_checked([ids["fp16"], ids["bf16"]])
+    assert shown() == ["bf16"]
+    window.in_view.show((ids["fp16"],))
+    assert shown() == ["fp16"]
+    np.testing.assert_array_equal(window.live.plots.loss._curves[0].x, np.arange(1, 101))

@@ -10,8 +10,13 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
+from gui.help.about import AboutDialog
+from gui.help.dialog import GuideDialog
+from gui.installation import doctor_page
+from gui.installation.doctor_page import DoctorDialog
 from gui.theme.theme import theme
 from gui.widgets import ProgressLine
+from gui.window.main_window import MainWindow
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
 LEAST_WINDOW_WIDTH = 960
@@ -70,8 +75,6 @@ def test_a_tab_asks_for_its_place_and_the_name_for_the_welcome(qtbot: QtBot, bar
     assert told == ["results", "welcome"] and not button(bar, "Experiment").isChecked()
 
 
-# the offscreen platform says so whenever a popup is shown
-@pytest.mark.qt_log_ignore("This plugin does not support")
 def test_help_is_a_menu_whose_first_entry_is_the_guide(qtbot: QtBot, bar: TopBar) -> None:
     with qtbot.waitSignal(bar.help_menu.aboutToShow):
         qtbot.mouseClick(button(bar, "Help"), Qt.MouseButton.LeftButton)
@@ -138,3 +141,25 @@ def test_every_control_says_what_it_is(bar: TopBar) -> None:
     for control in (*controls, bar.device):
         assert control.accessibleName(), control
         assert control.toolTip(), control.accessibleName()
+
+
+def test_each_entry_opens_once_and_the_window_closes_while_the_doctor_looks(
+    qtbot: QtBot, tiny_window: MainWindow
+) -> None:
+    for _ in range(2):
+        for action in tiny_window.top_bar.help_menu.actions():
+            if not action.text().startswith("Engine"):
+                action.trigger()
+    for kind in (GuideDialog, AboutDialog, DoctorDialog):
+        (dialog,) = tiny_window.findChildren(kind)
+        assert dialog.isVisible()
+    doctor = tiny_window.findChild(DoctorDialog)
+    assert doctor.is_looking
+    tiny_window.top_bar.help_menu.actions()[3].trigger()
+    tiny_window.close_without_asking()
+    assert not doctor.is_looking and not doctor.isVisible()
+
+
+def test_while_something_is_measured_no_step_is_trained() -> None:
+    (check,) = doctor_page._worker(lambda: True, lambda: False)
+    assert check.status == "note" and "disturb" in check.detail

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from engine.experiment.experiment import Experiment, layered
+from engine.experiment.own.code import with_code
 from engine.protocol import jobs
-from engine.protocol.events import PartMeasured
+from engine.protocol.events import Event, PartMeasured
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.training.doctor import read_catalog
@@ -32,7 +33,30 @@ TINY: dict[str, Any] = {
 }
 
 MakeBench = Callable[..., Bench]
+Result = TypeVar("Result")
 Plant = Callable[..., Experiment]
+
+
+def end_of(making: Generator[Any, None, Result]) -> Result:
+    """What a generator returns in the end."""
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+def part_of(bench: Bench, make: Callable[..., Generator[Event, None, Result]]) -> Result:
+    """A part of the bench's numerics."""
+    return end_of(make(bench, jobs.StudyNumerics(experiment=bench.experiment)))
+
+
+def own_settings(folder: Path, text: str, name: str = "model") -> dict[str, Any]:
+    """The settings of a file that brings its model and its data."""
+    (folder / "net.py").write_text(text)
+    own = {"model": f"{folder}/net.py:{name}", "dataset": "own", "image_size": None, "num_classes": None}
+    return with_code(own, names_model=True, names_dataset=True)
 
 
 @pytest.fixture
@@ -42,14 +66,9 @@ def make_bench() -> Iterator[MakeBench]:
 
         def make(control: Control | None = None, **settings: Any) -> Bench:
             experiment = Experiment.model_validate(layered(TINY, settings))
-            opening = open_bench(RunPlan(experiment, read_catalog()), control or Control())
-            while True:
-                try:
-                    next(opening)
-                except StopIteration as end:
-                    bench = end.value
-                    assert isinstance(bench, Bench)
-                    return stack.enter_context(closing(bench))
+            bench = end_of(open_bench(RunPlan(experiment, read_catalog()), control or Control()))
+            assert bench is not None
+            return stack.enter_context(closing(bench))
 
         yield make
 

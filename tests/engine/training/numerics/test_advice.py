@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.experiment.catalog import DeviceEntry
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import with_code
 from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.nonfinite import (
@@ -31,7 +28,7 @@ from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Cost, Evidence, gather
 from engine.training.precision import cuda_precisions
 
-MakeBench = Callable[..., Bench]
+from .conftest import end_of, own_settings
 
 SEARCH = NonfiniteSearch(steps=100, least_scale=64.0, last_scale=65_536.0, sentence="All are finite.")
 OVERFLOW = FirstNonfinite(
@@ -184,7 +181,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_advice_names_the_evidence_that_it_rests_on(case: str) -> None:
+def test_advice_names_the_evidence_that_it_rests_on(case):
     kind, known, words = CASES[case]
     (advice,) = [advice for advice in advice_on(known) if advice.kind is kind]
     assert words in advice.evidence
@@ -203,7 +200,7 @@ def _tried(advice: Advice, known: Evidence) -> dict[str, Any]:
     return settings
 
 
-def test_without_evidence_there_is_no_advice() -> None:
+def test_without_evidence_there_is_no_advice():
     assert advice_on(evidence()) == ()
     assert advice_on(evidence(cost=None, fp32_cost=None, results=NumericsResults())) == ()
     # a card without Tensor Cores on which FP16 is faster all the same, and sizes that the data give
@@ -229,7 +226,7 @@ def test_without_evidence_there_is_no_advice() -> None:
         "no lost gradient",
     ],
 )
-def test_what_does_no_harm_gives_no_cause_for_advice(known: Evidence) -> None:
+def test_what_does_no_harm_gives_no_cause_for_advice(known):
     assert advice_on(known) == ()
 
 
@@ -254,7 +251,7 @@ def batch(size):
 """
 
 
-def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_bench: MakeBench) -> None:
+def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_bench):
     bench = make_bench(precision="bf16", step={"clip_norm": 1.0})
     known = gathered(bench, mapped(operation()))
     assert known.cost is not None and known.fp32_cost is not None
@@ -263,26 +260,15 @@ def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_be
     mine, full = known.cost.breakdown, known.fp32_cost.breakdown
     assert mine.optimizer_state_mib == pytest.approx(2 * mine.parameters_mib, rel=0.1)
     assert mine.activations_mib and full.activations_mib
-    assert gathered(bench, NumericsResults()).cost is None
+    assert end_of(gather(bench, NumericsResults())).cost is None
     assert gathered(make_bench(precision="fp32"), mapped(operation())).cost is None
 
 
-def test_without_room_for_fp32_there_is_still_advice(make_bench: MakeBench, tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(ONLY_ROOM_FOR_AMP)
-    own = with_code(
-        {"model": str(tmp_path / "net.py"), "dataset": "own", "image_size": None, "num_classes": None},
-        names_model=True,
-        names_dataset=True,
-    )
+def test_without_room_for_fp32_there_is_still_advice(make_bench, tmp_path):
+    own = own_settings(tmp_path, ONLY_ROOM_FOR_AMP)
     known = gathered(make_bench(**own, precision="bf16"), mapped(operation()))
     assert known.cost is not None and known.fp32_cost is None
 
 
 def gathered(bench: Bench, results: NumericsResults) -> Evidence:
-    gathering = gather(bench, results)
-    while True:
-        try:
-            next(gathering)
-        except StopIteration as end:
-            assert isinstance(end.value, Evidence)
-            return end.value
+    return end_of(gather(bench, results))

@@ -37,7 +37,7 @@ def half(*values: float) -> torch.Tensor:
         (ATEN._softmax.default, (half(MINUS_INFINITY, MINUS_INFINITY), 0, False), Cause.MASKED),
     ],
 )
-def test_the_values_tell_the_cause(operator: Any, arguments: tuple[Any, ...], cause: Cause) -> None:
+def test_the_values_tell_the_cause(operator, arguments, cause):
     call = Call(operator, arguments, {}, "layer", "forward")
     assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
 
@@ -80,7 +80,7 @@ def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **chang
 OVERFLOW = Judgement(Cause.OVERFLOW, largest=71_200.0)
 
 
-def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already() -> None:
+def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already():
     first = told(OVERFLOW, {"step": {"fp32_modules": "head"}}, helping=("layer", "next"))
     assert first.changes == (("step.fp32_modules", "head, layer, next"),)
     assert first.remedy.startswith("Keep layer and next in FP32")
@@ -90,21 +90,21 @@ def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already()
     )
 
 
-def test_an_overflow_within_the_operation_is_told_from_one_of_its_result() -> None:
+def test_an_overflow_within_the_operation_is_told_from_one_of_its_result():
     sentence = told(Judgement(Cause.OVERFLOW, largest=3.0)).sentence
     assert "on the way to a result of 3" in sentence
 
 
-def test_where_no_module_helps_the_whole_run_changes_its_format() -> None:
+def test_where_no_module_helps_the_whole_run_changes_its_format():
     assert told(OVERFLOW, module=LOSS, bf16_helps=True).changes == (("precision", "bf16"),)
     assert told(OVERFLOW, module=LOSS).changes == ()
 
 
-def test_a_gradient_that_a_smaller_scale_saves_needs_no_more_than_that() -> None:
+def test_a_gradient_that_a_smaller_scale_saves_needs_no_more_than_that():
     first = told(OVERFLOW, direction="backward", grad_scale=65_536.0, calm_scale=512.0)
     assert first.cause is Cause.SCALE and first.changes == (("scaler.init_scale", "512"),)
 
 
-def test_weights_that_have_grown_ask_for_a_smaller_learning_rate() -> None:
+def test_weights_that_have_grown_ask_for_a_smaller_learning_rate():
     first = told(OVERFLOW, {"optimizer": {"learning_rate": 0.5}}, growth=4_000.0)
     assert first.cause is Cause.WEIGHT and first.changes == (("optimizer.learning_rate", "0.05"),)

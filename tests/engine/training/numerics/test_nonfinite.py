@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
-from engine.protocol import jobs
-from engine.protocol.events import PartMeasured
-from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import Cause
-from engine.training.numerics.parts import study_numerics
 from tests.benchmarks.planted import PLANTED
 
-from .conftest import TINY, Plant, searched
+from .conftest import TINY, searched
 
 TELLING = (
     "a gradient overflows at any loss scale",
@@ -33,14 +28,14 @@ def of_catalog(**settings: Any) -> Experiment:
 
 
 @pytest.mark.parametrize("name", TELLING)
-def test_the_planted_fault_is_named(name: str, tmp_path: Path) -> None:
+def test_the_planted_fault_is_named(name, tmp_path):
     (fault,) = [fault for fault in PLANTED if fault.name == name]
     search = searched(fault.experiment(tmp_path))
     assert fault.is_named_by(search), search
     assert search.first is not None and search.first.step <= search.steps and search.reproduced == 2
 
 
-def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path: Path) -> None:
+def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path):
     (fault,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
     experiment = fault.experiment(tmp_path).model_copy(update={"precision": Precision.FP16_UNSCALED})
     search = searched(experiment)
@@ -62,17 +57,17 @@ def test_weights_that_are_not_finite_from_the_start_are_no_matter_of_the_learnin
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "fp16-unscaled", "bf16"])
-def test_a_healthy_run_raises_no_alarm(precision: str) -> None:
+def test_a_healthy_run_raises_no_alarm(precision):
     search = searched(of_catalog(precision=precision))
     assert search.first is None and search.steps == 4 and search.trouble_step is None
 
 
-def test_where_the_trouble_of_a_run_does_not_come_again_that_is_said() -> None:
+def test_where_the_trouble_of_a_run_does_not_come_again_that_is_said():
     search = searched(of_catalog(), trouble_step=3)
     assert search.first is None and search.sentence.endswith("at step 3; that did not come again.")
 
 
-def test_masks_and_unharmful_infinities_raise_no_alarm(planted: Plant) -> None:
+def test_masks_and_unharmful_infinities_raise_no_alarm(planted):
     text = """
     class Net(nn.Module):
         def __init__(self):
@@ -94,7 +89,7 @@ def test_masks_and_unharmful_infinities_raise_no_alarm(planted: Plant) -> None:
     assert search.first is None and "no NaN or Inf" in search.sentence
 
 
-def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted: Plant) -> None:
+def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted):
     text = """
     def model():
         return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
@@ -106,7 +101,7 @@ def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted: Plant) -> No
     assert search.first is None and 0 < search.skipped < 10
 
 
-def test_a_scaler_that_begins_far_above_its_scale_is_at_no_fault(planted: Plant) -> None:
+def test_a_scaler_that_begins_far_above_its_scale_is_at_no_fault(planted):
     text = "def model():\n    return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))\n"
     search = searched(planted(text, scaler={"init_scale": 2.0**40}))
     assert search.first is None and search.trouble_step is None and search.skipped > 15
@@ -125,7 +120,7 @@ def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(planted
     assert key == "scaler.init_scale" and again.skipped == 0
 
 
-def test_what_does_not_come_again_is_not_claimed(planted: Plant) -> None:
+def test_what_does_not_come_again_is_not_claimed(planted):
     text = """
     class Once(nn.Module):
         calls = 0
@@ -142,7 +137,7 @@ def test_what_does_not_come_again_is_not_claimed(planted: Plant) -> None:
     assert "could not be reproduced" in search.sentence
 
 
-def test_the_modules_proposed_for_fp32_are_those_that_help(tmp_path: Path) -> None:
+def test_the_modules_proposed_for_fp32_are_those_that_help(tmp_path):
     (fault,) = [fault for fault in PLANTED if fault.name == "a convolution overflows"]
     experiment = fault.experiment(tmp_path)
     first = searched(experiment).first
@@ -153,7 +148,7 @@ def test_the_modules_proposed_for_fp32_are_those_that_help(tmp_path: Path) -> No
     assert searched(experiment.model_copy(update={"step": step, "steps": 4})).first is None
 
 
-def test_a_step_of_the_files_own_is_searched_too(planted: Plant) -> None:
+def test_a_step_of_the_files_own_is_searched_too(planted):
     text = """
     def model():
         return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Do(torch.log), nn.Linear(16, 4))
@@ -166,10 +161,3 @@ def test_a_step_of_the_files_own_is_searched_too(planted: Plant) -> None:
     """
     first = searched(planted(text)).first
     assert first is not None and (first.module, first.cause) == ("2", Cause.LOG_OF_ZERO)
-
-
-def test_it_can_be_stopped() -> None:
-    control = Control()
-    control.stop_requested.set()
-    job = jobs.StudyNumerics(experiment=of_catalog(), parts=("nan",))
-    assert not any(isinstance(event, PartMeasured) for event in study_numerics(job, control))

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 
 from engine.experiment.catalog import OWN
 from engine.experiment.own.code import read_code
-from engine.protocol import jobs
-from engine.protocol.jobs import Control
-from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation, PrecisionMap
-from engine.training.numerics.bench import Bench, StoppedError
-from engine.training.numerics.precision_map import DIFFERENCES, Difference, device_notes, map_precision
+from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation
+from engine.training.numerics.precision_map import DIFFERENCES, device_notes, map_precision
 
-MakeBench = Callable[..., Bench]
+from .conftest import part_of
 
 
-def mapped(bench: Bench) -> PrecisionMap | None:
-    making = map_precision(bench, jobs.StudyNumerics(experiment=bench.experiment))
-    while True:
-        try:
-            next(making)
-        except StopIteration as end:
-            result: PrecisionMap | None = end.value
-            return result
-
-
-def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench: MakeBench) -> None:
-    made = mapped(make_bench(precision="bf16"))
-    assert made is not None and made.attributed_fraction == 1.0 and made.seconds > 0
+def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench):
+    made = part_of(make_bench(precision="bf16"), map_precision)
+    assert made.attributed_fraction == 1.0 and made.seconds > 0
     rows = {(row.module, row.name, row.direction): row for row in made.operations}
     convolution = rows["features.0", "aten.convolution", "forward"]
     assert (convolution.inputs, convolution.outputs) == (("bfloat16",), ("bfloat16",))
@@ -44,9 +28,8 @@ def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench: M
     assert made.modules[-1].parameters == 128 * 16 * 4 + 4
 
 
-def test_autocast_casts_the_pictures_and_each_weight_once(make_bench: MakeBench) -> None:
-    made = mapped(make_bench(precision="bf16", step={"gradient_accumulation": 2}))
-    assert made is not None
+def test_autocast_casts_the_pictures_and_each_weight_once(make_bench):
+    made = part_of(make_bench(precision="bf16", step={"gradient_accumulation": 2}), map_precision)
     casts = [row for row in made.operations if row.is_cast and row.direction == "forward"]
     assert all(row.by_autocast for row in casts)
     counts = {row.module: row.count for row in casts}
@@ -57,9 +40,8 @@ def test_autocast_casts_the_pictures_and_each_weight_once(make_bench: MakeBench)
     assert {row.module: row.moved_bytes for row in casts}["features.0"] == (4 + 2) * (pictures + weight + 32)
 
 
-def test_what_is_kept_in_fp32_shows_it_and_so_do_its_parts(make_bench: MakeBench) -> None:
-    made = mapped(make_bench(precision="bf16", step={"fp32_modules": ["features"]}))
-    assert made is not None
+def test_what_is_kept_in_fp32_shows_it_and_so_do_its_parts(make_bench):
+    made = part_of(make_bench(precision="bf16", step={"fp32_modules": ["features"]}), map_precision)
     kept = {module.name for module in made.modules if module.kept_in_fp32}
     assert {"features", "features.0", "features.10"} <= kept and not {"", "classifier"} & kept
     inside = [row for row in made.operations if row.module.startswith("features")]
@@ -67,18 +49,10 @@ def test_what_is_kept_in_fp32_shows_it_and_so_do_its_parts(make_bench: MakeBench
     assert not any(row.by_autocast for row in inside)
 
 
-def test_fp32_has_no_casts_and_nothing_that_differs_elsewhere(make_bench: MakeBench) -> None:
-    made = mapped(make_bench(precision="fp32"))
-    assert made is not None and not made.notes
+def test_fp32_has_no_casts_and_nothing_that_differs_elsewhere(make_bench):
+    made = part_of(make_bench(precision="fp32"), map_precision)
+    assert not made.notes
     assert not any(row.is_cast for row in made.operations)
-
-
-def test_a_stop_ends_the_map(make_bench: MakeBench) -> None:
-    control = Control()
-    bench = make_bench(control)
-    control.stop_requested.set()
-    with pytest.raises(StoppedError):
-        mapped(bench)
 
 
 STEP = """
@@ -103,12 +77,12 @@ def step(train, batch):
 """
 
 
-def test_a_step_of_the_files_own_is_attributed_with_its_update(make_bench: MakeBench, tmp_path: Path) -> None:
+def test_a_step_of_the_files_own_is_attributed_with_its_update(make_bench, tmp_path):
     file = tmp_path / "own.py"
     file.write_text(STEP)
     settings = {"model": "own.py:model", "dataset": OWN, "image_size": None, "num_classes": None}
-    made = mapped(make_bench(**settings, code=read_code(file).to_json()))
-    assert made is not None and made.attributed_fraction == 1.0
+    made = part_of(make_bench(**settings, code=read_code(file).to_json()), map_precision)
+    assert made.attributed_fraction == 1.0
     rows = [(row.module, row.name, row.direction) for row in made.operations]
     assert ("0", "aten.mm", "backward") in rows and ("1", "aten.tanh_backward", "backward") in rows
     assert (LOSS, "aten.pow", "forward") in rows and (OPTIMIZER, "aten.add_", "forward") in rows
@@ -118,7 +92,7 @@ def half(name: str, module: str = "norm", dtype: str = "bfloat16") -> Operation:
     return Operation(module=module, name=f"aten.{name}", direction="forward", inputs=(dtype,))
 
 
-def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name() -> None:
+def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name():
     rows = [half("native_layer_norm"), half("_softmax", "attention"), half("_softmax"), half("relu")]
     assert device_notes(rows, "cpu") == (
         "layer_norm, softmax: on CUDA, autocast computes in FP32, on a CPU in the format of the inputs.",
@@ -127,13 +101,13 @@ def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name() ->
     assert device_notes([half("native_layer_norm", dtype="float32")], "cuda")
 
 
-def test_the_softmax_of_a_cross_entropy_is_in_fp32_on_both() -> None:
+def test_the_softmax_of_a_cross_entropy_is_in_fp32_on_both():
     rows = [half("_log_softmax", LOSS, "float32"), half("nll_loss_forward", LOSS, "float32")]
     assert not device_notes(rows, "cuda")
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: f"{difference.cpu} on a CPU")
-def test_the_lists_are_those_of_this_pytorch(difference: Difference) -> None:
+def test_the_lists_are_those_of_this_pytorch(difference):
     listed = {
         key: {
             name.removeprefix("aten::").split(".")[0]

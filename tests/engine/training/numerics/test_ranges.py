@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
-from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment, layered
+from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
-from engine.protocol.events import Event, Phase
+from engine.protocol.events import Phase, Samples
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.ranges import QUANTITIES, Ranges
+from engine.protocol.numerics.ranges import QUANTITIES
 from engine.training.measuring.ranges import ExponentCount, read, watched
-from engine.training.numerics.bench import Bench, StoppedError
-from engine.training.numerics.parts import measure_ranges
+from engine.training.numerics.bench import StoppedError, with_precision
+from engine.training.numerics.parts import _MAKERS, measure_ranges
+from engine.training.runs.loop import train
 from tests.benchmarks.planted import Planted
 
-MakeBench = Callable[..., Bench]
+from .conftest import TINY, end_of, part_of
+
 NUMBERS = arrays.arrays(
     st.sampled_from([np.float16, np.float32, np.float64]), st.integers(0, 60), elements=None
 )
@@ -56,7 +62,7 @@ def counted(exponents: Exponents) -> tuple[Counter[int], int, int, int]:
 
 
 @given(NUMBERS)
-def test_counts_are_those_of_numpy(numbers: NDArray[Any]) -> None:
+def test_counts_are_those_of_numpy(numbers):
     counts = histogram(torch.from_numpy(numbers))
     assert counted(counts) == by_numpy(numbers)
     magnitudes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
@@ -65,7 +71,7 @@ def test_counts_are_those_of_numpy(numbers: NDArray[Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_the_ends_of_a_format_are_counted_where_they_are(dtype: torch.dtype) -> None:
+def test_the_ends_of_a_format_are_counted_where_they_are(dtype):
     known = torch.finfo(dtype)
     subnormal = torch.nextafter(torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype))
     ends = torch.tensor([known.max, -known.tiny, 0.0, -0.0, float("inf"), float("nan")], dtype=dtype)
@@ -74,22 +80,20 @@ def test_the_ends_of_a_format_are_counted_where_they_are(dtype: torch.dtype) -> 
     assert (counts.smallest, counts.largest) == (subnormal.item(), known.max)
 
 
-def measured(bench: Bench) -> tuple[list[Event], Ranges | None]:
-    measuring: Generator[Event, None, Ranges | None] = measure_ranges(
-        bench, jobs.StudyNumerics(experiment=bench.experiment)
-    )
-    events = []
-    while True:
-        try:
-            events.append(next(measuring))
-        except StopIteration as end:
-            return events, end.value
+@pytest.mark.parametrize("part", _MAKERS)
+def test_a_stop_ends_any_part(make_bench, part):
+    control = Control()
+    bench = make_bench(control, precision="bf16")
+    making = _MAKERS[part](bench, jobs.StudyNumerics(experiment=bench.experiment))
+    assert isinstance(next(making), Phase)
+    control.stop_requested.set()
+    with pytest.raises(StoppedError):
+        end_of(making)
 
 
-def test_every_module_has_its_rows(make_bench: MakeBench) -> None:
+def test_every_module_has_its_rows(make_bench):
     bench = make_bench()
-    events, ranges = measured(bench)
-    assert ranges is not None and isinstance(events[0], Phase)
+    ranges = part_of(bench, measure_ranges)
     with bench.trainee() as trainee:
         modules = dict(trainee.model.named_modules())
         sizes = {
@@ -110,33 +114,34 @@ def test_every_module_has_its_rows(make_bench: MakeBench) -> None:
     assert ranges.scale == 1 and ranges.notes
 
 
-def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench: MakeBench) -> None:
-    _, plain = measured(make_bench())
-    _, scaled = measured(make_bench(precision="fp16", scaler={"init_scale": 256.0}))
-    assert plain is not None and scaled is not None and scaled.scale == 256
+def test_gradients_are_fp32s_whatever_the_precision_and_the_scale(make_bench):
+    plain = part_of(make_bench(), measure_ranges)
+    scaled = part_of(make_bench(precision="fp16", scaler={"init_scale": 256.0}), measure_ranges)
+    assert scaled.scale == 256
     assert [row.exponents for row in plain.rows] == [row.exponents for row in scaled.rows]
     assert "float16" in {row.dtype for row in scaled.of("activation")}
 
 
-def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench: MakeBench) -> None:
+def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench):
     lost = {}
     for scale in (2.0**-12, 2.0**10):
-        _, ranges = measured(make_bench(precision="fp16", scaler={"init_scale": scale}))
-        assert ranges is not None
+        ranges = part_of(make_bench(precision="fp16", scaler={"init_scale": scale}), measure_ranges)
         lost[scale] = sum(row.became_zero for row in ranges.of("gradient"))
         said = any("of all gradients are 0 but not in FP32" in note for note in ranges.notes)
         assert said == (scale < 1)
     assert lost[2.0**-12] > lost[2.0**10]
 
 
-def test_a_scale_that_overflows_comes_down_as_in_a_run(make_bench: MakeBench) -> None:
-    _, ranges = measured(make_bench(precision="fp16", scaler={"init_scale": 2.0**40, "backoff_factor": 0.01}))
-    assert ranges is not None and 1 < ranges.scale < 2.0**40
+def test_a_scale_that_overflows_comes_down_as_in_a_run(make_bench):
+    ranges = part_of(
+        make_bench(precision="fp16", scaler={"init_scale": 2.0**40, "backoff_factor": 0.01}), measure_ranges
+    )
+    assert 1 < ranges.scale < 2.0**40
     assert not any(row.became_nonfinite for row in ranges.rows)
     assert "At a loss scale of 1,099,511,627,776 gradients overflow" in ranges.notes[0]
 
 
-def test_where_no_scale_helps_the_losses_are_those_at_the_scale_that_is_reported(make_bench, tmp_path):
+def test_where_no_scale_helps_the_losses_are_those_at_the_scale_told(make_bench, tmp_path):
     text = """
     class Steep(torch.autograd.Function):
         @staticmethod
@@ -154,18 +159,10 @@ def test_where_no_scale_helps_the_losses_are_those_at_the_scale_that_is_reported
         return F.cross_entropy(outputs.float(), targets) * 1e-6
     """
     experiment = Planted("", text, "", (), ()).experiment(tmp_path)
-    _, ranges = measured(make_bench(**experiment.model_dump()))
-    assert ranges is not None and ranges.scale == 65_536
+    ranges = part_of(make_bench(**experiment.model_dump()), measure_ranges)
+    assert ranges.scale == 65_536
     (row,) = [row for row in ranges.of("gradient") if row.module == "2"]
     assert row.became_zero == 0  # at a scale of 1 all would be
-
-
-def test_a_stop_ends_the_measuring(make_bench: MakeBench) -> None:
-    control = Control()
-    bench = make_bench(control, precision="bf16")
-    control.stop_requested.set()
-    with pytest.raises(StoppedError):
-        measured(bench)
 
 
 class Nested(nn.Module):
@@ -182,7 +179,7 @@ class Nested(nn.Module):
         return {"out": out, "more": (hidden * 2, None, torch.arange(3))}
 
 
-def test_outputs_are_counted_once_and_wherever_they_are() -> None:
+def test_outputs_are_counted_once_and_wherever_they_are():
     model = Nested()
     with watched(model) as seen:
         model(torch.ones(5, 3))["out"].sum().backward()
@@ -197,9 +194,52 @@ def test_outputs_are_counted_once_and_wherever_they_are() -> None:
     assert set(seen.gradients) == {name for name, _ in model.named_parameters()}
 
 
-def test_an_activation_that_is_computed_again_counts_once() -> None:
+def test_an_activation_that_is_computed_again_counts_once():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
     with watched(model) as seen:
         checkpoint(model, torch.ones(5, 3), use_reentrant=False).sum().backward()
     assert [count.total for count in read(list(seen.activations.values()))] == [20, 20]
     assert len(seen.gradients) == 2
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_trainee_has_the_losses_of_the_run_to_the_last_bit(make_bench, precision):
+    settings = {"precision": precision, "schedule": {"name": "cosine", "warmup_steps": 2}}
+    bench = make_bench(**settings)
+    with bench.trainee() as trainee:
+        losses = [trainee.train(group).loss for group in bench.groups(4)]
+    run = train(Experiment.model_validate(layered(TINY, settings)), Control())
+    assert losses == [loss for event in run if isinstance(event, Samples) for loss in event.loss]
+
+
+def test_every_trainee_begins_at_the_same_weights(make_bench):
+    bench = make_bench()
+    with bench.trainee() as first:
+        before = [weight.detach().clone() for weight in first.model.parameters()]
+        for group in bench.groups(2):
+            first.train(group)
+    with bench.trainee(with_precision(bench.experiment, Precision.BF16, ("*",))) as second:
+        assert all(map(torch.equal, before, second.model.parameters()))
+        assert second.experiment.precision is Precision.BF16
+
+
+def test_the_same_batches_come_at_every_call_also_past_the_epoch(make_bench):
+    bench = make_bench()
+    first, again = list(bench.groups(6)), list(bench.groups(2, first=4))
+    assert torch.equal(first[4][0][0], again[0][0][0]) and torch.equal(first[5][0][1], again[1][0][1])
+
+
+def test_a_part_that_is_not_there_is_named(make_bench):
+    bench = make_bench(precision="bf16")
+    with (
+        pytest.raises(ProblemError, match="'layer9'"),
+        bench.trainee(with_precision(bench.experiment, None, ("layer9",))),
+    ):
+        pass
+
+
+def test_a_trainee_that_is_done_with_leaves_no_model_in_memory(make_bench):
+    with make_bench().trainee() as trainee:
+        model = weakref.ref(trainee.model)
+    gc.collect()
+    assert model() is None and trainee.steps == 0

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engine.training.measuring.memory import _reset_resident_peak, status_bytes
 from engine.training.numerics.trail import Trail, span
 
-from .conftest import Plant, searched
+from .conftest import searched
 
 ATEN = torch.ops.aten
 CPU = torch.device("cpu")
@@ -80,7 +80,7 @@ def test_a_division_after_an_attention_is_named_whatever_the_number_of_tokens(to
 
 
 @pytest.mark.usefixtures("attention")
-def test_an_attention_whose_gradient_overflows_is_named(planted: Plant) -> None:
+def test_an_attention_whose_gradient_overflows_is_named(planted):
     text = ATTENDING.format(tokens=50, factor=1e300, zero=1, one=1)
     first = searched(planted(text, precision="fp32", steps=2)).first
     assert first is not None
@@ -113,7 +113,7 @@ def test_only_an_output_that_means_something_can_be_an_origin(name, counts, libr
     assert origin.operation == (f"ammeter_tests.{name}" if counts else "aten._foreach_mul")
 
 
-def test_paths_of_no_probability_in_a_ctc_loss_are_no_origin() -> None:
+def test_paths_of_no_probability_in_a_ctc_loss_are_no_origin():
     scores = torch.randn(12, 2, 5).log_softmax(-1)
     with Trail(nn.Identity(), CPU) as trail:
         loss, paths = ATEN._ctc_loss.default(scores, torch.ones(2, 4, dtype=torch.long), [12, 12], [4, 4])
@@ -122,7 +122,7 @@ def test_paths_of_no_probability_in_a_ctc_loss_are_no_origin() -> None:
     assert origin is not None and origin.on_purpose
 
 
-def test_memory_that_nobody_wrote_is_no_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_nobody_wrote_is_no_origin(monkeypatch):
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     torch.use_deterministic_algorithms(True)
     try:
@@ -134,7 +134,7 @@ def test_memory_that_nobody_wrote_is_no_origin(monkeypatch: pytest.MonkeyPatch) 
     assert all(origin is not None and origin.on_purpose for origin in origins)
 
 
-def test_the_span_is_that_of_the_finite_values() -> None:
+def test_the_span_is_that_of_the_finite_values():
     mixed = torch.tensor([math.nan, -3.0, math.inf, 2.0, -math.inf], dtype=torch.float16)
     assert span([mixed, torch.tensor([5, 6]), torch.tensor([0.5])]) == (-3.0, 2.0)
     assert span([torch.tensor([math.nan, math.inf, -math.inf])]) == (None, None)
@@ -142,7 +142,7 @@ def test_the_span_is_that_of_the_finite_values() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the resident peak from /proc")
-def test_the_span_of_a_large_activation_takes_a_copy_of_it_at_most() -> None:
+def test_the_span_of_a_large_activation_takes_a_copy_of_it_at_most():
     activation = torch.full((16, 64, 112, 112), 1.0)
     activation[0, 0, 0, 0] = math.inf
     if not _reset_resident_peak():

@@ -71,7 +71,7 @@ def watched(model: nn.Module, precision: torch.dtype | None = None, rows: int = 
     return log
 
 
-def test_an_operation_belongs_to_the_innermost_module_in_both_directions() -> None:
+def test_an_operation_belongs_to_the_innermost_module_in_both_directions():
     log = watched(Nested())
     assert log.modules_of("addmm") == ["first.0", "shared", "shared"]
     # the input needs no gradient: the first layer has only its weight's product
@@ -82,7 +82,7 @@ def test_an_operation_belongs_to_the_innermost_module_in_both_directions() -> No
         assert log.modules_of(name) == [""] and "" in log.modules_of(backward, "backward")
 
 
-def test_what_follows_the_model_is_the_loss_and_what_updates_it_the_optimizer() -> None:
+def test_what_follows_the_model_is_the_loss_and_what_updates_it_the_optimizer():
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with Log(model) as log:
@@ -111,7 +111,7 @@ class Casting(nn.Module):
         return result
 
 
-def test_the_casts_of_autocast_are_told_from_those_that_the_code_asks_for() -> None:
+def test_the_casts_of_autocast_are_told_from_those_that_the_code_asks_for():
     log = watched(Casting(), torch.bfloat16)
     casts = [seen for seen in log.seen if seen.name == "_to_copy"]
     by_code = [(seen.module, seen.direction) for seen in casts if not seen.by_autocast]
@@ -122,7 +122,7 @@ def test_the_casts_of_autocast_are_told_from_those_that_the_code_asks_for() -> N
     assert by_autocast.count(("other", "backward")) == 3
 
 
-def test_a_module_kept_in_fp32_computes_in_it() -> None:
+def test_a_module_kept_in_fp32_computes_in_it():
     model = Nested()
     keep_in_float32(model, ("shared",), CPU)
     log = watched(model, torch.bfloat16)
@@ -142,7 +142,7 @@ class Residual(nn.Module):
         return inputs.sin() + torch.tanh(self.linear(inputs))
 
 
-def test_what_is_recomputed_is_forward_once_more() -> None:
+def test_what_is_recomputed_is_forward_once_more():
     model = nn.Sequential(Residual(), Residual())
     checkpoint_activations(model)
     log = watched(model)
@@ -161,7 +161,7 @@ class Reentrant(nn.Module):
         return result
 
 
-def test_a_reentrant_checkpoint_is_attributed_too() -> None:
+def test_a_reentrant_checkpoint_is_attributed_too():
     log = watched(Reentrant())
     assert log.modules_of("addmm") == ["body.linear"] * 2
     assert log.modules_of("tanh_backward", "backward") == ["body"]
@@ -188,12 +188,12 @@ class OwnFunction(nn.Module):
         return doubled
 
 
-def test_a_function_with_a_backward_of_its_own_is_attributed() -> None:
+def test_a_function_with_a_backward_of_its_own_is_attributed():
     log = watched(nn.Sequential(OwnFunction()))
     assert log.modules_of("mul") == log.modules_of("div", "backward") == ["0"]
 
 
-def test_the_gradient_of_a_gradient_belongs_to_the_module_whose_gradient_it_was() -> None:
+def test_the_gradient_of_a_gradient_belongs_to_the_module_whose_gradient_it_was():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     inputs = torch.linspace(-1, 1, 8).view(2, 4).requires_grad_()
     with Log(model) as log:
@@ -210,7 +210,7 @@ class Failing(nn.Module):
         raise ValueError("no")
 
 
-def test_nothing_stays_registered_even_after_a_failure() -> None:
+def test_nothing_stays_registered_even_after_a_failure():
     model = nn.Sequential(nn.Linear(4, 4), Failing())
     with pytest.raises(ValueError, match="no"), Log(model):
         model(torch.ones(1, 4))
@@ -220,7 +220,7 @@ def test_nothing_stays_registered_even_after_a_failure() -> None:
     assert log.modules_of("addmm") == ["0"] and log.modules_of("sum") == [LOSS]
 
 
-def test_watching_changes_no_bit(make_bench: MakeBench) -> None:
+def test_watching_changes_no_bit(make_bench):
     bench = make_bench(precision="fp16", step={"gradient_accumulation": 2})
 
     def losses(is_watched: bool) -> tuple[list[float], list[Tensor]]:

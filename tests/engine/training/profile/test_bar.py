@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from engine.protocol.profile import StepPart
@@ -28,8 +26,7 @@ def _step_on_a_gpu(recorded: Recorded, begin: float) -> None:
     recorded.kernel(RELU, begin + 9000, begin + 10_000, launched=begin + 8500)
 
 
-def test_overlaps_count_once_and_gaps_are_what_the_measured_step_leaves(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_overlaps_count_once_and_gaps_are_what_the_measured_step_leaves(recorded, tmp_path):
     _step_on_a_gpu(recorded, 0)
     _step_on_a_gpu(recorded, 10_000)
     found = step_bar(recorded.read(tmp_path), step_ms=8.0, data_wait_ms=0.5)
@@ -48,8 +45,7 @@ def test_overlaps_count_once_and_gaps_are_what_the_measured_step_leaves(tmp_path
     assert found.bar.total_ms == pytest.approx(8)
 
 
-def test_a_wait_for_data_is_the_devices_only_while_it_has_nothing_to_do(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_a_wait_for_data_is_the_devices_only_while_it_has_nothing_to_do(recorded, tmp_path):
     recorded.step(0, 2000)
     recorded.kernel(SGEMM, 0, 1000, launched=0)
     recorded.step(2000, 4000)
@@ -61,8 +57,7 @@ def test_a_wait_for_data_is_the_devices_only_while_it_has_nothing_to_do(tmp_path
     assert bar.total_ms == pytest.approx(2)
 
 
-def test_work_longer_than_the_measured_step_is_scaled_down_and_that_is_said(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_work_longer_than_the_measured_step_is_scaled_down_and_that_is_said(recorded, tmp_path):
     _step_on_a_gpu(recorded, 0)
     found = step_bar(recorded.read(tmp_path), step_ms=3.0, data_wait_ms=0.5)
     assert found.scale == pytest.approx(0.5)
@@ -74,8 +69,7 @@ def test_work_longer_than_the_measured_step_is_scaled_down_and_that_is_said(tmp_
     assert found.disturbance is not None and found.disturbance.startswith("what was recorded")
 
 
-def test_a_captured_step_is_known_by_its_kernels_names(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_a_captured_step_is_known_by_its_kernels_names(recorded, tmp_path):
     recorded.step(0, 100)
     recorded.runtime("cudaGraphLaunch", 10, 20, correlation=3)
     recorded.kernel(GEMM, 100, 1100, correlation=3)
@@ -89,8 +83,7 @@ def test_a_captured_step_is_known_by_its_kernels_names(tmp_path: Path) -> None:
     assert bar.ms(StepPart.HOST) == pytest.approx(0.2)
 
 
-def test_validation_has_a_bar_of_its_own(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_validation_has_a_bar_of_its_own(recorded, tmp_path):
     _step_on_a_gpu(recorded, 0)
     recorded.mark(recording.VALIDATION, 20_000, 24_000)
     recorded.kernel(SGEMM, 21_000, 23_000, launched=20_500)
@@ -115,8 +108,7 @@ def _step_on_a_cpu(recorded: Recorded, begin: float) -> None:
     recorded.operation("aten::relu", begin + 500, begin + 550, thread=MAIN + 1)  # no part of the step
 
 
-def test_on_a_cpu_operations_have_their_own_times_and_the_host_the_rest(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_on_a_cpu_operations_have_their_own_times_and_the_host_the_rest(recorded, tmp_path):
     _step_on_a_cpu(recorded, 0)
     _step_on_a_cpu(recorded, 1000)
     found = step_bar(recorded.read(tmp_path), step_ms=0.95, data_wait_ms=0.05, units=("bf16",))
@@ -133,8 +125,7 @@ def test_on_a_cpu_operations_have_their_own_times_and_the_host_the_rest(tmp_path
     )
 
 
-def test_on_a_cpu_the_profilers_cost_is_taken_off_those_who_call(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_on_a_cpu_the_profilers_cost_is_taken_off_those_who_call(recorded, tmp_path):
     _step_on_a_cpu(recorded, 0)
     # 8 us less work for 4 operations
     found = step_bar(recorded.read(tmp_path), step_ms=0.992, data_wait_ms=0.1)
@@ -147,8 +138,7 @@ def test_on_a_cpu_the_profilers_cost_is_taken_off_those_who_call(tmp_path: Path)
     assert len(slow.notes) == 1 and found.notes == ()
 
 
-def test_on_a_cpu_a_modules_mark_costs_the_host_as_much_as_ten_operations(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_on_a_cpu_a_modules_mark_costs_the_host_as_much_as_ten_operations(recorded, tmp_path):
     _step_on_a_cpu(recorded, 0)
     recorded.mark(recording.MODULE + "fc", 100, 400)
     found = step_bar(recorded.read(tmp_path), step_ms=0.986, data_wait_ms=0.1)
@@ -156,8 +146,7 @@ def test_on_a_cpu_a_modules_mark_costs_the_host_as_much_as_ten_operations(tmp_pa
     assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 14 * 0.001)
 
 
-def test_a_step_that_only_waits_for_data_is_no_disturbance(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_a_step_that_only_waits_for_data_is_no_disturbance(recorded, tmp_path):
     recorded.step(0, 1000)
     recorded.operation("aten::mm", 900, 1000)
     found = step_bar(recorded.read(tmp_path), step_ms=0.5, data_wait_ms=0.6)

@@ -10,16 +10,19 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from engine.experiment.problem import ProblemError
+from engine.protocol.profile import StepPart
 from engine.training.profile import recording
-from engine.training.profile.chrome import read_trace
+from engine.training.profile.chrome import read_trace, readable
+from engine.training.profile.kernels import KernelClass, kernel_class
 from engine.training.profile.trace import DeviceWork, Trace
-from tests.engine.training.profile.recorded import AUTOGRAD, MAIN, Recorded
+from tests.engine.training.profile.recorded import AUTOGRAD, MAIN, names_in
 
 TRACES = Path(__file__).with_name("traces")
 
 
-def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the_innermost_module(tmp_path):
-    recorded = Recorded()
+def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the_innermost_module(
+    recorded, tmp_path
+):
     recorded.step(0, 100)
     recorded.mark(recording.MODULE, 5, 90)
     recorded.mark(recording.MODULE + "fc", 10, 50)
@@ -37,7 +40,7 @@ def test_a_kernel_belongs_to_the_innermost_operation_that_launched_it_and_to_the
     assert (relu.operation, relu.place.module) == (None, "")
 
 
-def test_a_damaged_trace_is_said_to_be(tmp_path: Path) -> None:
+def test_a_damaged_trace_is_said_to_be(tmp_path):
     path = tmp_path / "trace.json"
     for text in (
         "",
@@ -51,8 +54,7 @@ def test_a_damaged_trace_is_said_to_be(tmp_path: Path) -> None:
     assert [work.name for work in read_trace(path).work] == ["a\tb"]
 
 
-def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_number(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_number(recorded, tmp_path):
     recorded.step(0, 1000)
     recorded.mark(recording.MODULE + "norm", 10, 20)
     recorded.operation("aten::add_", 11, 12, sequence=5, forward=0)  # makes no node
@@ -77,8 +79,7 @@ def test_backward_belongs_to_the_module_of_the_last_operation_with_the_nodes_num
     assert trace.threads == (MAIN, AUTOGRAD)
 
 
-def test_what_a_checkpoint_computes_again_is_forward_in_its_own_module(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_what_a_checkpoint_computes_again_is_forward_in_its_own_module(recorded, tmp_path):
     recorded.step(0, 1000)
     node = "autograd::engine::evaluate_function: AddmmBackward0"
     recorded.operation(node, 100, 200, sequence=5, forward=1)
@@ -88,8 +89,7 @@ def test_what_a_checkpoint_computes_again_is_forward_in_its_own_module(tmp_path:
     assert (again.place.module, again.place.direction) == ("block.fc", "forward")
 
 
-def test_kernels_of_a_graph_have_no_operation_but_the_step_of_their_launch(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_kernels_of_a_graph_have_no_operation_but_the_step_of_their_launch(recorded, tmp_path):
     recorded.step(0, 50)
     recorded.step(50, 100)
     recorded.operation("captured", 60, 80)
@@ -100,8 +100,7 @@ def test_kernels_of_a_graph_have_no_operation_but_the_step_of_their_launch(tmp_p
     assert [(each.operation, each.is_in_graph, each.place.step) for each in work] == [(None, True, 1)] * 2
 
 
-def test_copies_and_waits_say_who_asked_and_stretches_what_they_are_in(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_copies_and_waits_say_who_asked_and_stretches_what_they_are_in(recorded, tmp_path):
     recorded.step(0, 100)
     recorded.mark(recording.DATA, 0, 20)
     recorded.mark(recording.OPTIMIZER, 60, 90)
@@ -125,7 +124,7 @@ def test_copies_and_waits_say_who_asked_and_stretches_what_they_are_in(tmp_path:
     assert wait.us == 16
 
 
-def test_a_recording_of_a_gpu_attributes_every_kernel_to_an_operation() -> None:
+def test_a_recording_of_a_gpu_attributes_every_kernel_to_an_operation():
     trace = read_trace(TRACES / "alexnet.json.gz")
     assert len(trace.work) == 98 and all(work.operation is not None for work in trace.work)
     assert {wait.name for wait in trace.waits} == {"cudaStreamSynchronize", "cudaDeviceSynchronize"}
@@ -133,7 +132,7 @@ def test_a_recording_of_a_gpu_attributes_every_kernel_to_an_operation() -> None:
     assert len(copies) == 16 and all(work.is_pageable for work in copies)
 
 
-def test_backward_on_a_gpu_belongs_to_modules_too() -> None:
+def test_backward_on_a_gpu_belongs_to_modules_too():
     trace = read_trace(TRACES / "resnet_backward.json.gz")
     assert _launched_by(trace, "fc", "backward") == {"aten::mm", "aten::sum", "aten::mul"}
     assert _launched_by(trace, "fc", "forward") == {"aten::addmm"}
@@ -149,7 +148,7 @@ def _launched_by(trace: Trace, module: str, direction: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
-def test_a_real_recording_on_the_cpu_gives_each_operation_its_module(tmp_path: Path, name: str) -> None:
+def test_a_real_recording_on_the_cpu_gives_each_operation_its_module(tmp_path, name):
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     for part, module in model.named_children():
         mark = record_function(recording.MODULE + part)
@@ -177,3 +176,24 @@ def test_a_real_recording_on_the_cpu_gives_each_operation_its_module(tmp_path: P
         ("aten::mm", "0", "backward"),
         ("aten::sum", None, "forward"),
     }
+
+
+@pytest.mark.parametrize("row", names_in("mangled_names.csv"), ids=lambda row: row["beginning"][:40])
+def test_a_mangled_kernel_is_known_for_what_it_is(row):
+    assert readable(row["name"]).startswith(row["beginning"])
+    assert kernel_class(readable(row["name"])) == KernelClass(StepPart(row["part"]), row["format"] or None)
+
+
+@pytest.mark.parametrize(
+    "name", ["ampere_sgemm_128x64_nn", "void at::native::f<int>(int)", "Memcpy HtoD", "", "_Z", "_ZN", "_ZEE"]
+)
+def test_another_name_stays_as_it_is(name):
+    assert readable(name) == name
+
+
+def test_a_trace_with_mangled_names_has_them_readable(recorded, tmp_path):
+    recorded.step(0, 100)
+    recorded.operation("aten::add", 5, 35)
+    mangled, *_ = names_in("mangled_names.csv")
+    recorded.kernel(mangled["name"], 60, 95, launched=20)
+    assert [work.name for work in recorded.read(tmp_path).work] == [mangled["beginning"]]

@@ -83,12 +83,12 @@ def plan_of_file(folder: Path, text: str, **settings: object) -> RunPlan:
         ("nn.Sequential(square(), Do(lambda m, x: m(x) if x.sum().item() < 9e9 else x, square()))", 2 + 3),
     ],
 )
-def test_flops_are_those_of_the_products(model: str, products: int, tmp_path: Path) -> None:
+def test_flops_are_those_of_the_products(model, products, tmp_path):
     plan = plan_of_file(tmp_path, f"def model():\n    return {model}\n", precision="bf16")
     assert counted(plan) == products * PRODUCT
 
 
-def test_a_step_of_the_files_own_counts_as_a_whole(tmp_path: Path) -> None:
+def test_a_step_of_the_files_own_counts_as_a_whole(tmp_path):
     text = """
         def model():
             return square()
@@ -102,7 +102,7 @@ def test_a_step_of_the_files_own_counts_as_a_whole(tmp_path: Path) -> None:
     assert counted(plan_of_file(tmp_path, text)) == 3 * 2 * PRODUCT
 
 
-def test_a_gradient_of_a_gradient_counts(tmp_path: Path) -> None:
+def test_a_gradient_of_a_gradient_counts(tmp_path):
     text = """
         def model():
             return square()
@@ -118,7 +118,7 @@ def test_a_gradient_of_a_gradient_counts(tmp_path: Path) -> None:
     assert counted(plan_of_file(tmp_path, text)) >= (1 + 1 + 2) * PRODUCT
 
 
-def test_what_cannot_be_counted_is_none(tmp_path: Path) -> None:
+def test_what_cannot_be_counted_is_none(tmp_path):
     text = """
         def model():
             return Do(lambda scale, x: scale(x), nn.PReLU())
@@ -126,14 +126,14 @@ def test_what_cannot_be_counted_is_none(tmp_path: Path) -> None:
     assert counted(plan_of_file(tmp_path, text)) is None
 
 
-def test_recomputed_activations_and_the_precision_change_nothing() -> None:
+def test_recomputed_activations_and_the_precision_change_nothing():
     settings = {"model": "resnet18", "dataset": "synthetic", "image_size": 32, "num_classes": 10}
     plain = counted(plan_of(**settings))
     recomputed = counted(plan_of(**settings, precision="fp16", step={"activation_checkpointing": True}))
     assert plain == recomputed
 
 
-def test_nothing_is_computed_to_count(tmp_path: Path) -> None:
+def test_nothing_is_computed_to_count(tmp_path):
     plan = plan_of_file(tmp_path, "def model():\n    return square()\n")
     samples = 10**12
     group = [(torch.empty(samples, WIDE, device="meta"), torch.empty(samples, WIDE, device="meta"))]
@@ -141,7 +141,7 @@ def test_nothing_is_computed_to_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("model", "forward"), [("resnet18", 1.81e9), ("vit_b_16", 17.56e9)])
-def test_models_of_the_catalog_are_counted_without_content(model: str, forward: float) -> None:
+def test_models_of_the_catalog_are_counted_without_content(model, forward):
     plan = plan_of(model=model, dataset="synthetic")
     pictures, labels = (
         torch.empty(shape, dtype=dtype, device="meta")
@@ -151,7 +151,7 @@ def test_models_of_the_catalog_are_counted_without_content(model: str, forward: 
     assert count_flops(plan, [(pictures, labels)]) == pytest.approx(3 * BATCH * 2 * forward, rel=0.05)
 
 
-def test_a_language_model_is_counted_with_its_attention() -> None:
+def test_a_language_model_is_counted_with_its_attention():
     plan = plan_of(model="causal-lm-tiny", dataset="synthetic-tokens", num_classes=100, sequence_length=32)
     short, long = (torch.empty(BATCH, length, dtype=torch.int64, device="meta") for length in (32, 64))
     assert (count_flops(plan, [(long, long)]) or 0) > 2 * (count_flops(plan, [(short, short)]) or 1e30)

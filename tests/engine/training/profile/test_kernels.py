@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
+import os
 
 import pytest
+import torch
 
 from engine.protocol.profile import StepPart
-from engine.training.profile.kernels import KernelClass, kernel_class, operation_class, primitive_class
+from engine.training.profile.kernels import (
+    KernelClass,
+    formats_on_units,
+    kernel_class,
+    operation_class,
+    primitive_class,
+    primitive_rows,
+    primitives_in,
+    units_of,
+    verbose_primitives,
+)
+from tests.engine.training.profile.recorded import names_in
 
 UNITS, PLAIN = StepPart.MATRIX_UNITS, StepPart.MATRIX
 
 
-def known_kernels() -> list[dict[str, str]]:
-    lines = Path(__file__).with_name("kernel_names.csv").read_text().splitlines()
-    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+KERNELS = names_in("kernel_names.csv")
 
 
-def test_every_known_kernel_has_its_part_and_format() -> None:
-    kernels = known_kernels()
+def test_every_known_kernel_has_its_part_and_format():
     wrong = {
         row["name"]: kernel_class(row["name"])
-        for row in kernels
+        for row in KERNELS
         if kernel_class(row["name"]) != KernelClass(StepPart(row["part"]), row["format"] or None)
     }
     assert not wrong
-    assert len({row["name"] for row in kernels}) >= 150
-    assert {"V100", "A100", "H100"} <= {row["device"] for row in kernels}
+    assert len({row["name"] for row in KERNELS}) >= 150
+    assert {"V100", "A100", "H100"} <= {row["device"] for row in KERNELS}
 
 
-def test_only_communication_among_them_is_of_no_other_part() -> None:
-    others = [row["name"] for row in known_kernels() if row["part"] == StepPart.OTHER]
+def test_only_communication_among_them_is_of_no_other_part():
+    others = [row["name"] for row in KERNELS if row["part"] == StepPart.OTHER]
     assert all("nccl" in name for name in others)
 
 
-def test_tensor_cores_hold_no_fp32() -> None:
-    formats = {
-        kernel_class(row["name"]).format for row in known_kernels() if row["part"] == StepPart.MATRIX_UNITS
-    }
+def test_tensor_cores_hold_no_fp32():
+    formats = {kernel_class(row["name"]).format for row in KERNELS if row["part"] == StepPart.MATRIX_UNITS}
     assert formats == {"tf32", "fp16", "bf16", "fp8", None}
     assert kernel_class("ampere_sgemm_128x64_nn") == KernelClass(PLAIN, "fp32")
     assert not kernel_class("ampere_sgemm_128x64_nn").uses_matrix_units
 
 
-def test_an_unknown_kernel_is_of_the_other_part() -> None:
+def test_an_unknown_kernel_is_of_the_other_part():
     assert kernel_class("my_own_kernel") == KernelClass(StepPart.OTHER)
 
 
@@ -88,5 +94,62 @@ def test_operations_of_a_processor_with_units_for_bf16(name, types, expected):
         ("batch_normalization", "bnorm_jit:avx512_core", "data_f32", KernelClass(StepPart.MEMORY)),
     ],
 )
-def test_primitives_of_onednn(kind: str, implementation: str, memory: str, expected: KernelClass) -> None:
+def test_primitives_of_onednn(kind, implementation, memory, expected):
     assert primitive_class(kind, implementation, memory) == expected
+
+
+LINES = """\
+onednn_verbose,v1,info,oneDNN v3.13.3 (commit b38f97eb6f2173513112f15a0481750b8a66e901)
+onednn_verbose,v1,primitive,info,template:operation,engine,primitive,implementation,prop_kind
+what the user's own code prints
+onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:bf16::blocked:ab::f0 \
+dst:bf16::blocked:ba::f0,,,8x3,0.25
+onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_amx,undef,src:bf16::blocked:ab::f0 \
+wei:bf16::blocked:ab::f0 dst:bf16::blocked:ab::f0,attr-scratchpad:user,,64x64:64x64,0.5
+onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_amx,undef,src:bf16::blocked:ab::f0 \
+wei:bf16::blocked:ab::f0 dst:bf16::blocked:ab::f0,attr-scratchpad:user,,64x64:64x64,1.5
+onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,backward_data,src:f32:a:blocked:abcd::f0 \
+wei:f32:ap:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:abcd::f0,,alg:convolution_direct,mb4,1
+onednn_verbose,v1,primitive,exec,cpu,matmul,gemm:jit:bf16,undef,src:bf16::bl
+"""
+
+
+def test_calls_are_grouped_by_implementation_and_format():
+    rows = primitive_rows(primitives_in(LINES, ["bf16"]), step_ms=4.0)
+    told = [(row.name, row.part, row.format, row.ms, row.calls) for row in rows]
+    assert told == [
+        ("matmul brg_matmul:avx512_core_amx", StepPart.MATRIX_UNITS, "bf16", 2.0, 2),
+        ("convolution jit:avx512_core", StepPart.MATRIX, "fp32", 1.0, 1),
+        ("reorder jit:uni", StepPart.MEMORY, None, 0.25, 1),
+    ]
+    assert [row.matrix_unit_fraction for row in rows] == [1, 0, 0]
+    assert formats_on_units(primitives_in(LINES, ["bf16"])) == {"bf16"}
+
+
+def test_calls_of_a_slower_step_are_scaled_down_to_the_one_that_was_timed():
+    rows = primitive_rows(primitives_in(LINES, ["bf16"]), step_ms=1.3)
+    assert sum(row.ms for row in rows) == pytest.approx(1.3) and rows[0].ms == pytest.approx(0.8)
+
+
+def test_a_processor_without_units_emulates_them():
+    (row, *_) = primitive_rows(primitives_in(LINES, []), step_ms=4.0)
+    assert row.part is StepPart.MATRIX and row.format == "bf16"
+    assert not formats_on_units(primitives_in(LINES, []))
+
+
+def test_units_have_the_best_name_that_the_processor_allows():
+    both = {"amx_bf16": True, "avx512_bf16": True, "avx512_fp16": True, "amx_fp16": False}
+    assert units_of(both) == {"bf16": "AMX", "fp16": "AVX-512 FP16"}
+    assert units_of({"avx2": True}) == {}
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch has no oneDNN here")
+def test_stdout_is_given_back_even_after_an_error(capfd):
+    convolution, pictures = torch.nn.Conv2d(3, 8, 3), torch.randn(4, 3, 8, 8)
+    primitives = verbose_primitives(lambda: convolution(pictures))
+    with pytest.raises(ZeroDivisionError):
+        verbose_primitives(lambda: 1 / 0)
+    os.write(1, b"shown\n")
+    assert capfd.readouterr().out == "shown\n"
+    # other processors convolve without oneDNN
+    assert all(primitive.ms >= 0 for primitive in primitives)

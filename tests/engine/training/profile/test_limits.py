@@ -57,36 +57,42 @@ PRODUCT, CONVOLUTION = 2.0 * 128**3 / 1e-3, 2.0 * 7 * 9 * 8**4 / 1e-5
 """What these reach, in FLOP/s: the largest product, and 7 pictures of 8 x 8 pixels in 8 channels."""
 
 
-def peak_of_fp32() -> float | None:
+def measured() -> Limits:
     limits = measure_limits(CPU, Control())
-    assert limits is not None and limits.withheld == (() if limits.peaks else ("fp32",))
+    assert limits is not None
+    return limits
+
+
+def peak_of_fp32() -> float | None:
+    limits = measured()
+    assert limits.withheld == (() if limits.peaks else ("fp32",))
     return 1e12 * limits.peaks[0].tflops if limits.peaks else None
 
 
-def test_a_peak_is_the_best_of_products_and_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peak_is_the_best_of_products_and_convolutions(monkeypatch):
     device = Device(monkeypatch, repeat(1.0))
     assert peak_of_fp32() == pytest.approx(CONVOLUTION)
     device.convolutions = 1e-3
     assert peak_of_fp32() == pytest.approx(PRODUCT)
 
 
-def test_calls_that_nothing_disturbed_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_nothing_disturbed_count(monkeypatch):
     Device(monkeypatch, cycle((130.0, 1.0, 45.0)))
     assert peak_of_fp32() == pytest.approx(CONVOLUTION)
 
 
-def test_a_peak_is_measured_until_nothing_disturbs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peak_is_measured_until_nothing_disturbs_it(monkeypatch):
     monkeypatch.setattr(module, "_PATIENCE_SECONDS", 60.0)
     Device(monkeypatch, chain((2.0 + 1.1**call for call in range(200)), repeat(1.0)))
     assert peak_of_fp32() == pytest.approx(CONVOLUTION, rel=1e-3)
 
 
-def test_a_peak_that_was_never_undisturbed_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peak_that_was_never_undisturbed_is_withheld(monkeypatch):
     Device(monkeypatch, (1.1**call for call in count()))
     assert peak_of_fp32() is None
 
 
-def test_a_peak_can_be_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peak_can_be_measured_again(monkeypatch):
     Device(monkeypatch, repeat(1.0))
     known = Limits(peaks=(), gb_per_second=3.0, withheld=("fp32", "bf16"))
     again = measure_again(known, "fp32", CPU, Control())
@@ -94,37 +100,32 @@ def test_a_peak_can_be_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (again.withheld, again.gb_per_second) == (("bf16",), 3.0)
 
 
-def test_the_limits_are_those_of_formats_that_the_device_has() -> None:
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
+def test_the_limits_are_those_of_formats_that_the_device_has():
+    limits = measured()
     assert {peak.format for peak in limits.peaks} == {"fp32", "fp16", "bf16"}
     assert all(peak.tflops > 1e-5 for peak in limits.peaks)
     assert limits.gb_per_second > 0.01
     assert limits.seconds > 0
 
 
-def test_nothing_is_said_of_a_stopped_measurement() -> None:
+def test_nothing_is_said_of_a_stopped_measurement():
     control = Control()
     control.stop_requested.set()
     assert measure_limits(CPU, control) is None
 
 
-def test_a_format_too_slow_to_measure_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_too_slow_to_measure_is_left_out(monkeypatch):
     monkeypatch.setattr(module, "_TOO_SLOW_SECONDS", 0.0)
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
-    assert limits.peaks == ()
+    assert measured().peaks == ()
 
 
-def test_a_format_that_the_device_cannot_multiply_in_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_that_the_device_cannot_multiply_in_is_left_out(monkeypatch):
     formats = {"fp32": module._FORMATS["fp32"], "bits": (Precision.FP32, torch.bool)}
     monkeypatch.setattr(module, "_FORMATS", formats)
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
-    assert [peak.format for peak in limits.peaks] == ["fp32"]
+    assert [peak.format for peak in measured().peaks] == ["fp32"]
 
 
-def test_flags_and_random_numbers_stay_as_they_were() -> None:
+def test_flags_and_random_numbers_stay_as_they_were():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     precision = torch.get_float32_matmul_precision()
@@ -133,8 +134,6 @@ def test_flags_and_random_numbers_stay_as_they_were() -> None:
     assert torch.get_float32_matmul_precision() == precision
 
 
-def test_smaller_arrays_are_taken_where_large_ones_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smaller_arrays_are_taken_where_large_ones_do_not_fit(monkeypatch):
     monkeypatch.setattr(module, "_ARRAY_MIB", {"cpu": (2**40, 1)})
-    limits = measure_limits(CPU, Control())
-    assert limits is not None
-    assert limits.gb_per_second > 0.01
+    assert measured().gb_per_second > 0.01

@@ -66,6 +66,11 @@ def a_step() -> Recorded:
     return recorded
 
 
+@pytest.fixture
+def recorded() -> Recorded:
+    return a_step()
+
+
 def product(recorded: Recorded, kernel: str, inputs: list[tuple[list[int], str]], us: float = 2_000) -> None:
     """Adds a product of these inputs, within the module "head"."""
     recorded.operation("aten::addmm", 200, 220, inputs=inputs)
@@ -92,8 +97,7 @@ FLOATS = [([32, 64], "float"), ([64, 128], "float")]
 HALVES = [([1_001], "c10::Half"), ([32, 64], "c10::Half"), ([64, 1_001], "c10::Half")]
 
 
-def test_products_in_fp32_could_be_tf32(told: Any) -> None:
-    recorded = a_step()
+def test_products_in_fp32_could_be_tf32(recorded, told):
     product(recorded, SGEMM, FLOATS)
     advice = told(AdviceKind.COULD_BE_TF32, recorded, profile())
     assert "2.00 ms of a step of 10.0 ms (20\N{NO-BREAK SPACE}%)" in advice.evidence
@@ -103,8 +107,7 @@ def test_products_in_fp32_could_be_tf32(told: Any) -> None:
     assert within_amp.changes == (("step.autocast_tf32", "true"),)
 
 
-def test_nothing_could_be_tf32_on_a_card_without_it_nor_in_tf32(told: Any) -> None:
-    recorded = a_step()
+def test_nothing_could_be_tf32_on_a_card_without_it_nor_in_tf32(recorded, told):
     product(recorded, SGEMM, FLOATS)
     assert told(AdviceKind.COULD_BE_TF32, recorded, profile(peaks={"fp32": 14.0, "fp16": 112.0})) is None
     assert told(AdviceKind.COULD_BE_TF32, recorded, profile("tf32"), precision="tf32") is None
@@ -116,16 +119,14 @@ def test_nothing_could_be_tf32_on_a_card_without_it_nor_in_tf32(told: Any) -> No
 @pytest.mark.parametrize(
     "kernel", ["gemmSN_NN_kernel<__half, 128>", "cutlass_75_tensorop_f16_s1688gemm_f16_64x64_nt_align1"]
 )
-def test_odd_sizes_miss_tensor_cores(told: Any, kernel: str) -> None:
-    recorded = a_step()
+def test_odd_sizes_miss_tensor_cores(recorded, told, kernel):
     product(recorded, kernel, HALVES)
     advice = told(AdviceKind.ODD_SIZE, recorded, profile("fp16"), precision="fp16")
     assert "use 1,008 instead of 1,001" in advice.message
     assert advice.modules == ("head",)
 
 
-def test_sizes_are_those_of_the_product_itself(told: Any) -> None:
-    recorded = a_step()
+def test_sizes_are_those_of_the_product_itself(recorded, told):
     tokens = [([32, 197, 64], "c10::Half"), ([1_001, 64], "c10::Half")]
     recorded.operation("aten::linear", 190, 230, inputs=tokens)
     product(
@@ -135,14 +136,12 @@ def test_sizes_are_those_of_the_product_itself(told: Any) -> None:
     assert "use 1,008 instead of 1,001" in advice.message, "and not of 197, which is no size of it"
 
 
-def test_sizes_that_run_on_tensor_cores_at_full_speed_are_no_reason(told: Any) -> None:
-    recorded = a_step()
+def test_sizes_that_run_on_tensor_cores_at_full_speed_are_no_reason(recorded, told):
     product(recorded, TENSOR_CORES, HALVES)
     assert told(AdviceKind.ODD_SIZE, recorded, profile("fp16"), precision="fp16") is None
 
 
-def test_pageable_copies_are_told_with_their_caller_and_their_rate(told: Any) -> None:
-    recorded = a_step()
+def test_pageable_copies_are_told_with_their_caller_and_their_rate(recorded, told):
     recorded.operation("aten::to", 1_000, 3_000)
     recorded.operation("aten::copy_", 1_100, 2_900)
     recorded.copy("Memcpy HtoD (Pageable -> Device)", 1_300, 2_800, launched=1_200, count=6_000_000)
@@ -153,14 +152,12 @@ def test_pageable_copies_are_told_with_their_caller_and_their_rate(told: Any) ->
     assert told(AdviceKind.PAGEABLE_COPY, recorded, profile(copies=1.5)).changes == ()
 
 
-def test_pinned_copies_are_no_reason(told: Any) -> None:
-    recorded = a_step()
+def test_pinned_copies_are_no_reason(recorded, told):
     recorded.copy("Memcpy HtoD (Pinned -> Device)", 1_300, 2_800, launched=1_200, count=6_000_000)
     assert told(AdviceKind.PAGEABLE_COPY, recorded, profile(copies=1.5)) is None
 
 
-def test_who_waits_for_the_device_is_told(told: Any) -> None:
-    recorded = a_step()
+def test_who_waits_for_the_device_is_told(recorded, told):
     recorded.operation("aten::item", 300, 800)
     recorded.operation("aten::_local_scalar_dense", 310, 790)
     recorded.runtime("cudaStreamSynchronize", 400, 780)
@@ -171,8 +168,7 @@ def test_who_waits_for_the_device_is_told(told: Any) -> None:
     assert told(AdviceKind.SYNCHRONISATION, recorded, profile(host=0.05)) is None, "it delays nothing"
 
 
-def test_the_loss_scalers_own_wait_is_named_as_such(told: Any) -> None:
-    recorded = a_step()
+def test_the_loss_scalers_own_wait_is_named_as_such(recorded, told):
     recorded.mark(recording.OPTIMIZER, 8_000, 9_500)
     recorded.operation("aten::item", 8_100, 9_000)
     recorded.runtime("cudaStreamSynchronize", 8_200, 8_900)
@@ -181,15 +177,14 @@ def test_the_loss_scalers_own_wait_is_named_as_such(told: Any) -> None:
     assert advice.changes == (("optimizer.fused", "true"),)
 
 
-def test_the_wait_of_a_pageable_copy_is_not_told_twice(told: Any) -> None:
-    recorded = a_step()
+def test_the_wait_of_a_pageable_copy_is_not_told_twice(recorded, told):
     recorded.operation("aten::copy_", 1_100, 2_900)
     recorded.copy("Memcpy HtoD (Pageable -> Device)", 1_300, 2_800, launched=1_200, count=6_000_000)
     recorded.runtime("cudaStreamSynchronize", 1_210, 2_890)
     assert told(AdviceKind.SYNCHRONISATION, recorded, profile(host=2, copies=1.5)) is None
 
 
-def test_a_loader_that_starves_the_device_gets_more_workers(told: Any) -> None:
+def test_a_loader_that_starves_the_device_gets_more_workers(told):
     advice = told(AdviceKind.STARVED, a_step(), profile(data=4), data={"workers": 2})
     assert "4.00 ms of a step" in advice.evidence and "2 loader workers" in advice.evidence
     assert advice.changes == (("data.workers", "4"),)
@@ -198,7 +193,7 @@ def test_a_loader_that_starves_the_device_gets_more_workers(told: Any) -> None:
     assert told(AdviceKind.STARVED, a_step(), profile(data=0.05)) is None
 
 
-def test_more_workers_are_worth_what_they_and_the_cores_can_load(told: Any) -> None:
+def test_more_workers_are_worth_what_they_and_the_cores_can_load(told):
     starved = profile(data=9).model_copy(update={"cores": 8})
     advice = told(AdviceKind.STARVED, a_step(), starved)
     assert advice.evidence.endswith("with 0 loader workers. With 4 a step takes 2.25 ms at best.")
@@ -213,15 +208,13 @@ def test_more_workers_are_worth_what_they_and_the_cores_can_load(told: Any) -> N
     assert told(AdviceKind.STARVED, Trace(), busy, device="cpu").evidence.endswith("takes 8.00 ms at best.")
 
 
-def test_what_was_recorded_takes_no_more_than_the_step(told: Any) -> None:
-    recorded = a_step()
+def test_what_was_recorded_takes_no_more_than_the_step(recorded, told):
     recorded.copy("Memcpy HtoD (Pageable -> Device)", 1_300, 42_800, launched=1_200, count=6_000_000)
     advice = told(AdviceKind.PAGEABLE_COPY, recorded, profile(copies=5))
     assert "10.0 ms of a step of 10.0 ms (100\N{NO-BREAK SPACE}%)" in advice.evidence
 
 
-def test_tiny_kernels_are_launched_at_once(told: Any) -> None:
-    recorded = a_step()
+def test_tiny_kernels_are_launched_at_once(recorded, told):
     for at in range(1_000, 2_000, 100):
         recorded.operation("aten::mul", at, at + 20)
         recorded.kernel(ELEMENTWISE, at + 30, at + 32, launched=at + 10)
@@ -234,8 +227,7 @@ def test_tiny_kernels_are_launched_at_once(told: Any) -> None:
     assert captured.changes == (("batch_size", "64"),)
 
 
-def test_tiny_kernels_for_which_the_device_does_not_wait_are_no_reason(told: Any) -> None:
-    recorded = a_step()
+def test_tiny_kernels_for_which_the_device_does_not_wait_are_no_reason(recorded, told):
     recorded.kernel(ELEMENTWISE, 1_030, 1_032, launched=1_010)
     assert told(AdviceKind.TINY_KERNELS, recorded, profile(host=0.1)) is None
 
@@ -255,7 +247,7 @@ def model_file(folder: Path) -> Path:
     return path
 
 
-def test_an_unfused_optimizer_is_told_by_its_kernels(told: Any, tmp_path: Path) -> None:
+def test_an_unfused_optimizer_is_told_by_its_kernels(told, tmp_path):
     recorded = optimizer_step("aten::_foreach_addcdiv_")
     advice = told(AdviceKind.UNFUSED_OPTIMIZER, recorded, profile(optimizer=2))
     assert "in 10 kernels." in advice.evidence
@@ -270,8 +262,7 @@ def test_an_unfused_optimizer_is_told_by_its_kernels(told: Any, tmp_path: Path) 
     assert told(AdviceKind.UNFUSED_OPTIMIZER, fused, profile(optimizer=2)) is None
 
 
-def test_gradients_filled_with_zeros_are_told(told: Any) -> None:
-    recorded = a_step()
+def test_gradients_filled_with_zeros_are_told(recorded, told):
     for at in (1_000, 1_200):
         recorded.operation("aten::zero_", at, at + 100)
         recorded.operation("aten::fill_", at + 10, at + 90)
@@ -282,8 +273,7 @@ def test_gradients_filled_with_zeros_are_told(told: Any) -> None:
     assert told(AdviceKind.ZEROED_GRADIENTS, a_step(), profile()) is None
 
 
-def test_conversions_to_channels_last_and_back_are_told(told: Any) -> None:
-    recorded = a_step()
+def test_conversions_to_channels_last_and_back_are_told(recorded, told):
     recorded.operation("aten::cudnn_convolution", 200, 260)
     recorded.kernel("void cudnn::ops::nchwToNhwcKernel<__half, __half, float>", 300, 900, launched=210)
     recorded.kernel("void cudnn::ops::nhwcToNchwKernel<__half, __half, float>", 900, 1_300, launched=230)
@@ -295,7 +285,7 @@ def test_conversions_to_channels_last_and_back_are_told(told: Any) -> None:
     assert told(AdviceKind.LAYOUT, a_step(), profile()) is None
 
 
-def test_onednns_reorders_around_convolutions_are_conversions_too(told: Any) -> None:
+def test_onednns_reorders_around_convolutions_are_conversions_too(told):
     reorder = TimeRow(name="reorder jit:uni", part=StepPart.MEMORY, ms=1, calls=9)
     convolution = TimeRow(name="convolution jit:avx2", part=StepPart.MATRIX, ms=6, calls=9)
     rows = (convolution, reorder)
@@ -307,21 +297,20 @@ def test_onednns_reorders_around_convolutions_are_conversions_too(told: Any) -> 
     assert told(AdviceKind.LAYOUT, Trace(), of_cpu(kernels=rows), **kept) is None
 
 
-def test_idle_cores_are_told(told: Any) -> None:
+def test_idle_cores_are_told(told):
     advice = told(AdviceKind.IDLE_THREADS, Trace(), of_cpu(threads=1, cores=4, matrix=8), device="cpu")
     assert "1 of 4 cores" in advice.message and "8.00 ms of a step" in advice.evidence
     assert told(AdviceKind.IDLE_THREADS, Trace(), of_cpu(threads=4, cores=4, matrix=8), device="cpu") is None
     assert told(AdviceKind.IDLE_THREADS, a_step(), profile(matrix=8)) is None, "no CPU computes"
 
 
-def test_what_could_save_most_comes_first(tmp_path: Path) -> None:
-    recorded = a_step()
+def test_what_could_save_most_comes_first(recorded, tmp_path):
     product(recorded, SGEMM, FLOATS)
     trace = recorded.read(tmp_path)
     kinds = [entry.kind for entry in advise_on_time(trace, profile(data=5), Experiment(precision="fp32"))]
     assert kinds == [AdviceKind.STARVED, AdviceKind.COULD_BE_TF32]
 
 
-def test_an_empty_recording_gives_no_advice() -> None:
+def test_an_empty_recording_gives_no_advice():
     nothing = profile().model_copy(update={"step_ms": 0.0, "bar": Bar()})
     assert advise_on_time(Trace(), nothing, Experiment()) == ()

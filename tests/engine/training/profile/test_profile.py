@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
 
 from engine.busyness import OtherPrograms
 from engine.experiment.experiment import Experiment, experiment_from, layered
@@ -23,6 +26,7 @@ from engine.protocol.profile import Limits, Peak, StepPart, StepProfile
 from engine.training.measuring.telemetry import Rows
 from engine.training.profile import profile as profile_module
 from engine.training.profile.profile import profile_steps
+from engine.training.profile.recording import MODULE, _module_marks
 from engine.training.runs.loop import train
 from engine.training.runs.run import Run
 
@@ -64,7 +68,7 @@ def marks_in(trace: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> None:
+def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path):
     sent = list(events(tmp_path / "trace.json.gz"))
     phases = [event.name for event in sent if isinstance(event, Phase)]
     assert phases[:3] == [PhaseName.BUILDING, PhaseName.WARMING_UP, PhaseName.PROFILING]
@@ -155,7 +159,7 @@ def step(train, batch):
 """
 
 
-def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
+def test_a_step_of_the_users_own_is_recorded(tmp_path):
     path, trace = tmp_path / "net.py", tmp_path / "kept" / "trace.json.gz"
     path.write_text(OWN_STEP)
     asked = {"model": str(path), "batch_size": 4, "samples": 32, "steps": 3, "device": "cpu"}
@@ -171,7 +175,7 @@ def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_changes_no_loss(monkeypatch):
     losses: list[float] = []
     take = Run.take
 
@@ -187,13 +191,13 @@ def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(losses) == 12 and of_profile[:12] == losses
 
 
-def test_a_profile_beside_other_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_beside_other_programs_says_so(monkeypatch):
     monkeypatch.setattr(OtherPrograms, "share", lambda _: 0.4)
     note = profiled(**LINEAR).notes[0]
     assert note.startswith("The timing of the steps was disturbed: other programs took 40 %")
 
 
-def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
+def test_a_stopped_profile_leaves_no_trace_file(tmp_path):
     control = Control()
     sent = []
     for event in events(tmp_path / "trace.json.gz", control, **LINEAR):
@@ -206,7 +210,7 @@ def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_large_trace_is_recorded_again_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_trace_is_recorded_again_in_short(tmp_path, monkeypatch):
     trace = tmp_path / "trace.json.gz"
     profiled(trace, **LINEAR)
     monkeypatch.setattr(profile_module, "_MOST_TRACE_BYTES", trace.stat().st_size // 2)
@@ -219,10 +223,51 @@ def test_a_large_trace_is_recorded_again_in_short(tmp_path: Path, monkeypatch: p
     assert profiled(trace, **LINEAR).trace is None and not list(tmp_path.iterdir())
 
 
-def test_what_cannot_run_is_refused_in_the_words_of_a_run() -> None:
+def test_what_cannot_run_is_refused_in_the_words_of_a_run():
     settings = DRAWN | {"batch_size": 41}
     with pytest.raises(ProblemError) as of_run:
         list(train(Experiment.model_validate(layered(TINY, settings)), Control()))
     with pytest.raises(ProblemError) as of_profile:
         list(events(**settings))
     assert of_profile.value.problems == of_run.value.problems
+
+
+class Nested(nn.Module):
+    """Calls a part twice, itself once more, and has another part recomputed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.twice = nn.Linear(4, 4)
+        self.block = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def forward(self, inputs: Tensor, depth: int = 1) -> Tensor:
+        if depth:
+            again: Tensor = self(inputs.tanh(), depth - 1)
+            return again
+        outputs: Tensor = checkpoint(self.block, self.twice(self.twice(inputs)), use_reentrant=False)
+        return outputs
+
+
+def marks_of(model: nn.Module, inputs: Tensor) -> Counter[str]:
+    with profile(activities=[ProfilerActivity.CPU]) as profiler, _module_marks(model):
+        model(inputs).sum().backward()
+    names = (event.name for event in profiler.events())
+    return Counter(name.removeprefix(MODULE) for name in names if name.startswith(MODULE))
+
+
+def test_each_forward_of_a_module_is_marked_the_recomputed_ones_too():
+    model = Nested()
+    marks = marks_of(model, torch.randn(2, 4, requires_grad=True))
+    assert marks[""] == 2 and marks["twice"] == 2
+    assert marks["block"] == marks["block.0"] == 2, "forward, and again in the backward pass"
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_failed_forward_leaves_no_mark_open():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5))
+    with profile(activities=[ProfilerActivity.CPU]) as profiler, _module_marks(model):
+        with pytest.raises(RuntimeError):
+            model(torch.randn(2, 4))
+        torch.ones(3).exp_()
+    (exponential,) = [event for event in profiler.events() if event.name == "aten::exp_"]
+    assert exponential.cpu_parent is None

@@ -56,8 +56,7 @@ def _row(rows: tuple[TimeRow, ...], name: str) -> TimeRow:
     return next(row for row in rows if row.name == name)
 
 
-def test_kernels_have_their_time_and_the_flops_and_bytes_of_what_launched_them(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_kernels_have_their_time_and_the_flops_and_bytes_of_what_launched_them(recorded, tmp_path):
     _linear_step(recorded, 0)
     _linear_step(recorded, 1000)
     kernels = _tables(recorded, tmp_path).kernels
@@ -74,8 +73,7 @@ def test_kernels_have_their_time_and_the_flops_and_bytes_of_what_launched_them(t
     assert relu.ms == pytest.approx(0.03)
 
 
-def test_operations_have_the_time_of_what_they_launched_themselves(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_operations_have_the_time_of_what_they_launched_themselves(recorded, tmp_path):
     _linear_step(recorded, 0)
     operations = _tables(recorded, tmp_path).operations
     assert [(row.name, row.calls) for row in operations] == [
@@ -88,8 +86,7 @@ def test_operations_have_the_time_of_what_they_launched_themselves(tmp_path: Pat
     assert _row(operations, "aten::relu").gb_per_second == pytest.approx(2 * 2 * 16 * 32 / 0.02 / 1e6)
 
 
-def test_modules_have_the_time_of_their_own_forward_and_backward(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_modules_have_the_time_of_their_own_forward_and_backward(recorded, tmp_path):
     _linear_step(recorded, 0)
     _linear_step(recorded, 1000)
     modules = _tables(recorded, tmp_path).modules
@@ -100,8 +97,7 @@ def test_modules_have_the_time_of_their_own_forward_and_backward(tmp_path: Path)
     assert (root.ms, root.backward_ms) == (pytest.approx(0.02), 0)
 
 
-def test_a_graphs_kernels_stand_alone(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_a_graphs_kernels_stand_alone(recorded, tmp_path):
     recorded.step(0, 100)
     recorded.runtime("cudaGraphLaunch", 10, 20, correlation=3)
     recorded.kernel(GEMM, 30, 60, correlation=3)
@@ -110,8 +106,7 @@ def test_a_graphs_kernels_stand_alone(tmp_path: Path) -> None:
     assert found.operations == found.modules == ()
 
 
-def test_products_in_fp32_on_matrix_units_are_tf32(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_products_in_fp32_on_matrix_units_are_tf32(recorded, tmp_path):
     recorded.step(0, 100)
     recorded.operation("aten::mm", 1, 9, inputs=[([4, 4], "float"), ([4, 4], "float")])
     recorded.kernel("cutlass_tensorop_gemm", 30, 60, launched=5)
@@ -119,8 +114,7 @@ def test_products_in_fp32_on_matrix_units_are_tf32(tmp_path: Path) -> None:
     assert (kernel.part, kernel.format) == (StepPart.MATRIX_UNITS, "tf32")
 
 
-def test_on_a_cpu_operations_that_only_call_others_count_nothing_twice(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_on_a_cpu_operations_that_only_call_others_count_nothing_twice(recorded, tmp_path):
     recorded.step(0, 1000)
     shapes = [([2, 3, 8, 8], "c10::BFloat16"), ([4, 3, 3, 3], "c10::BFloat16"), ([], "")]
     settings = [([], "ScalarList")] * 3
@@ -153,8 +147,7 @@ def test_on_a_cpu_operations_that_only_call_others_count_nothing_twice(tmp_path:
     assert found.kernels == ()
 
 
-def test_on_a_cpu_an_operation_that_fills_its_output_first_counts_itself(tmp_path: Path) -> None:
-    recorded = Recorded()
+def test_on_a_cpu_an_operation_that_fills_its_output_first_counts_itself(recorded, tmp_path):
     recorded.step(0, 1000)
     pooled, pictures = ([2, 3, 1, 1], "float"), ([2, 3, 8, 8], "float")
     recorded.operation("aten::_adaptive_avg_pool2d_backward", 0, 200, inputs=[pooled, pictures])
@@ -165,7 +158,7 @@ def test_on_a_cpu_an_operation_that_fills_its_output_first_counts_itself(tmp_pat
     assert pool.ms == pytest.approx(0.19) and pool.moved_bytes == 4 * (2 * 3 + 2 * 2 * 3 * 8 * 8)
 
 
-def test_a_recording_of_a_gpu_gives_rows_whose_times_add_up_to_its_work() -> None:
+def test_a_recording_of_a_gpu_gives_rows_whose_times_add_up_to_its_work():
     trace = read_trace(Path(__file__).with_name("traces") / "resnet_backward.json.gz")
     found = tables(trace, step_bar(trace, step_ms=90.0, data_wait_ms=0.0))
     work_ms = sum(work.us for work in trace.work if work.place.step is not None) / 1e3

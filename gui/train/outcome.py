@@ -1,0 +1,207 @@
+"""What came of runs: the answer of a comparison, or the card of a run that failed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QRect, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QResizeEvent
+from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
+
+from engine.compare.sides import Side
+from engine.compare.verdict import Pieces
+from engine.experiment.own.code import AFTER, BEFORE, Code, Place, place_of
+from engine.experiment.problem import Problem
+from gui.theme.fonts import font
+from gui.theme.icons import pixmap
+from gui.theme.theme import theme
+from gui.widgets import Button, label, set_property, set_text
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.labels import plain_tip
+from gui.widgets.stat_card import LARGE, VerdictLabel
+
+_MESSAGE_HEIGHT = 220
+
+
+def open_file(path: Path) -> None:
+    """Opens a file of code to be read; Windows would run it, and shows its folder."""
+    shown = path.parent if sys.platform == "win32" else path
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(shown)))
+
+
+class FailureCard(QFrame):
+    """Why there is nothing to see. `open_wanted` carries the path of the file to mend.
+
+    `check_wanted` asks to check the model, `again_wanted` to try once more.
+    """
+
+    open_wanted = Signal(object)  # Path
+    check_wanted = Signal()
+    again_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self._place: Place | None = None
+        self._sign = QLabel()
+        self._message, self._remedy = label("", "pageTitle"), label("", "body")
+        for words in (self._message, self._remedy):
+            words.setTextFormat(Qt.TextFormat.PlainText)
+            words.setWordWrap(True)
+            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._where, self._code = label("", "strong"), _CodeBlock()
+        self.whole = Button("Whole message", "link", "Show or hide all that the run wrote about it")
+        self.whole.setCheckable(True)
+        self.detail = QPlainTextEdit()
+        self.detail.setReadOnly(True)
+        self.detail.setProperty("role", "code")
+        self.detail.setFont(font(12, mono=True))
+        self.detail.setAccessibleName("Whole message")
+        self.detail.setFixedHeight(_MESSAGE_HEIGHT)
+        self.detail.hide()
+        self.whole.toggled.connect(self.detail.setVisible)
+        self.open = Button("Open the file", "primary", "Opens the file to mend it")
+        self.check = Button("Check", "strip", "Sends one batch through the model; it takes seconds", "check")
+        self.again = Button("Try again", "strip", "Trains the same once more, with the file as it is now")
+        for button in (self.open, self.again):
+            button.setProperty("low", "true")
+        self.open.clicked.connect(lambda: self._place and self.open_wanted.emit(self._place.path))
+        self.check.clicked.connect(self.check_wanted)
+        self.again.clicked.connect(self.again_wanted)
+        self._lay_out()
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def tell(self, problem: Problem, detail: str = "", code: Code | None = None) -> None:
+        """Shows a problem and its remedy; `detail` is the whole message, `code` the model's own code."""
+        set_text(self._message, problem.message)
+        set_text(self._remedy, problem.remedy)
+        self._remedy.setVisible(bool(problem.remedy))
+        self._place = place = place_of(detail, code)
+        function = f"  in {place.function}" if place is not None and place.function else ""
+        set_text(self._where, "" if place is None else f"{place.short}{function}")
+        self._where.setVisible(place is not None)
+        self._code.show_place(place)
+        if self.detail.toPlainText() != detail:
+            self.detail.setPlainText(detail)
+        self.whole.setVisible(bool(detail))
+        can_open = place is not None and place.path.is_file()
+        self.open.setVisible(can_open)
+        set_property(self.again, "kind", "strip" if can_open else "primary")
+        self.setAccessibleName(f"{problem.message} {problem.remedy}")
+        self.setAccessibleDescription(self._where.text())
+
+    def place(self) -> Place | None:
+        """Where the user's own code failed, as it is shown."""
+        return self._place
+
+    def _lay_out(self) -> None:
+        head = in_row(Placed(self._sign, 0, Qt.AlignmentFlag.AlignTop), wide(self._message), spacing=12)
+        where = in_row(self._where, Stretch(1), self.whole)
+        offers = in_row(self.open, self.check, self.again, Stretch(1), spacing=8)
+        inner = in_column(
+            self._remedy, where, self._code, self.detail, offers, margins=(32, 0, 0, 0), spacing=12
+        )
+        in_column(head, inner, parent=self, margins=24, spacing=10)
+
+    def _recolor(self) -> None:
+        self._sign.setPixmap(pixmap("cross-outline", theme().palette.text2, 20, self.devicePixelRatioF()))
+
+
+class _CodeBlock(QFrame):
+    """Lines of code with their numbers, of which one is marked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("surface", "chip")
+        self.setAccessibleName("The code around it")
+        self._rows = [label("", "code") for _ in range(BEFORE + AFTER + 1)]
+        for row in self._rows:
+            row.setTextFormat(Qt.TextFormat.PlainText)
+        in_column(*self._rows, parent=self, margins=(0, 8, 0, 8), spacing=0)
+
+    def show_place(self, place: Place | None) -> None:
+        self.setVisible(place is not None)
+        if place is None:
+            return
+        for number, row in enumerate(self._rows, start=place.first):
+            line = number - place.first
+            row.setVisible(line < len(place.lines))
+            if line < len(place.lines):
+                set_text(row, f"{number:>6}   {place.lines[line].expandtabs(4)}")
+                set_property(row, "marked", "true" if number == place.line else "false")
+
+
+_QUIET_LINES = 2
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a comparison found: `lines` about `side`, and in the `quiet` line the interval and the cautions.
+
+    `run_ids` are all its runs; `alike` names the figures that do not differ by more than repeats do; `when`
+    says when it ended and how long it took.
+    """
+
+    run_ids: tuple[str, ...]
+    lines: tuple[Pieces, ...]
+    side: Side | None
+    quiet: tuple[str, ...]
+    when: str
+    alike: frozenset[str] = frozenset()
+
+
+class AnswerView(QWidget):
+    """Hidden until there is an answer."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._large = VerdictLabel()
+        self._large.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._quiet = label("", "body")
+        self._quiet.setWordWrap(True)
+        self._quiet.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._clauses: tuple[str, ...] = ()
+        in_column(self._large, self._quiet, parent=self, margins=(0, 0, 0, 6), spacing=6)
+        self.hide()
+
+    def show_answer(self, answer: Answer | None) -> None:
+        """Shows an answer; None hides it."""
+        self.setVisible(answer is not None)
+        if answer is not None:
+            self._large.show_lines(answer.lines, answer.side)
+            self._clauses = answer.quiet
+            self._quiet.setToolTip(plain_tip("\n".join(answer.quiet)))
+            self._quiet.setAccessibleName(_line(answer.quiet))
+            self._quiet.setVisible(bool(answer.quiet))
+            self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Shows as many clauses as two lines hold, the first at least, and how many more there are."""
+        metrics, room = self._quiet.fontMetrics(), QRect(0, 0, self.width(), 1_000)
+        for count in range(len(self._clauses), 0, -1):
+            more = len(self._clauses) - count
+            words = _line((*self._clauses[:count], *([f"{more} more"] if more else [])))
+            height = metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, words).height()
+            if height <= _QUIET_LINES * metrics.lineSpacing() or count == 1:
+                set_text(self._quiet, words)
+                return
+
+    def set_low(self, is_low: bool) -> None:
+        """Takes a smaller size in a low window."""
+        self._large.set_sizes(tuple(size for size in LARGE if size[0] < 29) if is_low else LARGE)
+
+    def text(self) -> str:
+        """The sentence and all that the quiet line has to say."""
+        return f"{self._large.accessibleName()} {_line(self._clauses)}".strip()
+
+
+def _line(clauses: Sequence[str]) -> str:
+    return " · ".join(clauses)

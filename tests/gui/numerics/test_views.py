@@ -1,0 +1,325 @@
+"""The views of the map, the ladder and the ranges: what they show, say and ask for."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.catalog import Precision
+from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
+from engine.protocol.numerics.nonfinite import MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
+from engine.protocol.numerics.ranges import ModuleRange, Ranges
+from engine.words.numbers import share_text
+from gui.numerics.ladder import LadderView, error_text
+from gui.numerics.map_tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, rows_of
+from gui.numerics.map_view import KEY, MapView
+from gui.numerics.range_table import content_sentence, fate_sentence, power_text
+from gui.numerics.range_view import RangeView
+
+W = TypeVar("W", bound=QWidget)
+
+
+def shown(view: W, qtbot: QtBot, width: int) -> W:
+    qtbot.addWidget(view)
+    view.resize(width, 560)
+    with qtbot.waitExposed(view):
+        view.show()
+    return view
+
+
+@pytest.fixture
+def mapped(qtbot: QtBot, precision_map: PrecisionMap) -> MapView:
+    view = MapView()
+    view.show_map(precision_map)
+    return shown(view, qtbot, 900)
+
+
+def found(mapped: MapView, name: str, column: int = MODULE) -> QModelIndex:
+    model = mapped.tree.proxy
+    hits = model.match(
+        model.index(0, 0),
+        Qt.ItemDataRole.DisplayRole,
+        name,
+        1,
+        Qt.MatchFlag(0x0040),  # MatchRecursive
+    )
+    return hits[0].siblingAtColumn(column)
+
+
+def rows(mapped: MapView) -> list[list[str]]:
+    model = mapped.operations.model()
+    shown = [column for column in range(model.columnCount()) if not mapped.operations.isColumnHidden(column)]
+    return [[model.index(row, column).data() for column in shown] for row in range(model.rowCount())]
+
+
+def test_a_module_has_its_formats_both_ways_and_what_they_cost(mapped: MapView) -> None:
+    assert found(mapped, "classifier", FORWARD).data() == "FP16"
+    assert found(mapped, "classifier", CASTS).data() == "2"
+    assert found(mapped, "features", FORWARD).data() == "FP16 +1"
+    assert found(mapped, "features", BACKWARD).data() == "FP16 +1"
+    assert found(mapped, "Loss", FORWARD).data() == "FP32"
+    assert mapped.legend.accessibleName() == "Colours: FP16, FP32"
+
+
+def test_a_click_on_a_module_lists_its_operations(mapped: MapView, qtbot: QtBot) -> None:
+    place = mapped.tree.visualRect(found(mapped, "classifier", TIME)).center()
+    qtbot.mouseClick(mapped.tree.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert mapped.title.whole_text() == "Operations of classifier"
+    assert [(row[0], row[2], row[6]) for row in rows(mapped)] == [
+        ("aten._to_copy", "FP32 → FP16", "by autocast"),
+        ("aten.addmm", "FP16 → FP16", ""),
+        ("aten.mm", "FP16 → FP16", ""),
+    ]
+
+
+def test_a_tick_or_the_space_bar_asks_the_form_and_patterns_are_kept(mapped: MapView, qtbot: QtBot) -> None:
+    mapped.show_kept(("head.*",))
+    box = mapped.tree.visualRect(found(mapped, "classifier"))
+    with qtbot.waitSignal(mapped.changes_wanted) as asked:
+        qtbot.mouseClick(
+            mapped.tree.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(box.left() + 8, box.center().y())
+        )
+    assert asked.args == [((KEY, "head.*, classifier"),)]
+    # the form decides: nothing is ticked until it says so
+    assert found(mapped, "classifier").data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Unchecked
+    mapped.show_kept(("head.*", "classifier"))
+    assert found(mapped, "classifier").data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+    mapped.tree.setCurrentIndex(found(mapped, "classifier", TIME))
+    with qtbot.waitSignal(mapped.changes_wanted) as asked:
+        qtbot.keyClick(mapped.tree, Qt.Key.Key_Space)
+    assert asked.args == [((KEY, "head.*"),)]
+
+
+def test_what_a_pattern_or_a_module_around_keeps_cannot_be_let_go_alone(mapped: MapView) -> None:
+    mapped.show_kept(("feat*",))
+    mapped.tree.expandAll()
+    index = found(mapped, "0")
+    assert index.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+    assert not index.flags() & Qt.ItemFlag.ItemIsUserCheckable
+    assert "because of feat*" in index.data(Qt.ItemDataRole.ToolTipRole)
+    assert kept_by("features.0", ("features",)) == "features" and kept_by("classifier", ("features",)) is None
+
+
+def test_it_sorts_by_time_and_filters_by_name(mapped: MapView, qtbot: QtBot) -> None:
+    mapped.tree.sortByColumn(TIME, Qt.SortOrder.DescendingOrder)
+    model = mapped.tree.proxy
+    inside = model.index(0, 0)
+    assert [model.index(row, 0, inside).data() for row in range(model.rowCount(inside))] == [
+        "features",
+        "classifier",
+    ]
+    qtbot.keyClicks(mapped.filter, "features.3")
+    features = model.index(0, 0, model.index(0, 0))
+    assert (model.rowCount(), model.rowCount(features)) == (1, 1)
+    qtbot.keyClick(mapped.filter, Qt.Key.Key_Escape)
+    assert model.rowCount() == 2
+
+
+def test_a_large_model_is_shown_whole() -> None:
+    names = [f"blocks.{block}.{layer}" for block in range(1_000) for layer in ("a", "b")]
+    modules = [MappedModule(name=name, class_name="Linear") for name in ("", "blocks", *names)]
+    modules += [MappedModule(name=f"blocks.{block}", class_name="Block") for block in range(1_000)]
+    modules.sort(key=lambda module: module.name)
+    operations = tuple(
+        Operation(module=name, name="aten.mm", direction="forward", outputs=("float16",), seconds=1e-6)
+        for name in names * 5
+    )
+    whole = rows_of(PrecisionMap(modules=tuple(modules), operations=operations))
+    assert len(whole) == 3_002
+    assert len(whole[0].operations) == 10_000 and whole[0].shares[FORWARD] == (("float16", 1.0),)
+
+
+def test_in_a_narrow_tree_the_classes_give_their_room_to_the_names(mapped: MapView, qtbot: QtBot) -> None:
+    assert not mapped.tree.isColumnHidden(CLASS)
+    mapped.resize(700, 560)
+    qtbot.waitUntil(lambda: mapped.tree.isColumnHidden(CLASS))
+    assert "(Linear)" in found(mapped, "classifier").data(Qt.ItemDataRole.ToolTipRole)
+
+
+@pytest.fixture
+def rungs(qtbot: QtBot, ladder: Ladder) -> LadderView:
+    view = LadderView()
+    view.show_ladder(ladder)
+    return shown(view, qtbot, 1_000)
+
+
+def test_each_rung_says_where_it_parts_and_has_a_mark_there(rungs: LadderView) -> None:
+    assert rungs.rungs.lines()[1] == ["FP16 unscaled", "21", "features.1", "0"]
+    assert rungs.rungs.lines()[2] == ["FP16 AMP", "never", "–", "1"]
+    assert rungs.sentence.text().startswith("FP16 unscaled parts from FP32 at step 21")
+    assert [(mark.x, mark.text) for mark in rungs.plot.canvas.frame.marks] == [(21, "FP16 unscaled parts")]
+    names = [entry.name for entry in rungs.plot.legend.entries]
+    assert names == ["FP32", "FP16 unscaled", "FP16 AMP", "BF16 AMP"]
+
+
+def test_the_first_rung_that_parts_is_chosen_and_another_shows_its_own_errors(rungs: LadderView) -> None:
+    assert rungs.rung_sentence.text().startswith("FP16 unscaled parts")
+    assert [row.is_first for row in rungs.errors.rows()] == [False, True, False, False]
+    assert rungs.errors.lines()[2][1] == "0.08 %"
+    rungs.rungs.selectRow(2)
+    assert rungs.rung_sentence.text().startswith("BF16 AMP stays")
+    assert not any(row.is_first for row in rungs.errors.rows())
+
+
+def test_the_difference_shows_how_far_each_loss_is_from_fp32s(rungs: LadderView) -> None:
+    rungs.plot.difference.click()
+    values = {entry.name: entry.value for entry in rungs.plot.legend.entries}
+    assert values["FP32"] == values["FP16 AMP"] == "0" and values["FP16 unscaled"] != "0"
+    low, high = rungs.plot.canvas.frame.y_range
+    assert low < 0 < high and not rungs.plot.header.log.isEnabled()
+
+
+def test_a_ladder_whose_losses_and_errors_are_not_finite_is_shown(rungs: LadderView) -> None:
+    losses = (2.0, float("nan"), float("inf"))
+    errors = (
+        ModuleError(module="", relative_error=float("inf")),
+        ModuleError(module="head", relative_error=0.0, explained_error=1e-3),
+    )
+    rung = Rung(label="FP16 AMP", precision=Precision.FP16, losses=losses, parts_at=2, errors=errors)
+    rungs.show_ladder(Ladder(steps=3, repeats=(losses,), band_low=losses, band_high=losses, rungs=(rung,)))
+    rungs.plot.difference.click()
+    rungs.grab()
+    assert [line[1] for line in rungs.errors.lines()[1:]] == ["∞", "0 %"]
+    rungs.show_ladder(Ladder(steps=3))
+    rungs.grab()
+    assert not rungs.rungs.rows()
+
+
+def test_errors_are_written_in_per_cent() -> None:
+    assert [error_text(error) for error in (0.0, 1e-7, 0.0004, 0.12, 3.0, float("nan"))] == [
+        "0 %",
+        "1e-5 %",
+        "0.04 %",
+        "12 %",
+        "300 %",
+        "NaN",
+    ]
+
+
+@pytest.fixture
+def ranged(qtbot: QtBot, ranges: Ranges) -> RangeView:
+    view = RangeView()
+    view.show_ranges(ranges)
+    return shown(view, qtbot, 1_000)
+
+
+def plain(text: str) -> str:
+    """The text with spaces that may break."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def names(ranged: RangeView) -> list[str]:
+    return [row.name for row in ranged.table.rows()]
+
+
+def share(ranged: RangeView, number: int, form: NumberFormat) -> str:
+    titles, *lines = ranged.table.lines()
+    return lines[number][titles.index(form.label)]
+
+
+def test_a_move_of_the_slider_says_what_the_scale_loses_and_moves_the_histograms(ranged: RangeView) -> None:
+    ranged.quantity.button("gradient").click()
+    assert ranged.loss_scale.sentence.text().startswith("At 65,536: ")
+    ranged.table.selectRow(1)
+    before = share(ranged, 1, FP16)
+    ranged.loss_scale.slider.setValue(0)
+    assert plain(ranged.loss_scale.sentence.text()) == (
+        "At 1: 25 % of the gradients become 0 in FP16, none overflows. 2^18 would lose least."
+    )
+    assert share(ranged, 1, FP16) != before
+    assert ranged.detail.fates[FP16].text().startswith("FP16: ")
+    ranged.loss_scale.slider.setValue(32)
+    assert "the step would be skipped" in ranged.loss_scale.sentence.text()
+
+
+def test_the_best_scale_can_be_taken_over_where_a_scaler_is_used(qtbot: QtBot, ranged: RangeView) -> None:
+    ranged.quantity.button("gradient").click()
+    with qtbot.waitSignal(ranged.changes_wanted) as asked:
+        ranged.loss_scale.use.click()
+    assert asked.args == [(("scaler.init_scale", "262144"),)]
+    ranged.loss_scale.set_uses_scaler(False)
+    assert ranged.loss_scale.use.isHidden()
+
+
+def test_the_table_sorts_by_what_a_format_loses_below_the_row_of_all_modules(ranged: RangeView) -> None:
+    ranged.quantity.button("gradient").click()
+    ranged.loss_scale.slider.setValue(0)
+    assert names(ranged) == ["All modules (4)", "features.0", "features.1", "features.3", "classifier"]
+    column = ranged.table.lines()[0].index(FP16.label) + 1
+    ranged.table.sortByColumn(column, Qt.SortOrder.AscendingOrder)
+    assert names(ranged) == ["All modules (4)", "classifier", "features.3", "features.1", "features.0"]
+    ranged.table.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
+    assert names(ranged)[1] == "features.0"
+
+
+def test_a_chosen_module_stays_chosen_in_another_order_and_quantity(ranged: RangeView) -> None:
+    ranged.table.selectRow(4)
+    ranged.table.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+    ranged.quantity.button("weight").click()
+    chosen = ranged.table.chosen()
+    assert chosen is not None and chosen.name == "classifier"
+    assert ranged.detail.histogram.accessibleName().startswith("classifier. FP16: ")
+
+
+def test_pointing_at_a_bar_tells_module_power_and_share(qtbot: QtBot, ranged: RangeView) -> None:
+    area = ranged.table.picture_area(1)
+    place = QPoint(int(ranged.table.axis.x(-5, area)) + 1, int(area.middle[1]))
+    qtbot.mouseMove(ranged.table.viewport(), place)
+    qtbot.waitUntil(lambda: ranged.readout.whole_text().startswith("features.0: "))
+    assert "from 2^-5 = 0.031 up to twice that" in ranged.readout.whole_text()
+
+
+def test_only_what_was_measured_can_be_chosen(ranged: RangeView, ranges: Ranges) -> None:
+    ranged.show_ranges(Ranges(rows=ranges.of("weight"), notes=("Nothing was trained.",)))
+    assert ranged.quantity.value() == "weight" and not ranged.quantity.button("gradient").isEnabled()
+    ranged.show_ranges(Ranges())
+    assert ranged.empty.isVisible()
+
+
+def test_a_module_without_a_single_number_has_a_row(ranged: RangeView) -> None:
+    nothing = Exponents(zeros=10, nan=2)
+    ranged.show_ranges(
+        Ranges(rows=(ModuleRange(module="", quantity="activation", exponents=nothing),), scale=1.0)
+    )
+    assert names(ranged) == ["All modules (1)", "the model"]
+    assert share(ranged, 1, SMALL_FORMATS[0]) == "–"
+    assert content_sentence(nothing) == "12 numbers, 10 of them 0, 2 NaN"
+
+
+def test_shares_and_powers_are_written_as_people_read_them() -> None:
+    assert [plain(share_text(share)) for share in (0, 1e-6, 0.0004, 0.012, 0.5, 0.998, 0.99999, 1)] == [
+        "0 %",
+        "< 0.01 %",
+        "0.04 %",
+        "1.2 %",
+        "50 %",
+        "99.8 %",
+        "> 99.9 %",
+        "100 %",
+    ]
+    assert [power_text(exponent) for exponent in (-40, -14, -1, 0, 16, 40)] == [
+        "2^-40 = 9.1e-13",
+        "2^-14 = 0.000061",
+        "2^-1 = 0.5",
+        "2^0 = 1",
+        "2^16 = 65,536",
+        "2^40 = 1.1e12",
+    ]
+    tiny = Exponents(first=-30, counts=(1, 0, 0, 0, 0, 0, 0, 0, 0, 1), smallest=2.0**-30, largest=2.0**-21)
+    assert plain(fate_sentence(tiny, FP16)) == "50 % become 0, 50 % lose digits, none overflows"
+    assert plain(fate_sentence(tiny, E4M3)) == "100 % become 0, none loses digits, none overflows"
+
+
+def test_a_long_name_of_a_module_does_not_widen_what_is_said_of_it(
+    qtbot: QtBot, ranged: RangeView, ranges: Ranges
+) -> None:
+    name = "encoder.transformer_layers_with_a_long_name.attention_block"
+    ranged.show_ranges(ranges.model_copy(update={"notes": ("It fits.", f"{name} loses most.")}))
+    ranged.resize(700, 500)
+    detail = ranged.detail
+    qtbot.waitUntil(lambda: 0 < detail.widget().width() <= detail.viewport().width())

@@ -1,0 +1,199 @@
+"""The views of a profile: the bars of its parts, the tables of its rows, the roofline; and its contract."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
+
+from engine.profile.bar_picture import PartPlace
+from engine.protocol.events import Profiled, from_line, to_line
+from engine.protocol.profile import StepPart, TimeRow
+from engine.protocol.profiles import Profiles
+from gui.profile.pictures import Bars, BarsView, RooflineView
+from gui.profile.rows_view import RowsView
+
+
+def test_a_profile_survives_the_trip_from_the_worker(profiles: Profiles) -> None:
+    for profile in profiles.measured():
+        assert from_line(to_line(Profiled(profile=profile))) == Profiled(profile=profile)
+
+
+def test_utilisation_and_rates_follow_from_what_was_counted(profiles: Profiles) -> None:
+    profile = profiles.measured()[1]
+    assert profile.mfu == pytest.approx(1.57e12 / (profile.step_ms / 1e3) / 711e12)
+    assert profile.kernels[0].tflops == pytest.approx(9.6e11 / (0.6 * 12.0) / 1e9)
+    assert profile.bar.fraction(StepPart.MATRIX_UNITS) == pytest.approx(12.0 / profile.bar.total_ms)
+
+
+@pytest.fixture
+def bars_view(qtbot: QtBot, profiles: Profiles) -> BarsView:
+    view = BarsView()
+    qtbot.addWidget(view)
+    view.resize(900, 500)
+    view.show_profiles(profiles)
+    with qtbot.waitExposed(view):
+        view.show()
+    return view
+
+
+@pytest.fixture
+def bars(bars_view: BarsView) -> Bars:
+    assert bars_view.bars is not None
+    return bars_view.bars
+
+
+def place_of(bars: Bars, part: StepPart) -> PartPlace:
+    return next(place for place in bars.spots() if place.part is part)
+
+
+def test_a_click_on_a_part_of_a_bar_chooses_it(bars_view: BarsView, bars: Bars, qtbot: QtBot) -> None:
+    place = place_of(bars, StepPart.MEMORY)
+    with qtbot.waitSignal(bars_view.part_chosen) as chosen:
+        qtbot.mouseClick(bars, Qt.MouseButton.LeftButton, pos=QPoint(round(place.x) + 5, round(place.y) + 5))
+    assert chosen.args == [StepPart.MEMORY]
+
+
+def test_keys_walk_through_the_parts(bars_view: BarsView, bars: Bars, qtbot: QtBot) -> None:
+    assert "a step" in bars.accessibleDescription()
+    qtbot.keyClick(bars, Qt.Key.Key_Right)
+    assert bars.accessibleDescription().startswith("FP32: Matrix work without Tensor Cores, 58.0 ms")
+    qtbot.keyClick(bars, Qt.Key.Key_Right)
+    with qtbot.waitSignal(bars_view.part_chosen) as chosen:
+        qtbot.keyClick(bars, Qt.Key.Key_Return)
+    assert chosen.args == [StepPart.MEMORY]
+
+
+def test_a_part_tells_its_meaning_and_its_largest_kernels(bars: Bars) -> None:
+    tip = bars.tip(place_of(bars, StepPart.MEMORY))
+    assert "Memory-bound, 21.0 ms, 25\u00a0% of the step" in tip
+    assert "Element-wise operations" in tip
+    assert "10.5 ms  void cudnn::bn_fw_tr_1C11_kernel_NCHW" in tip
+
+
+def test_a_kernel_tells_what_it_reaches(qtbot: QtBot, profiles: Profiles) -> None:
+    view = RooflineView()
+    qtbot.addWidget(view)
+    view.resize(900, 600)
+    view.show_profiles(profiles)
+    assert view.roofline is not None
+    spot = view.roofline.stops()[0]
+    assert view.roofline.tip(spot).split("\n")[1:] == [
+        "FP32: 34.8 ms, 42\u00a0% of the step",
+        "27.6 TFLOP/s, 118 GB/s, 234 FLOPs per byte",
+    ]
+    assert "FP16 reach 711 TFLOP/s on this device" in view.text()
+    qtbot.keyClick(view.roofline, Qt.Key.Key_Right)
+    assert view.roofline.accessibleDescription().startswith("sm90_xmma_fprop")
+
+
+def test_without_limits_and_flops_it_says_so(qtbot: QtBot, profiles: Profiles) -> None:
+    view = RooflineView()
+    qtbot.addWidget(view)
+    bare = profiles.measured()[0].model_copy(update={"limits": None, "flops": None, "kernels": ()})
+    view.show_profiles(profiles.with_side(0, profile=bare).with_side(1, profile=None))
+    assert "not known" in view.text() and "No limits were measured" in view.text()
+    assert "cannot be counted in FP32" in view.text()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, profiles: Profiles) -> RowsView:
+    view = RowsView()
+    qtbot.addWidget(view)
+    view.resize(1060, 500)
+    view.show_profiles(profiles)
+    with qtbot.waitExposed(view):
+        view.show()
+    return view
+
+
+def names(view: RowsView) -> list[str]:
+    return [row.name.split("_")[0] + row.name[-5:] for row in view.table.rows()]
+
+
+def cell(view: RowsView, row: int, title: str) -> str:
+    titles, *lines = view.table.lines()
+    return lines[row][titles.index(title)]
+
+
+def click_heading(view: RowsView, qtbot: QtBot, title: str) -> None:
+    header = view.table.horizontalHeader()
+    column = view.table.lines()[0].index(title)
+    place = QPoint(header.sectionViewportPosition(column) + 10, header.height() - 8)
+    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
+
+
+def test_a_kernel_has_its_figures_on_every_side(view: RowsView) -> None:
+    assert names(view) == ["sm90cudnn", "void cudnn::bntrue>", "sm90cudnn"]
+    assert cell(view, 0, "FP32 ms") == "34.8" and cell(view, 0, "FP16 AMP ms") == ""
+    assert cell(view, 0, "FP32 TC") == "no" and cell(view, 2, "FP16 AMP TC") == "yes"
+    assert cell(view, 0, "FP32 TFLOP/s") == "27.6" and cell(view, 0, "FP32 GB/s") == "118"
+    assert cell(view, 1, "FP32 TC") == "", "Tensor Cores are not made for normalisations"
+    assert cell(view, 1, "Ratio") == "1.68×"
+    tip = view.table.model().index(1, 0).data(Qt.ItemDataRole.ToolTipRole)
+    assert "NCHW&lt;float, float, int" in tip and "launched by aten::cudnn_batch_norm" in tip
+
+
+def test_the_other_tables_are_a_click_away_and_modules_tell_their_backward_time(
+    view: RowsView, qtbot: QtBot
+) -> None:
+    qtbot.mouseClick(view.choice.button("modules"), Qt.MouseButton.LeftButton)
+    assert view.table.rows()[0].name == "layer1.0.conv2"
+    tip = view.table.model().index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
+    assert "FP32: 5.80 ms, 7.0\u00a0% of the step, 53 calls, matrix work" in tip
+    assert "4.06 ms of it backward" in tip
+
+
+def test_headings_sort_and_what_is_unknown_comes_last(view: RowsView, qtbot: QtBot) -> None:
+    given = names(view)
+    for expected in (["7.20", "6.25", ""], ["6.25", "7.20", ""]):
+        click_heading(view, qtbot, "FP16 AMP ms")
+        assert [cell(view, row, "FP16 AMP ms") for row in range(3)] == expected
+    click_heading(view, qtbot, "FP16 AMP ms")
+    assert names(view) == given
+
+
+def test_text_and_part_filter_the_rows(view: RowsView, qtbot: QtBot) -> None:
+    view.filter.setText("BATCH_norm")
+    assert names(view) == ["void cudnn::bntrue>"], "the operation that launched it has the text"
+    view.filter.clear()
+    view.show_part(StepPart.MATRIX)
+    assert len(names(view)) == 1 and view.part.isVisible()
+    view.show_part(StepPart.COPIES)
+    assert view.table.accessibleDescription() == "No kernel passes the filter."
+    qtbot.mouseClick(view.part, Qt.MouseButton.LeftButton)
+    assert len(names(view)) == 3 and not view.part.isVisible()
+
+
+def test_rows_are_copied_below_their_headings(view: RowsView, qtbot: QtBot) -> None:
+    view.table.selectRow(1)
+    qtbot.keyClick(view.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    headings, row = QGuiApplication.clipboard().text().split("\n")
+    assert headings.startswith("Kernel\tFP32 Share\tFP32 ms")
+    assert row.split("\t")[0] == view.table.rows()[1].name
+
+
+def test_figures_that_nobody_has_are_left_out(view: RowsView, profiles: Profiles) -> None:
+    profile = profiles.measured()[0]
+    plain = TimeRow(name="aten::mm", part=StepPart.MATRIX, ms=0.0002, calls=2.5)
+    bare = profile.model_copy(update={"matrix_units": None, "kernels": (plain,), "modules": ()})
+    view.show_profiles(Profiles(sides=(profiles.sides[0].model_copy(update={"profile": bare}),)))
+    assert view.table.lines() == [
+        ["Kernel", "Share", "ms", "Calls"],
+        ["aten::mm", "<\u00a00.01\u00a0%", "< 0.001", "2.50"],
+    ]
+    view.open_table("modules")
+    assert view.table.accessibleDescription().startswith("The profile has no modules.")
+
+
+def test_a_narrow_table_leaves_out_what_its_tooltips_have(view: RowsView) -> None:
+    hidden, titles = view.table.isColumnHidden, view.table.lines()[0]
+    assert not any(hidden(place) for place in range(len(titles)))
+    view.resize(740, 500)
+    assert [title for place, title in enumerate(titles) if hidden(place)] == [
+        "FP32 Share",
+        "FP32 Calls",
+        "FP16 AMP Share",
+        "FP16 AMP Calls",
+    ]
