@@ -16,8 +16,15 @@ from engine.protocol.numerics.nonfinite import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.words.numbers import share_text
 from gui.charts.painter import Painted
-from gui.numerics.range_sliders import LossScale, SampleSlider
-from gui.numerics.range_table import RangeRow, RangeTable, content_sentence, fate_sentence, power_text
+from gui.numerics.range_table import (
+    LossScale,
+    RangeRow,
+    RangeTable,
+    SampleSlider,
+    content_sentence,
+    fate_sentence,
+    power_text,
+)
 from gui.widgets import ElidedLabel, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import breakable

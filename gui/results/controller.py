@@ -30,7 +30,7 @@ from gui.session.studies import Studies, StudyView
 from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
-from gui.train.failure import FailureCard, open_file
+from gui.train.outcome import FailureCard, open_file
 from gui.tune.controller import TuneController
 from gui.widgets.boxes import Stretch, in_column, wide
 from gui.widgets.messages import may_delete

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
 from engine.compare.figures import ENERGY
@@ -12,7 +12,6 @@ from engine.compare.sides import Side
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Summary
-from engine.protocol.summary import Energy
 from engine.words.names import left_out_words, recipe_title
 from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun
@@ -43,14 +42,16 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
     """The details of a run, by name; until it has ended only the requested recipe."""
     if summary is None:
         return {} if experiment is None else {"Requested recipe": recipe_title(experiment.step.recipe)}
+    energy, waits = summary.energy, summary.data_wait_fraction
+    per_samples = f"{number(energy.per_thousand_samples())} {ENERGY.unit}, " if energy is not None else ""
     lines = {
         "Recipe used": recipe_title(summary.recipe) if summary.recipe else "",
         "Left out": left_out_words(summary.left_out),
         "FP32 matrix products": _FLOAT32.get(summary.float32_mode or "", ""),
         "Warm-up, not counted": _warmup(summary),
-        "Waiting for data": _percent(summary.data_wait_fraction),
+        "Waiting for data": "" if waits is None else f"{waits * 100:.1f} % of the time",
         "Card": _card(summary),
-        "Energy": _energy(summary.energy) if summary.energy is not None else "",
+        "Energy": "" if energy is None else per_samples + step_energy_text(energy),
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
@@ -94,14 +95,6 @@ def _card(summary: Summary) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _energy(energy: Energy) -> str:
-    return f"{number(energy.per_thousand_samples())} {ENERGY.unit}, {step_energy_text(energy)}"
-
-
-def _percent(fraction: float | None) -> str:
-    return "" if fraction is None else f"{fraction * 100:.1f} % of the time"
-
-
 def _seconds(seconds: float) -> str:
     return f"{seconds:,.1f} s"
 
@@ -114,10 +107,8 @@ _NOTHING = "Nothing more was recorded about this run."
 class LiveDetails(QFrame):
     """A table with a column per run, built again only if its content changed: its layout is slow.
 
-    `explain_wanted` carries the ids of the runs whose time is to be explained.
+    The panel connects `explain`, which asks where the time of the runs goes.
     """
-
-    profile_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -129,16 +120,18 @@ class LiveDetails(QFrame):
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(4)
         self._cells: list[QWidget] = []
-        self._run_ids: tuple[str, ...] = ()
         self.explain = ProfileButton("inline")
-        self.explain.clicked.connect(lambda: self.profile_wanted.emit(self._run_ids))
         self._grid.addWidget(self.explain, 0, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_runs(self, runs: Sequence[LiveRun], not_profiled: str | None = None) -> None:
         """Shows the details of these runs, and why their time cannot be explained, if it cannot."""
-        self._run_ids = tuple(run.run_id for run in runs)
         self.explain.set_obstacle(not_profiled)
-        lines = [{**_trouble(run), **detail_lines(run.experiment, run.summary)} for run in runs]
+        troubles = [
+            {} if run.problem is None else {"Failed": run.problem.message, "What to do": run.problem.remedy}
+            for run in runs
+        ]
+        told = [detail_lines(run.experiment, run.summary) for run in runs]
+        lines = [{**trouble, **details} for trouble, details in zip(troubles, told, strict=True)]
         memory = [memory_parts(run.summary) for run in runs]
         heads = [(run.precision, run.colour, run.label, run.is_over) for run in runs]
         if (heads, lines, memory) == self._content:
@@ -198,24 +191,11 @@ class LiveDetails(QFrame):
             self._grid.setColumnStretch(column, 0)
 
 
-def _trouble(run: LiveRun) -> dict[str, str]:
-    """Why a run failed, and what to do about it."""
-    if run.problem is None:
-        return {}
-    return {"Failed": run.problem.message, "What to do": run.problem.remedy}
-
-
 def _head(run: LiveRun) -> QWidget:
     holder = QWidget()
     holder.setAccessibleName(run.label)
-    in_row(
-        Marker(run.precision, colour=run.colour),
-        label(run.label, "value"),
-        Stretch(1),
-        parent=holder,
-        margins=(0, 0, 0, 2),
-        spacing=6,
-    )
+    parts = (Marker(run.precision, colour=run.colour), label(run.label, "value"), Stretch(1))
+    in_row(*parts, parent=holder, margins=(0, 0, 0, 2), spacing=6)
     return holder
 
 

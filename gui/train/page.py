@@ -7,10 +7,9 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 
 from engine.experiment.own.code import Code, code_from
 from gui.session.live_run import LiveRun
-from gui.train.answer import AnswerView
 from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
-from gui.train.failure import FailureCard
+from gui.train.outcome import AnswerView, FailureCard
 from gui.train.plots import LivePlots
 from gui.train.strip import LiveGauges, LiveStrip
 from gui.widgets.boxes import Stretch, in_column, wide
@@ -33,19 +32,9 @@ class RunsPage(QScrollArea):
         self.answer, self.failure = AnswerView(page), FailureCard(page)
         self.failure.hide()
         self.details.hide()
-        self._column = in_column(
-            self.strip,
-            self.failure,
-            self.answer,
-            self.cards,
-            self.gauges,
-            self.details,
-            wide(self.plots),
-            Stretch(),
-            parent=page,
-            margins=None,
-            spacing=8,
-        )
+        figures = (self.cards, self.gauges, self.details, wide(self.plots), Stretch())
+        told = (self.strip, self.failure, self.answer)
+        self._column = in_column(*told, *figures, parent=page, margins=None, spacing=8)
         self.setWidget(page)
 
     def show_failure(self, run: LiveRun | None) -> None:

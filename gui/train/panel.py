@@ -24,17 +24,16 @@ from gui.widgets.shortcuts import tab_after
 if TYPE_CHECKING:
     from engine.drawing.looks import By
     from engine.experiment.problem import Problem
-    from gui.train.answer import Answer
     from gui.train.cards import LiveCards
     from gui.train.details import LiveDetails
+    from gui.train.outcome import Answer
     from gui.train.page import RunsPage
     from gui.train.plots import LivePlots
     from gui.train.strip import LiveGauges
 
 
 __all__ = ["LivePanel", "LiveRun"]
-
-PILOT = "It trains a few steps, from which the time and memory of the sweep's runs are foretold."
+_PILOT = "It trains a few steps, from which the time and memory of the sweep's runs are foretold."
 
 
 class LivePanel(QFrame):
@@ -83,14 +82,15 @@ class LivePanel(QFrame):
         from gui.train.page import RunsPage
 
         page = RunsPage(self)
-        page.strip.stop_requested.connect(self._stop)
-        page.strip.pause_toggled.connect(self.pause_toggled)
-        page.strip.details_toggled.connect(self._show_details)
-        page.strip.by_chosen.connect(self._choose_axis)
-        page.strip.play.clicked.connect(lambda: self.show_wanted.emit(self._answered()))
-        page.strip.why.clicked.connect(lambda: self.profile_requested.emit(self._answered()))
-        page.strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
-        page.details.profile_wanted.connect(self.profile_requested)
+        strip = page.strip
+        strip.stop.clicked.connect(self._stop)
+        strip.pause.clicked.connect(self.pause_toggled)
+        strip.details.toggled.connect(self._show_details)
+        strip.by.changed.connect(self._choose_axis)
+        strip.play.clicked.connect(lambda: self.show_wanted.emit(self._answered()))
+        for button in (strip.why, page.details.explain):
+            button.clicked.connect(lambda: self.profile_requested.emit(self._answered()))
+        strip.export.clicked.connect(lambda: self.export_wanted.emit(self._answered()))
         page.failure.open_wanted.connect(self.file_wanted)
         page.failure.check_wanted.connect(self.check_wanted)
         page.failure.again_wanted.connect(self.experiment_wanted)
@@ -139,7 +139,7 @@ class LivePanel(QFrame):
         if self._runs or self._has_page:
             self.plots.set_crosshair(None)
             self.plots.set_x_range(None)
-        self._show_fitting()
+        self._stack.setCurrentWidget(self.page if self._runs else self._instead or self.empty)
         self.refresh()
 
     def set_instead(self, page: QWidget | None) -> None:
@@ -147,7 +147,7 @@ class LivePanel(QFrame):
         if page is not None and self._stack.indexOf(page) < 0:
             self._stack.addWidget(page)
         self._instead = page
-        self._show_fitting()
+        self._stack.setCurrentWidget(self.page if self._runs else self._instead or self.empty)
 
     @property
     def failure(self) -> Problem | None:
@@ -217,12 +217,9 @@ class LivePanel(QFrame):
             self._pilot = words
             self._fill_empty()
 
-    def _show_fitting(self) -> None:
-        self._stack.setCurrentWidget(self.page if self._runs else self._instead or self.empty)
-
     def _fill_empty(self) -> None:
         if self._pilot:
-            self.empty.tell(self._pilot, PILOT)
+            self.empty.tell(self._pilot, _PILOT)
         else:
             self.empty.tell(*self._offer)
 
@@ -290,7 +287,7 @@ class LivePanel(QFrame):
             self.refresh()
 
     def _fill_details(self) -> None:
-        self.details.show_runs(self._runs, self.why_not_profiled([run.run_id for run in self._runs]))
+        self.details.show_runs(self._runs, self.why_not_profiled(self._answered()))
 
 
 _OUTLINE, _PITCH, _BAR, _SHORTER = QSize(480, 170), 80, 40, 0.54
@@ -361,15 +358,8 @@ class EmptyAnswer(QWidget):
         self.button.clicked.connect(self.pressed)
         centre = Qt.AlignmentFlag.AlignHCenter
         parts = (Placed(self.outline, 0, centre), 24, self._question, 8, self._hint, 20)
-        in_column(
-            Stretch(2),
-            *parts,
-            Placed(self.button, 0, centre),
-            Stretch(3),
-            parent=self,
-            margins=(24, 0, 24, 0),
-            spacing=0,
-        )
+        button = Placed(self.button, 0, centre)
+        in_column(Stretch(2), *parts, button, Stretch(3), parent=self, margins=(24, 0, 24, 0), spacing=0)
 
     def tell(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]] = ()) -> None:
         """Shows a question, what will be done about it, and the sides of the answer to come."""

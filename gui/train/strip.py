@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -57,11 +56,6 @@ def still_seconds(run: LiveRun) -> int:
     return int(run.phase_seconds)
 
 
-def stands_still(run: LiveRun) -> bool:
-    """Whether the run is in a phase without steps and without a known fraction."""
-    return run.phase is not None and run.phase.name in _STILL and run.phase.fraction is None
-
-
 def phase_fraction(run: LiveRun) -> float | None:
     """How far a phase without steps is, 0 to 1; None if unknown."""
     if run.phase is None or run.phase.name not in (*_STILL, *_BETWEEN):
@@ -82,12 +76,7 @@ class Wishes:
 
 
 class LiveStrip(QWidget):
-    """`by_chosen` carries "step" or "seconds", `details_toggled` whether to show the details."""
-
-    stop_requested = Signal()
-    pause_toggled = Signal()
-    details_toggled = Signal(bool)
-    by_chosen = Signal(str)
+    """The panel connects its buttons and the choice of the axis, "step" or "seconds"."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -101,35 +90,23 @@ class LiveStrip(QWidget):
         self.by = Segmented(
             (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
         )
-        self.by.changed.connect(self.by_chosen)
         self.stop = Button(
             "Stop", "strip", "Stop this run and keep what it recorded; the next in the queue starts", "stop"
         )
-        self.stop.clicked.connect(self.stop_requested)
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
-        self.pause.clicked.connect(self.pause_toggled)
         self.details = IconButton(
             "info", "Details", "Show the runs' details: recipe, warm-up, memory and card"
         )
         self.details.setCheckable(True)
-        self.details.toggled.connect(self.details_toggled)
         self.play = Button("Show it", "strip", "Play both side by side, as a race", "play")
         self.why = Button("Why?", "strip", _WHY, "profile")
         self.export = Button("Export…", "strip", "Save a report, figures, curves or a script", "export")
         self._answer = (self.play, self.why, self.export)
         for button in self._answer:
             button.hide()
-        parts = (
-            self.step,
-            self.progress,
-            self.left,
-            self.by,
-            self.details,
-            self.pause,
-            self.stop,
-            *self._answer,
-        )
-        self._row = in_row(self.title, 4, wide(self.status), *parts, parent=self, spacing=10)
+        while_it_runs = (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop)
+        parts = (4, wide(self.status), *while_it_runs, *self._answer)
+        self._row = in_row(self.title, *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
         self._narrow = self._tight = self._is_counting = False
         self._work_left: tuple[float, bool] | None = None
@@ -146,8 +123,8 @@ class LiveStrip(QWidget):
         self._show_parts()
 
     def _show_parts(self) -> None:
-        self.step.setVisible(self._is_counting)
-        self.progress.setVisible(self._is_counting)
+        for part in (self.step, self.progress):
+            part.setVisible(self._is_counting)
         self.left.setVisible(self._is_counting and not self._tight)
 
     def show_answer(
@@ -180,7 +157,8 @@ class LiveStrip(QWidget):
         self.title.set_whole_text(title or _usual_title(runs))
         busy = current.status == "running"
         self.pause.setVisible(busy)
-        self._is_counting = busy and not stands_still(current)
+        still = current.phase is not None and current.phase.name in _STILL
+        self._is_counting = busy and not (still and phase_fraction(current) is None)
         self._show_parts()
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
         self.stop.setEnabled(busy and not wishes.stop)
@@ -195,12 +173,8 @@ class LiveStrip(QWidget):
         if self.pause.accessibleName() != words:
             self.pause.set_icon("play" if is_paused else "pause")
         _set_words(self.pause, words, self._tight)
-        tip = (
-            "Continue training"
-            if is_paused
-            else "Pause after the current step; a pause does not affect the speed"
-        )
-        self.pause.setToolTip(f"{tip} ({keys_of('pause')})")
+        pausing = "Pause after the current step; a pause does not affect the speed"
+        self.pause.setToolTip(f"{'Continue training' if is_paused else pausing} ({keys_of('pause')})")
         self.pause.setEnabled(not wishes.stop)
 
     def _show_status(
@@ -241,14 +215,15 @@ class LiveStrip(QWidget):
         seconds = None if run.is_paused else run.seconds_left()
         own = f"{duration(seconds)} left" if seconds is not None else ""
         if seconds is None or self._work_left is None:
-            set_text(self.left, own)
-            self.left.setToolTip("")
-            return
-        work_seconds, at_least = self._work_left
-        # of a sweep nothing may be known yet
-        whole = duration(max(work_seconds, seconds))
-        set_text(self.left, f"{'at least ' if at_least else ''}{whole} left")
-        self.left.setToolTip(f"For all that is in progress and waits; for this run {own}")
+            words, tip = own, ""
+        else:
+            work_seconds, at_least = self._work_left
+            # of a sweep nothing may be known yet
+            whole = duration(max(work_seconds, seconds))
+            words = f"{'at least ' if at_least else ''}{whole} left"
+            tip = f"For all that is in progress and waits; for this run {own}"
+        set_text(self.left, words)
+        self.left.setToolTip(tip)
 
 
 def _set_words(button: Button, words: str, tight: bool) -> None:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from gui.runs.controller import RunsController
 from gui.train.controller import LiveController
-from gui.train.failure import open_file
+from gui.train.outcome import open_file
 
 if TYPE_CHECKING:
     from gui.window.main_window import MainWindow

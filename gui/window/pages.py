@@ -30,7 +30,7 @@ from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
-from gui.train.answer import Answer
+from gui.train.outcome import Answer
 from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel

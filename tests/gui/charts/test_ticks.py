@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtGui import QFontMetricsF
+from pytestqt.qtbot import QtBot
 
 from engine.drawing.chart_parts import log10_ticks
 from engine.words.numbers import decimals_for, duration, linear_ticks, number, ratio
-from gui.charts.lines import Scale, log2_ticks
+from gui.charts.frame import x_texts
+from gui.charts.lines import Scale, log2_ticks, x_ticks
+from gui.theme.fonts import font
 
 
 class TestTicks:
@@ -65,3 +71,14 @@ class TestNumbers:
     def test_durations_in_words(self) -> None:
         shown = [duration(seconds) for seconds in (-1, 2.1, 60, 125, 3000, 3900, 7200)]
         assert shown == ["0 s", "3 s", "1 min", "2 min 5 s", "50 min", "1 h 5 min", "2 h"]
+
+
+def test_none_lies_on_another_and_the_last_with_the_unit_is_always_there(qtbot: QtBot) -> None:
+    metrics = QFontMetricsF(font(11))
+    ticks = x_ticks((0.0, 121.0), 8, "step")
+    for width in range(120, 600, 7):
+        texts = x_texts(ticks, lambda steps, width=width: 40 + steps / 121.0 * width, 40.0 + width, metrics)
+        assert texts[0][0] == "120 steps"
+        spans = sorted((left, left + metrics.horizontalAdvance(text)) for text, left in texts)
+        assert all(before[1] < after[0] for before, after in pairwise(spans))
+    assert len(texts) == len(ticks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,64 +9,22 @@ import pytest
 import wakepy
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
-from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
+from engine.protocol.events import CatalogRead, Event, Failed
 from engine.protocol.trials import Limit, LimitSide
 from engine.store.saved.study import Study
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
 from gui.session.engine_thread import EngineThread
 from gui.session.order import Order
+from tests.gui.machines import CATALOG, WAIT_MS, Told
 
-WAIT_MS = 20_000
 LINEAR = experiment_from(
     {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "memory_cap_gib": 1.0}
 )
-CATALOG = Catalog(
-    devices=(
-        DeviceEntry(
-            name="cpu",
-            title="A processor",
-            memory_mib=16_384,
-            precisions=tuple(PrecisionEntry(precision=one, available=True) for one in Precision),
-        ),
-    ),
-    models=(ModelEntry(name="linear", task="regression", parameters=11),),
-    datasets=(DatasetEntry(name="synthetic-regression", title="Regression", task="regression"),),
-)
-
-
-class Patient:
-    """A session that says nothing until it is told to stop, or what it was given to say."""
-
-    def __init__(self, says: Event | None = None) -> None:
-        self._says, self._told, self._over = says, threading.Event(), False
-        if says is not None:
-            self._told.set()
-
-    def next_event(self, timeout_seconds: float) -> Event | None:
-        if self._over or not self._told.wait(timeout_seconds):
-            return None
-        self._over = True
-        return self._says or Finished(summary=Summary(), stopped=True)
-
-    @property
-    def is_over(self) -> bool:
-        return self._over
-
-    def stop(self) -> None:
-        self._told.set()
-
-    def pause(self) -> None: ...
-
-    def go_on(self) -> None: ...
-
-    def close(self) -> None:
-        self._over = True
 
 
 class Machine(Launcher):
@@ -85,10 +42,10 @@ class Machine(Launcher):
     def start(self, job: jobs.Job) -> Session:
         self._check(job)
         if isinstance(job, jobs.ReadCatalog):
-            return Patient(CatalogRead(catalog=CATALOG))
+            return Told(CatalogRead(catalog=CATALOG))
         self.forecasts += 1
         self.starts_forecast()
-        return Patient(self.says)
+        return Told(self.says)
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
         self.trials += 1
@@ -147,6 +104,9 @@ def test_a_search_that_nobody_was_told_of_yet_can_be_stopped(
         thread.enqueue_order(order(LINEAR, bf16))
         thread.start()
     assert taken_out == [False] and machine.trials == 1, "the second precision was searched after Stop"
+    thread.enqueue_order(order(LINEAR, key="waits"))
+    assert thread.stop_order("waits") and not thread.stop_order("waits")
+    assert thread.waiting_list.waiting() == ()
 
 
 def test_the_machine_is_kept_awake_until_the_queue_is_done(
@@ -162,44 +122,31 @@ def test_the_machine_is_kept_awake_until_the_queue_is_done(
     qtbot.waitUntil(lambda: not wakepy.global_modes(), timeout=WAIT_MS)
 
 
-def test_a_search_that_waits_is_taken_out(thread: EngineThread) -> None:
-    thread.enqueue_order(order(LINEAR))
-    assert len(thread.waiting_list.waiting()) == 1
-    assert thread.stop_order("series") and not thread.stop_order("series")
-    assert len(thread.waiting_list.waiting()) == 0
+WRONG = Problem(kind=Kind.REQUEST, message="No part has it.", remedy="", key="step.fp32_modules")
+UNKNOWN = Problem(kind=Kind.INTERNAL, message="It reads its numbers.", remedy="")
+FROM_ELSEWHERE = experiment_from(
+    {"model": "net.py", "code": Code(file="net.py", folder="/there", text="def model(): ...\n").to_json()}
+)
 
 
-def test_a_setting_that_a_forecast_refuses_is_told(
-    qtbot: QtBot, thread: EngineThread, machine: Machine
+@pytest.mark.parametrize(
+    ("experiment", "problem", "is_blamed"),
+    [(LINEAR, WRONG, True), (LINEAR, UNKNOWN, False), (FROM_ELSEWHERE, None, False)],
+    ids=["a setting", "nobody's fault", "code from elsewhere, which no worker sees"],
+)
+def test_only_a_setting_is_blamed_for_a_forecast_that_cannot_be_made(
+    qtbot: QtBot,
+    thread: EngineThread,
+    machine: Machine,
+    experiment: Experiment,
+    problem: Problem | None,
+    is_blamed: bool,
 ) -> None:
-    wrong = Problem(kind=Kind.REQUEST, message="No part has it.", remedy="", key="step.fp32_modules")
-    machine.says = Failed(problem=wrong)
-    with qtbot.waitSignal(thread.forecast_refused, timeout=WAIT_MS) as told:
-        thread.ask_forecasts((LINEAR,))
-        thread.start()
-    assert told.args == [LINEAR, wrong]
-
-
-def test_a_forecast_that_nobody_can_make_is_told_to_nobody(
-    qtbot: QtBot, thread: EngineThread, machine: Machine
-) -> None:
-    machine.says = Failed(problem=Problem(kind=Kind.INTERNAL, message="It reads its numbers.", remedy=""))
+    machine.says = None if problem is None else Failed(problem=problem)
     refused: list[object] = []
     thread.forecast_refused.connect(lambda *told: refused.append(told))
-    with qtbot.waitSignal(thread.forecast_made, timeout=WAIT_MS) as told:
-        thread.ask_forecasts((LINEAR,))
-        thread.start()
-    assert told.args == [LINEAR, None] and refused == []
-
-
-def test_code_from_elsewhere_is_not_forecast_and_no_setting_is_blamed(
-    qtbot: QtBot, thread: EngineThread, machine: Machine
-) -> None:
-    code = Code(file="net.py", folder="/there", text="def model(): ...\n")
-    experiment = experiment_from({"model": "net.py", "code": code.to_json()})
-    refused: list[object] = []
-    thread.forecast_refused.connect(lambda *arguments: refused.append(arguments))
     with qtbot.waitSignal(thread.forecast_made, timeout=WAIT_MS) as made:
         thread.ask_forecasts((experiment,))
         thread.start()
-    assert made.args == [experiment, None] and not refused and not machine.forecasts
+    assert made.args == [experiment, None] and refused == ([(LINEAR, WRONG)] if is_blamed else [])
+    assert machine.forecasts == (0 if problem is None else 1)

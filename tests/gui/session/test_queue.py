@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, grid_of
 from engine.protocol import jobs
-from engine.protocol.events import CatalogRead, Environment, Event, Failed, Finished, Summary
+from engine.protocol.events import CatalogRead, Failed, Finished, Summary
 from engine.protocol.profiles import profiles_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
@@ -27,48 +27,10 @@ from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
 from gui.session.order import Order, order_of
+from tests.gui.conftest import CARD
+from tests.gui.machines import CATALOG, WAIT_MS, Told
 
-WAIT_MS = 20_000
 STEPS = 200
-CARD = Environment(
-    device_name="A card", device_memory_mib=24_576, torch="2.11", python="3.12", os="Linux", ammeter="0.1"
-)
-CATALOG = Catalog(
-    devices=(
-        DeviceEntry(
-            name="cpu",
-            title="A processor",
-            memory_mib=16_384,
-            precisions=tuple(PrecisionEntry(precision=one, available=True) for one in Precision),
-        ),
-    ),
-    models=(ModelEntry(name="linear", task="regression", parameters=11),),
-    datasets=(DatasetEntry(name="synthetic-regression", title="Regression", task="regression"),),
-)
-
-
-class Told:
-    """A session that says what it was given to say, and nothing else."""
-
-    def __init__(self, event: Event) -> None:
-        self._event, self._over = event, False
-
-    def next_event(self, timeout_seconds: float) -> Event | None:
-        told, self._over = self._over, True
-        return None if told else self._event
-
-    @property
-    def is_over(self) -> bool:
-        return self._over
-
-    def stop(self) -> None: ...
-
-    def pause(self) -> None: ...
-
-    def go_on(self) -> None: ...
-
-    def close(self) -> None:
-        self._over = True
 
 
 class Machine(Launcher):

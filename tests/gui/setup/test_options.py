@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Precision
+from engine.experiment.experiment import Precision, all_settings, named, setting_problem
+from engine.experiment.own.folders import Count, TextCount
+from gui.setup import data
+from gui.setup.data import FolderCount, FolderCounter, folder_words
+from gui.setup.fields import OPTIONS
 from gui.setup.panel import SetupPanel
-
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+from gui.window.main_window import MainWindow
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 
@@ -67,16 +71,14 @@ def test_a_schedule_shows_its_own_fields(
     assert user.experiments()[0].schedule.name == schedule
 
 
-def test_what_belongs_to_autocast_is_shown_where_it_is_used(panel: SetupPanel, user: Any) -> None:
+def test_what_belongs_to_autocast_or_a_scaler_is_shown_where_it_is_used(panel: SetupPanel, user: Any) -> None:
     panel.form.more.set_open(True)
     user.choose("step.fp32_modules", "fc, layer4.*")
     assert user.experiments()[1].step.fp32_modules == ("fc", "layer4.*")
     panel.change(lambda draft: draft.with_precisions((FP32,)))
     assert not user.shown() & {"step.fp32_modules", "step.autocast_tf32"}
     assert user.experiments()[0].step.fp32_modules == ()
-
-
-def test_a_scalers_settings_are_shown_where_a_run_has_one(panel: SetupPanel, user: Any) -> None:
+    panel.reset_action.trigger()
     panel.form.more.set_open(True)
     panel.change(lambda draft: draft.with_precisions((FP32, BF16)))
     assert "scaler.init_scale" not in user.shown()
@@ -228,3 +230,122 @@ def test_no_data_are_read_in_the_window_s_thread(
     panel.set_text("batch_size", "8")
     assert panel.run_action.isEnabled(), "what is known is not waited for again"
     assert panel.request() is not None
+
+
+def test_the_form_shows_what_stands_beside_a_settings_field(start: Callable[[], MainWindow]) -> None:
+    fields = start().setup.form.more.form.fields
+    assert list(fields) == list(OPTIONS)
+    for key, field in fields.items():
+        setting = all_settings()[key]
+        assert field.control.accessibleName() == setting.title
+        assert field.control.toolTip().startswith(setting.about)
+
+
+def test_what_the_window_tells_names_settings_and_no_keys(start: Callable[[], MainWindow]) -> None:
+    window = start()
+    remedy = f"Lower {named('image_size')}, or set {named('memory_cap_gib')}."
+    window.experiments.problem.emit(setting_problem("batch_size", "is too large.", remedy))
+    message = window.notice.messages()[-1]
+    assert (
+        f"{message.text} {message.remedy}" == "Batch size is too large. Lower image size, or set memory cap."
+    )
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    for name in ("cats/0.jpg", "cats/1.jpg", "dogs/0.jpg"):
+        (tmp_path / "pets" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pets" / name).write_bytes(b"")
+    return tmp_path / "pets"
+
+
+@pytest.fixture
+def counter(qtbot: QtBot, qapp: object) -> Iterator[FolderCounter]:
+    owner = QObject()
+    counter = FolderCounter(owner)
+    yield counter
+    counter.stop()
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (None, ""),
+        (Count(0, 0, 0), "no pictures in class folders"),
+        (Count(1, 0, 1), "1 picture, 1 class"),
+        (Count(1_200, 34, 3), "1,234 pictures, 3 classes"),
+        (TextCount(1, 3 * 2**20), "1 file, 3.0 MiB of text"),
+        (TextCount(0, 0), "no text"),
+    ],
+)
+def test_what_it_holds_is_said_in_words(count: FolderCount | None, words: str) -> None:
+    assert folder_words(count, False) == words
+
+
+def test_a_folder_is_counted_by_its_path_and_by_its_kind(
+    counter: FolderCounter, qtbot: QtBot, pets: Path
+) -> None:
+    counter.want(str(pets))
+    assert counter.count() is None and counter.is_counting()
+    qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
+    counter.want(str(pets / "gone"))
+    assert counter.count() is None
+    (pets / "notes.txt").write_text("purring")
+    counter.want(str(pets))
+    qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
+    counter.want(str(pets), is_text=True)
+    assert counter.count() is None
+    qtbot.waitUntil(lambda: counter.count() == TextCount(1, 7))
+
+
+def test_nothing_is_counted_beside_a_run(counter: FolderCounter, qtbot: QtBot, pets: Path) -> None:
+    counter.hold(True)
+    counter.want(str(pets))
+    assert not counter.is_counting()
+    counter.hold(False)
+    qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
+
+
+def test_a_known_folder_is_read_again_only_where_something_came_or_went(
+    counter: FolderCounter, qtbot: QtBot, pets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    usual = data.count_pictures
+
+    def counting(path: str, is_given_up: Callable[[], bool]) -> Count | None:
+        read.append(path)
+        return usual(path, is_given_up)
+
+    monkeypatch.setattr(data, "count_pictures", counting)
+
+    def look() -> None:
+        counter.want(None)
+        with qtbot.waitSignals([counter.changed, counter.changed]):
+            counter.want(str(pets))
+
+    look()
+    look()
+    assert len(read) == 1
+    (pets / "dogs" / "1.jpg").write_bytes(b"")
+    os.utime(pets / "dogs", (1.0, 2.0))
+    look()
+    assert len(read) == 2 and counter.count() == Count(4, 0, 2)
+
+
+def test_another_path_gives_the_count_up(
+    counter: FolderCounter, qtbot: QtBot, pets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up: list[str] = []
+
+    def endless(path: str, is_given_up: Callable[[], bool]) -> Count | None:
+        while path.endswith("pets") and not is_given_up():
+            pass
+        given_up.append(path)
+        return Count(1, 0, 1)
+
+    monkeypatch.setattr(data, "count_pictures", endless)
+    with qtbot.waitSignal(counter.changed):
+        counter.want(str(pets))
+    counter.want(str(pets / "cats"))
+    qtbot.waitUntil(lambda: counter.count() == Count(1, 0, 1))
+    assert given_up == [str(pets), str(pets / "cats")]

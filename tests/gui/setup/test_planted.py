@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.checks import Catalog, DatasetEntry
+from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import OWN, Code, read_code
 from engine.experiment.own.trust import TrustedCode
@@ -19,16 +19,7 @@ from engine.experiment.presets import all_presets, own_presets_folder
 from engine.protocol.advice import Advice, AdviceKind
 from gui.setup.panel import SetupPanel
 
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 NET = "def model(): ...\ndef batch(size): ...\n"
-
-
-@pytest.fixture
-def cpu(cpu: Catalog) -> Catalog:
-    """A CPU that also offers the dataset of a model's own file."""
-    own = DatasetEntry(name=OWN, title="The model's own", task="own")
-    return cpu.model_copy(update={"datasets": (*cpu.datasets, own)})
 
 
 @pytest.fixture
@@ -135,13 +126,12 @@ def test_a_path_to_no_file_is_a_problem_of_the_model(panel: SetupPanel, tmp_path
     assert panel.form.problem("model") and panel.request() is None
 
 
-def test_the_path_of_a_preset_is_not_trusted(panel: SetupPanel, planted: Path) -> None:
+def test_neither_the_path_of_a_preset_nor_the_name_of_a_class_is_trusted(
+    panel: SetupPanel, planted: Path
+) -> None:
     write_preset(panel, model=str(planted), steps=1)
     panel.choose_preset("theirs")
     assert not is_trusted(panel)
-
-
-def test_the_names_of_its_classes_are_not_its_path(panel: SetupPanel, planted: Path) -> None:
     planted.write_text(NET + "import torch\nclass Net(torch.nn.Module): ...\n", encoding="utf-8")
     panel.use_settings(Experiment(model=str(planted), steps=1))
     type_model(panel, "evil.py:Net")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
@@ -18,9 +17,6 @@ from gui.setup.draft import Draft
 from gui.setup.options import preset_caption
 from gui.setup.panel import SetupPanel
 from gui.setup.saving import TitleDialog, save_dialog, save_preset
-
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 BF16 = Precision.BF16
 
@@ -73,7 +69,9 @@ def test_the_chosen_preset_chosen_again_takes_the_changes_back(panel: SetupPanel
     assert panel.text("batch_size") == "64"
 
 
-def test_the_form_is_saved_as_a_preset(panel: SetupPanel) -> None:
+def test_the_form_is_saved_as_a_preset_and_only_ones_own_can_be_renamed_and_deleted(
+    panel: SetupPanel,
+) -> None:
     change(panel, "32")
     wanted = panel.outcome().experiments
     answer(panel.own_presets.save_action, "My own")
@@ -81,9 +79,7 @@ def test_the_form_is_saved_as_a_preset(panel: SetupPanel) -> None:
     assert panel.state()["preset"] == "my-own"
     assert panel.outcome().experiments == wanted
     assert panel.form.preset.accessibleDescription() == ""
-
-
-def test_only_ones_own_presets_can_be_renamed_and_deleted(panel: SetupPanel) -> None:
+    panel.choose_preset("fashion")
     actions = (panel.own_presets.rename_action, panel.own_presets.delete_action)
     assert not any(action.isVisible() for action in actions)
     answer(panel.own_presets.save_action, "Mine")

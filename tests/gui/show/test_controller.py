@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog, QLabel, QMainWindow, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.race.showcase import Showcase
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
+from gui.show.controller import FullScreen
 from gui.theme.theme import reduced_motion_choice, set_reduced_motion
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
@@ -72,6 +76,11 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     window.show_page("compare")
     assert window.setup.isVisible()
     qtbot.waitUntil(lambda: window.body.sizes() == sizes)
+    window.resize(window.minimumSize())
+    assert window.top_bar.minimumSizeHint().width() <= window.minimumWidth()
+    window.resize(1_024, 600)
+    window.show_page("show")
+    assert (window.width(), window.height()) == (1_024, 600), "there is room in the narrowest window"
 
 
 @pytest.mark.slow
@@ -153,17 +162,10 @@ def test_f11_brings_show_to_the_full_screen_and_another_workspace_ends_it(
     assert window.isFullScreen()
     keys["Ctrl+1"].trigger()
     assert window.page == "compare" and not window.isFullScreen() and window.top_bar.isVisible()
-
-
-def test_the_filter_is_not_typed_into_unseen(
-    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
-) -> None:
-    window = open_window()
-    keys = {action.shortcut().toString(): action for action in window.actions()}
     for page in ("show", "compare", "results"):
         window.show_page(page)
         keys["Ctrl+F"].trigger()
-        assert window.page == "results" and window.runs.filter.isVisible()
+        assert window.page == "results" and window.runs.filter.isVisible(), "it is not typed into unseen"
 
 
 def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
@@ -174,7 +176,10 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     assert window.page == "compare"
     window.runs.welcome.limit_wanted.emit()
     assert window.page == "limit"
+    window.others.shows.present()
+    assert window.isFullScreen()
     window.others.shows.show_me.busy.emit("A run is training.")
+    assert not window.isFullScreen() and window.notice.isVisible(), "a question would be hidden"
     assert window.notice.offers() == ("Start next", "Stop it and start")
     # the engine of this window never starts, so that this waits for the machine to be known
     window.runs.welcome.show_me_wanted.emit()
@@ -183,15 +188,6 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     assert "is measuring" in window.notice.text() and window.others.show_panel.page == "measuring"
     window.others.show_panel.stop_wanted.emit()
     until_raced(qtbot, window)
-
-
-def test_a_question_in_the_full_screen_leaves_it_and_is_seen(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    window.others.shows.present()
-    assert window.isFullScreen()
-    window.others.shows.show_me.busy.emit("A run is training.")
-    assert not window.isFullScreen() and window.notice.isVisible()
-    assert window.notice.offers() == ("Start next", "Stop it and start")
 
 
 def test_a_window_that_opens_elsewhere_makes_no_page_of_show(
@@ -208,30 +204,11 @@ def test_a_window_that_opens_elsewhere_makes_no_page_of_show(
     until_raced(qtbot, window)
     button = window.others.show_panel.race.transport.full_screen
     assert button.accessibleName() == "Leave full screen", "a page made late knows where it stands"
-
-
-@pytest.mark.slow
-def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured(
-    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
-) -> None:
-    window = open_window()
-    window.show_page("show")
-    until_raced(qtbot, window)
     clock = window.others.show_panel.race.clock
     window.others.shows.set_frame_ms(200)
-    assert clock.is_playing and clock._timer.interval() == 200
+    assert clock.is_playing and clock._timer.interval() == 200, "as rarely as curves beside a measured run"
     window.others.shows.set_frame_ms(None)
     assert clock._timer.interval() < 20
-
-
-@pytest.mark.slow
-def test_all_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> None:
-    window = open_window()
-    window.resize(window.minimumSize())
-    assert window.top_bar.minimumSizeHint().width() <= window.minimumWidth()
-    window.resize(1_024, 600)
-    window.show_page("show")
-    assert window.size().width() == 1_024 and window.size().height() == 600
 
 
 BUSY = "other programs took 69 % of the processor meanwhile"
@@ -266,3 +243,109 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     monkeypatch.setattr(window.others.shows.show_me, "begin", lambda: begun.append("begun"))
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     assert begun == ["begun"]
+
+
+class Stage:
+    """A window with a bar, a notice that is hidden, and the panel that is presented."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self.window = QMainWindow()
+        qtbot.addWidget(self.window)
+        self.bar, self.notice, self.panel = QLabel("bar"), QLabel("notice"), QLabel("panel")
+        middle = QWidget()
+        column = QVBoxLayout(middle)
+        for one in (self.bar, self.notice, self.panel):
+            column.addWidget(one)
+        self.notice.hide()
+        self.window.setCentralWidget(middle)
+        self.window.resize(640, 400)
+        with qtbot.waitExposed(self.window):
+            self.window.show()
+        self.presenting = FullScreen(self.window, (self.bar, self.notice))
+
+
+@pytest.fixture
+def stage(qtbot: QtBot) -> Iterator[Stage]:
+    stage = Stage(qtbot)
+    yield stage
+    stage.presenting.leave()
+
+
+def test_it_takes_the_full_screen_hides_the_rest_and_escape_brings_the_window_back(
+    stage: Stage, qtbot: QtBot
+) -> None:
+    size, presenting = stage.window.size(), stage.presenting
+    with qtbot.assertNotEmitted(presenting.changed):
+        qtbot.keyClick(stage.window, Qt.Key.Key_Escape)
+    with qtbot.waitSignal(presenting.changed) as told:
+        presenting.toggle()
+    assert told.args == [True] and presenting.is_on and stage.window.isFullScreen()
+    assert stage.bar.isHidden() and stage.panel.isVisible()
+    with qtbot.waitSignal(presenting.changed) as told:
+        qtbot.keyClick(stage.window, Qt.Key.Key_Escape)
+    assert told.args == [False] and not presenting.is_on and not stage.window.isFullScreen()
+    assert stage.bar.isVisible() and stage.notice.isHidden()
+    qtbot.waitUntil(lambda: stage.window.size() == size)
+    presenting.enter()
+    stage.notice.show()
+    assert stage.notice.isHidden()
+    presenting.toggle()
+    assert not presenting.is_on and stage.notice.isVisible(), "what was told meanwhile is told afterwards"
+
+
+def test_a_maximized_window_is_maximized_again_and_the_desktops_own_way_out_ends_it(
+    stage: Stage, qtbot: QtBot
+) -> None:
+    stage.presenting.enter()
+    with qtbot.waitSignal(stage.presenting.changed) as told:
+        stage.window.showNormal()
+    assert told.args == [False] and stage.bar.isVisible()
+    stage.window.showMaximized()
+    stage.presenting.enter()
+    stage.presenting.leave()
+    assert stage.window.isMaximized() and not stage.window.isFullScreen()
+
+
+def test_the_pointer_is_hidden_while_it_lies_still_and_shown_once_it_moves(
+    stage: Stage, qtbot: QtBot
+) -> None:
+    stage.presenting.enter()
+    pointer = stage.presenting.pointer
+    assert QGuiApplication.overrideCursor() is None
+    pointer.still.setInterval(1)
+    QTest.mouseMove(stage.panel, QPoint(5, 5))
+    qtbot.waitUntil(lambda: QGuiApplication.overrideCursor() is not None)
+    assert QGuiApplication.overrideCursor().shape() is Qt.CursorShape.BlankCursor
+    pointer.still.setInterval(60_000)
+    QTest.mouseMove(stage.panel, QPoint(9, 9))
+    qtbot.waitUntil(lambda: QGuiApplication.overrideCursor() is None)
+    pointer.still.setInterval(1)
+    qtbot.waitUntil(lambda: QGuiApplication.overrideCursor() is not None)
+    stage.presenting.leave()
+    assert QGuiApplication.overrideCursor() is None
+
+
+def test_the_pointer_stays_while_another_window_is_in_front(stage: Stage, qtbot: QtBot) -> None:
+    stage.presenting.enter()
+    stage.presenting.pointer.still.setInterval(60_000)
+    dialog = QDialog(stage.window)
+    qtbot.addWidget(dialog)
+    dialog.open()
+    qtbot.waitUntil(dialog.isActiveWindow)
+    stage.presenting.pointer.still.timeout.emit()
+    assert QGuiApplication.overrideCursor() is None
+    dialog.close()
+    stage.window.activateWindow()
+    qtbot.waitUntil(stage.window.isActiveWindow)
+    stage.presenting.pointer.still.timeout.emit()
+    assert QGuiApplication.overrideCursor() is not None
+    dialog.open()
+    qtbot.waitUntil(lambda: QGuiApplication.overrideCursor() is None)
+
+
+def test_a_screen_smaller_than_the_window_may_be_is_filled_and_not_overrun(stage: Stage) -> None:
+    stage.window.setMinimumSize(600, 380)
+    stage.presenting.enter()
+    assert stage.window.minimumSize().isEmpty()
+    stage.presenting.leave()
+    assert stage.window.minimumSize() == QSize(600, 380)

@@ -28,28 +28,23 @@ NO_SPEED = "The run was too short to measure: only 2 whole blocks, and a speed n
 
 
 class TestRace:
-    def test_it_stands_at_the_start_of_what_it_is_given(self, room: Any, usual: Race) -> None:
+    def test_from_its_start_to_the_end_whose_number_is_the_comparisons_own(
+        self, room: Any, usual: Race, failed: Race
+    ) -> None:
         room.panel.show_race(usual, None)
-        assert room.panel.page == "race"
-        assert (room.clock.seconds, room.lit) == (0.0, (0, 0))
+        assert room.panel.page == "race" and (room.clock.seconds, room.lit) == (0.0, (0, 0))
         assert "Just begun" in room.words and room.number == ""
-
-    def test_half_way_the_faster_lane_is_further(self, room: Any, usual: Race) -> None:
-        room.panel.show_race(usual, None)
+        assert not room.view.more.isVisible() and "clean" not in room.words
         room.clock.seek(usual.seconds / 2)
         full, mixed = room.lit
-        assert 0 < full < mixed < usual.blocks
-        assert room.words.count("images so far") == 3
-        assert room.number == "5.00"
-
-    def test_at_the_end_the_number_is_the_comparisons_own(self, room: Any, usual: Race) -> None:
-        room.panel.show_race(usual, None)
+        assert 0 < full < mixed < usual.blocks, "the faster lane is further"
+        assert room.words.count("images so far") == 3 and room.number == "5.00"
         room.clock.seek(usual.seconds)
-        assert usual.ratio == pytest.approx(5.0)
-        assert room.number == "5.00"
-        assert room.lit == (usual.blocks // 5, usual.blocks)
+        assert usual.ratio == pytest.approx(5.0) and room.number == "5.00"
+        assert room.lit == (usual.blocks // 5, usual.blocks) and room.view.instant.fill == 1.0
         assert room.words.count("images in 2.3 s") == 2
-        assert room.view.instant.fill == 1.0
+        room.panel.show_race(failed, None)
+        assert (room.clock.seconds, room.lit, room.number) == (0.0, (0, 0), None), "another begins anew"
 
     def test_tanks_of_tensor_cores_stand_below_the_memory_where_both_runs_know_them(
         self, room: Any, usual: Race
@@ -63,25 +58,18 @@ class TestRace:
         assert "Tensor Cores" not in room.words, "the memory needs the room"
         room.assert_fits()
 
-    def test_another_race_begins_anew(self, room: Any, usual: Race, failed: Race) -> None:
-        room.panel.show_race(usual, None)
-        room.clock.seek(usual.seconds)
-        room.panel.show_race(failed, None)
-        assert (room.clock.seconds, room.lit, room.number) == (0.0, (0, 0), None)
-
-    def test_playing_begins_at_once_and_reduced_motion_shows_the_end(self, room: Any, usual: Race) -> None:
+    def test_it_plays_at_once_leaving_pauses_it_and_reduced_motion_shows_the_end(
+        self, room: Any, usual: Race
+    ) -> None:
         room.panel.show_race(usual, None)
         room.panel.play()
         assert room.clock.is_playing
+        room.panel.show_welcome()
+        assert room.panel.page == "welcome" and not room.clock.is_playing
+        room.panel.show_race(usual, None)
         set_reduced_motion(True)
         room.panel.play()
         assert room.clock.is_at_end and not room.clock.is_playing
-
-    def test_leaving_the_page_pauses_it(self, room: Any, usual: Race) -> None:
-        room.panel.show_race(usual, None)
-        room.panel.play()
-        room.panel.show_welcome()
-        assert room.panel.page == "welcome" and not room.clock.is_playing
 
     def test_its_state_is_told_to_screen_readers_when_it_stands_still(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
@@ -111,24 +99,18 @@ class TestCertainty:
             room.qtbot.keyClick(popover, Qt.Key.Key_Escape)
             assert popover.isHidden()
 
-    @pytest.mark.parametrize("key", [Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Escape])
-    def test_the_key_of_a_presenters_remote_closes_it_and_does_not_leave_show_by_its_link(
-        self, room: Any, usual: Race, key: Qt.Key
+    def test_the_keys_of_a_presenters_remote_close_it_and_do_not_leave_show_by_its_link(
+        self, room: Any, usual: Race
     ) -> None:
         room.panel.show_race(usual, None)
         room.press(Qt.Key.Key_End)
         popover = room.race.popover
-        room.view.number.click()
-        assert popover.isVisible() and not popover.compare.hasFocus()
-        with room.qtbot.assertNotEmitted(room.panel.compare_wanted):
-            room.qtbot.keyClick(popover, key)
-        assert not popover.isVisible()
-
-    def test_another_page_takes_it_away(self, room: Any, usual: Race) -> None:
-        room.panel.show_race(usual, None)
-        room.view.certainty.click()
-        room.panel.show_refusal("It failed.", "Try it again.")
-        assert not room.race.popover.isVisible()
+        for key in (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Escape):
+            room.view.number.click()
+            assert popover.isVisible() and not popover.compare.hasFocus()
+            with room.qtbot.assertNotEmitted(room.panel.compare_wanted):
+                room.qtbot.keyClick(popover, key)
+            assert not popover.isVisible(), key
 
     def test_a_comparison_that_is_not_clean_says_so_and_why(
         self, room: Any, trained: Trained, raced: Raced
@@ -159,37 +141,30 @@ class TestCertainty:
             room.view.again.click()
         room.assert_fits()
 
-    def test_a_clean_one_has_no_line_for_it(self, room: Any, usual: Race) -> None:
-        room.panel.show_race(usual, None)
-        assert not room.view.more.isVisible() and "clean" not in room.words
-
     def test_the_popover_stays_on_the_screen(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
         popover = room.race.popover
         popover.open_at(QPoint(5_000, 5_000))
         assert popover.screen().geometry().contains(popover.geometry())
         popover.hide()
+        room.view.certainty.click()
+        room.panel.show_refusal("It failed.", "Try it again.")
+        assert not popover.isVisible(), "another page takes it away"
 
 
 class TestUnusual:
-    def test_slower_in_mixed_precision(self, room: Any, trained: Trained, raced: Raced) -> None:
-        race = raced(trained("fp32", 1_000.0), trained("fp16", 800.0))
-        room.panel.show_race(race, None)
-        room.clock.seek(race.seconds)
-        assert room.number == "1.25"
-        assert "as long with mixed precision" in room.words
-        assert "better choice" in room.words
-
     @pytest.mark.parametrize(
-        ("full", "mixed", "shown"), [(40.0, 50_000.0, "1,250"), (50_000.0, 200.0, "250")]
+        ("full", "mixed", "shown"), [(1_000.0, 800.0, "1.25"), (40.0, 50_000.0, "1,250"), (5e4, 200.0, "250")]
     )
-    def test_very_large_and_very_small_ratios_fit(
+    def test_slower_in_mixed_precision_and_very_large_and_very_small_ratios(
         self, room: Any, trained: Trained, raced: Raced, full: float, mixed: float, shown: str
     ) -> None:
         race = raced(trained("fp32", full), trained("fp16", mixed))
         room.panel.show_race(race, None)
         room.clock.seek(race.seconds)
         assert room.number == shown
+        is_slower = "as long with mixed precision" in room.words and "better choice" in room.words
+        assert is_slower is (mixed < full)
         room.assert_fits()
 
     def test_a_run_that_failed_half_way_stops_there(self, room: Any, failed: Race) -> None:
@@ -200,17 +175,12 @@ class TestUnusual:
         assert "then it ran out of memory" in room.words
         assert room.number is None and "No fair figure" in room.words
 
-    def test_without_a_ratio_there_is_a_reason_in_its_place(
+    def test_what_was_not_measured_has_a_reason_in_its_place_or_takes_no_room(
         self, room: Any, trained: Trained, raced: Raced
     ) -> None:
         race = raced(trained("fp32", None, speed_note=NO_SPEED), trained("fp16", None, speed_note=NO_SPEED))
         room.panel.show_race(race, None)
-        assert room.number is None
-        assert room.view.certainty.text() == "Why is that?"
-
-    def test_memory_that_was_not_measured_takes_no_room(
-        self, room: Any, trained: Trained, raced: Raced
-    ) -> None:
+        assert room.number is None and room.view.certainty.text() == "Why is that?"
         room.panel.show_race(raced(trained("fp32", 1_000.0), trained("fp16", 5_000.0)), None)
         assert "Memory" not in room.words
         assert room.view.card.sizes.lanes == room.view.card.sizes.inner

@@ -10,7 +10,6 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
-from engine.protocol.events import Environment
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.background import Background
@@ -18,8 +17,10 @@ from gui.session.saved_runs import SavedRuns
 from gui.show.panel import ShowPanel
 from gui.show.reading import RaceChoice, RaceReader, newest_choices, read_race
 from gui.theme.theme import theme
+from tests.gui.conftest import CARD
 
 Trained = Callable[..., RunRecord]
+Pair = Callable[..., tuple[RunRecord, RunRecord]]
 
 
 @dataclass
@@ -45,6 +46,10 @@ class Workspace:
     def wait(self) -> None:
         self.qtbot.waitUntil(lambda: not self.background.is_busy)
 
+    def come_back(self) -> None:
+        self.reader.set_in_sight(False)
+        self.look()
+
     def ids(self) -> tuple[str, str]:
         race = self.panel.race.race
         assert race is not None
@@ -62,7 +67,7 @@ def workspace(qtbot: QtBot, saved: Store) -> Iterator[Workspace]:
 
 
 @pytest.fixture
-def pair(saved: Store, trained: Trained) -> Callable[..., tuple[RunRecord, RunRecord]]:
+def pair(saved: Store, trained: Trained) -> Pair:
     """Puts a comparison of FP32 and FP16 into the store."""
 
     def make(full: float = 1_000.0, mixed: float = 2_500.0) -> tuple[RunRecord, RunRecord]:
@@ -72,17 +77,17 @@ def pair(saved: Store, trained: Trained) -> Callable[..., tuple[RunRecord, RunRe
     return make
 
 
-def test_an_empty_store_is_welcomed(workspace: Workspace) -> None:
-    workspace.look()
-    assert workspace.panel.page == "welcome" and workspace.reader.state() == {}
-
-
-def test_the_newest_comparison_is_played_where_nothing_was_chosen(
-    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]], trained: Trained
+def test_the_newest_comparison_is_played_where_nothing_was_chosen_once_somebody_looks(
+    workspace: Workspace, pair: Pair, trained: Trained
 ) -> None:
+    workspace.look()
+    assert workspace.panel.page == "welcome" and workspace.reader.state() == {}, "an empty store is welcomed"
+    workspace.reader.set_in_sight(False)
     pair()
     newest = pair(1_000.0, 3_000.0)
     trained("fp32", 1_000.0)
+    workspace.show(*newest)
+    assert workspace.reader.raced is None, "nothing is read before"
     workspace.look()
     assert workspace.ids() == tuple(run.id for run in newest)
     race = workspace.panel.race.race
@@ -91,7 +96,7 @@ def test_the_newest_comparison_is_played_where_nothing_was_chosen(
 
 
 def test_a_comparison_with_one_side_is_passed_over_for_the_one_before_it(
-    workspace: Workspace, saved: Store, trained: Trained, pair: Callable[..., tuple[RunRecord, RunRecord]]
+    workspace: Workspace, saved: Store, trained: Trained, pair: Pair
 ) -> None:
     raced = pair()
     alone = saved.add_comparison("Repeats")
@@ -99,15 +104,6 @@ def test_a_comparison_with_one_side_is_passed_over_for_the_one_before_it(
         trained("fp32", 1_000.0, comparison=alone, settings={"seed": seed})
     workspace.look()
     assert workspace.ids() == tuple(run.id for run in raced)
-
-
-def test_nothing_is_read_before_somebody_looks(
-    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
-) -> None:
-    workspace.show(*pair())
-    assert workspace.panel.page is None and workspace.reader.raced is None
-    workspace.look()
-    assert workspace.panel.page == "race"
 
 
 def test_a_chosen_side_races_against_the_chosen_baseline(workspace: Workspace, trained: Trained) -> None:
@@ -120,33 +116,31 @@ def test_a_chosen_side_races_against_the_chosen_baseline(workspace: Workspace, t
 
 
 def test_one_side_alone_is_refused_in_words_and_forgotten(
-    workspace: Workspace, trained: Trained, pair: Callable[..., tuple[RunRecord, RunRecord]]
+    workspace: Workspace, trained: Trained, pair: Pair
 ) -> None:
     raced, alone = pair(), trained("fp32", 1_000.0)
     workspace.look()
     with workspace.qtbot.waitSignal(workspace.reader.refused):
         workspace.show(alone)
     assert workspace.panel.page == "refused" and len(workspace.panel.refused.words()) > 20
-    workspace.reader.set_in_sight(False)
-    workspace.look()
+    workspace.come_back()
     assert workspace.ids() == tuple(run.id for run in raced)
 
 
 def test_a_refusal_in_ones_absence_is_told_on_coming_back_and_then_no_more(
-    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
+    workspace: Workspace, pair: Pair
 ) -> None:
     pair()
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It ran out of memory.", remedy="Take less.")
     workspace.reader.refuse(problem)
     workspace.look()
     assert workspace.panel.page == "refused" and "out of memory" in workspace.panel.refused.words()
-    workspace.reader.set_in_sight(False)
-    workspace.look()
+    workspace.come_back()
     assert workspace.panel.page == "race"
 
 
 def test_a_race_that_was_read_in_ones_absence_is_played_on_coming_back(
-    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
+    workspace: Workspace, pair: Pair
 ) -> None:
     pair()
     workspace.runs.reload()
@@ -164,32 +158,21 @@ def test_a_race_that_was_read_in_ones_absence_is_played_on_coming_back(
 
 
 def test_runs_that_are_deleted_while_they_race_stay_on_screen_until_it_is_left(
-    workspace: Workspace, saved: Store, pair: Callable[..., tuple[RunRecord, RunRecord]]
+    workspace: Workspace, saved: Store, pair: Pair
 ) -> None:
     raced = pair()
     workspace.look()
-    saved.delete([run.id for run in raced])
+    newer = pair(1_000.0, 4_000.0)
+    workspace.come_back()
+    assert workspace.ids() == tuple(run.id for run in raced), "the race that was left is still there"
+    saved.delete([run.id for run in (*raced, *newer)])
     workspace.runs.reload()
     assert workspace.panel.page == "race" and workspace.panel.race.clock.is_playing
-    workspace.reader.set_in_sight(False)
-    workspace.look()
+    workspace.come_back()
     assert workspace.panel.page == "welcome" and workspace.reader.raced is None
 
 
-def test_the_race_that_was_left_is_still_there_when_somebody_looks_again(
-    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
-) -> None:
-    raced = pair()
-    workspace.look()
-    pair(1_000.0, 4_000.0)
-    workspace.reader.set_in_sight(False)
-    workspace.look()
-    assert workspace.ids() == tuple(run.id for run in raced)
-
-
-def test_what_comes_too_late_is_not_shown(
-    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
-) -> None:
+def test_what_comes_too_late_is_not_shown(workspace: Workspace, pair: Pair) -> None:
     first, second = pair(), pair(1_000.0, 4_000.0)
     workspace.look()
     workspace.reader.show_comparison([run.id for run in first])
@@ -201,9 +184,7 @@ def test_what_comes_too_late_is_not_shown(
     assert workspace.ids() == tuple(run.id for run in second), "held for what is being measured"
 
 
-def test_what_was_shown_last_survives_a_restart(
-    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
-) -> None:
+def test_what_was_shown_last_survives_a_restart(workspace: Workspace, pair: Pair) -> None:
     full, mixed = pair()
     pair(1_000.0, 4_000.0)
     workspace.look()
@@ -227,14 +208,7 @@ def test_a_damaged_memory_of_it_is_refused(workspace: Workspace, state: dict[str
 def test_runs_of_other_machines_and_lengths_race_all_the_same_and_it_is_said(
     workspace: Workspace, trained: Trained
 ) -> None:
-    other = Environment(
-        device_name="Another card",
-        device_memory_mib=8,
-        torch="2.15",
-        python="3.12",
-        os="Linux",
-        ammeter="0.1",
-    )
+    other = CARD.model_copy(update={"device_name": "Another card", "device_memory_mib": 8, "torch": "2.15"})
     full = trained("fp32", 1_000.0)
     mixed = trained("fp16", 2_000.0, machine=other, losses=[1.0] * 90, settings={"steps": 90})
     workspace.look()

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.own.code import Code, place_of
 from engine.experiment.problem import Kind, Problem
-from gui.train.failure import FailureCard
+from gui.train.outcome import FailureCard
 
 NET = "\n".join(f"line {number}" for number in range(1, 21))
 PROBLEM = Problem(kind=Kind.REQUEST, message="The last layer got too much.", remedy="Write 3136.")

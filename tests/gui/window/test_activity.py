@@ -7,8 +7,9 @@ from datetime import datetime
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
@@ -16,6 +17,7 @@ from gui.runs.queue_table import schedule
 from gui.session.items import QueueItem
 from gui.window.chips import ActivityChip, activity_of, begins_text
 from gui.window.main_window import MainWindow
+from gui.window.queue_popover import MOST_LINES, LogPanel
 
 NOW = datetime(2026, 11, 23, 12)
 RUN = QueueItem("a", "run", "BF16 AMP", "", is_running=True, progress=0.62, seconds_left=40)
@@ -62,7 +64,7 @@ def button(window: MainWindow, name: str) -> QAbstractButton:
     return next(one for one in window.findChildren(QAbstractButton) if one.accessibleName() == name)
 
 
-def test_a_click_opens_the_queue_and_from_there_the_log(
+def test_a_click_opens_the_queue_from_there_the_log_and_escape_or_a_click_elsewhere_closes(
     start: Callable[[], MainWindow], qtbot: QtBot
 ) -> None:
     window = start()
@@ -75,9 +77,6 @@ def test_a_click_opens_the_queue_and_from_there_the_log(
     assert opened.page == "queue"
     qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
     assert opened.page == ""
-
-
-def test_a_click_elsewhere_and_escape_close_it(start: Callable[[], MainWindow], qtbot: QtBot) -> None:
     window = start()
     opened = window.backstage
     opened.toggle_page("log")
@@ -87,3 +86,75 @@ def test_a_click_elsewhere_and_escape_close_it(start: Callable[[], MainWindow], 
     opened.toggle_page("log")
     QTest.keyClick(opened, Qt.Key.Key_Escape)
     assert opened.page == ""
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> LogPanel:
+    panel = LogPanel()
+    qtbot.addWidget(panel)
+    panel.resize(600, 160)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
+
+
+def test_a_line_has_time_level_run_and_message_and_further_lines_are_indented(panel: LogPanel) -> None:
+    panel.append("warning", "Speed is null.", "Run 14")
+    time, level, rest = panel.text().split("  ", 2)
+    assert len(time) == 8
+    assert level == "warning"
+    assert rest == "Run 14: Speed is null."
+    panel.clear()
+    panel.append("info", "first\nsecond")
+    first, second = panel.text().splitlines()
+    assert second.index("second") == first.index("first")
+
+
+def test_it_keeps_the_newest_lines(panel: LogPanel) -> None:
+    for number in range(MOST_LINES + 10):
+        panel.append("info", f"line {number}")
+    lines = panel.text().splitlines()
+    assert len(lines) == MOST_LINES
+    assert lines[-1].endswith(f"line {MOST_LINES + 9}")
+
+
+def test_it_follows_the_end_only_while_the_end_is_in_sight(panel: LogPanel) -> None:
+    for number in range(100):
+        panel.append("info", f"line {number}")
+    bar = panel.view.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    bar.setValue(3)
+    panel.append("info", "one more")
+    assert bar.value() == 3
+
+
+def test_copy_takes_the_selection_or_everything(panel: LogPanel) -> None:
+    panel.append("info", "first")
+    panel.append("info", "second")
+    panel.copy()
+    assert QGuiApplication.clipboard().text() == panel.text()
+    cursor = panel.view.textCursor()
+    cursor.movePosition(QTextCursor.MoveOperation.Start)
+    cursor.movePosition(QTextCursor.MoveOperation.EndOfLine, QTextCursor.MoveMode.KeepAnchor)
+    panel.view.setTextCursor(cursor)
+    panel.copy()
+    assert QGuiApplication.clipboard().text() == panel.text().splitlines()[0]
+
+
+def test_an_empty_log_says_what_comes_and_its_buttons_follow_what_it_has(panel: LogPanel) -> None:
+    copy, clear = (one for one in panel.findChildren(QPushButton) if one.text() in ("Copy", "Clear"))
+    assert "appear here" in panel.view.placeholderText()
+    assert not copy.isEnabled() and not clear.isEnabled()
+    panel.append("info", "something")
+    assert copy.isEnabled() and clear.isEnabled()
+    clear.click()
+    assert not copy.isEnabled() and not clear.isEnabled()
+    buttons = {button.text(): button for button in panel.findChildren(QPushButton)}
+    buttons["Wrap"].click()
+    assert panel.view.lineWrapMode() is QPlainTextEdit.LineWrapMode.WidgetWidth
+    panel.append("info", "something")
+    buttons["Clear"].click()
+    assert panel.text() == ""
+    for button in buttons.values():
+        assert button.toolTip()
+        assert button.accessibleName()

@@ -7,6 +7,9 @@ Its store has been brought to format 15 since.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +22,7 @@ from engine.compare.figures import SPEED
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import preset
 from engine.export.archive.reader import import_archive
+from engine.store.database import backups
 from engine.store.record import Status
 from engine.store.store import Store
 from gui.theme.theme import theme
@@ -40,7 +44,7 @@ def as_dark() -> Iterator[None]:
     theme().set_mode("dark")
 
 
-def test_its_runs_are_there_with_their_curves_and_compare_as_before(store: Store) -> None:
+def test_its_runs_compare_as_before_and_its_search_has_its_answer(store: Store) -> None:
     bf16, fp32 = store.runs()
     assert [run.id for run in (fp32, bf16)] == [FP32, BF16]
     assert {run.status for run in (fp32, bf16)} == {Status.FINISHED}
@@ -52,9 +56,6 @@ def test_its_runs_are_there_with_their_curves_and_compare_as_before(store: Store
     rows = compare(evidence_of(store, (fp32, bf16)), FP32).figures
     (speed,) = (row for row in rows if row.figure.name == SPEED.name)
     assert speed.cells[1].ratio == pytest.approx(1.39, abs=0.005)
-
-
-def test_its_search_is_there_with_its_answer(store: Store) -> None:
     (entry,) = store.studies.newest("limit")
     (search,) = store.studies.find(entry.id).answer.sides
     assert search.result is not None and search.result.largest_batch == 1_855 and search.result.verified
@@ -78,3 +79,40 @@ def test_its_preset_and_its_window_come_back(
     values = window.setup.state()["settings"]
     assert values["batch_size"] == "96"
     assert window.others.limit_panel.state()["margin"] == 0.1
+
+
+ROOT = Path(__file__).parents[3]
+A_WINDOW = """
+import os
+import sys
+from pathlib import Path
+from PySide6.QtCore import QTimer
+from engine.store.database import backups
+from gui.window import app
+
+def shown(window):
+    assert backups(Path(os.environ["AMMETER_HOME"], "ammeter.sqlite"))
+    QTimer.singleShot(0, window.close_without_asking)
+
+app._make_rest = shown
+sys.exit(app.run())
+"""
+
+
+@pytest.mark.slow
+def test_the_copy_is_removed_by_the_first_window_that_is_closed(tmp_path: Path) -> None:
+    with zipfile.ZipFile(Path(__file__).with_name("home_of_0_1.zip")) as older:
+        older.extractall(tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-c", A_WINDOW],
+        cwd=ROOT,
+        env={**os.environ, "AMMETER_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ended.returncode == 0, ended.stderr
+    path = tmp_path / "ammeter.sqlite"
+    assert not backups(path)
+    with Store(path) as store:
+        assert len(store.runs()) == 2

@@ -7,35 +7,14 @@ from collections.abc import Iterator
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import all_presets
 from gui.session.request import Request
 from gui.setup.panel import FormActions, SetupPanel
-from gui.theme.theme import theme
 from gui.window.quiet import Quiet
-
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+from tests.gui.setup.conftest import catalog, device
 
 BUSY = "This machine is busy: other programs take 45 % of the processor, mostly firefox."
-
-
-ABLE = tuple(PrecisionEntry(precision=precision, available=True) for precision in Precision)
-CATALOG = Catalog(
-    devices=(DeviceEntry(name="cpu", title="A processor", memory_mib=16_384, precisions=ABLE),),
-    models=(ModelEntry(name="small-cnn", task="classification", parameters=421_642, min_image_size=8),),
-    datasets=(
-        DatasetEntry(
-            name="fashion",
-            title="Fashion-MNIST",
-            task="classification",
-            image_size=28,
-            num_classes=10,
-            train_samples=6_000,
-            validation_samples=1_000,
-        ),
-    ),
-)
 
 
 class Around:
@@ -49,13 +28,11 @@ class Around:
 
 @pytest.fixture
 def panel(qtbot: QtBot) -> SetupPanel:
-    theme()
     panel = SetupPanel()
     qtbot.addWidget(panel)
     panel.set_presets(all_presets())
     panel.choose_preset("fashion")
-    panel.set_catalog(CATALOG)
-    panel.resize(320, 848)
+    panel.set_catalog(catalog(device("cpu", *Precision)))
     with qtbot.waitExposed(panel):
         panel.show()
     return panel

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QByteArray
 
-from gui.window.remembered import Key, Settings
+from gui.window.remembered import Kept, Key, Settings, kept_bytes, remember, restore
 
 
 @pytest.fixture
@@ -22,17 +25,17 @@ def saved(path: Path, **values: object) -> Settings:
     return settings
 
 
-def test_values_come_back(path: Path) -> None:
+def test_values_of_their_type_come_back_and_no_other_file_is_left(path: Path) -> None:
     saved(path, theme="dark", dock_open=False, form={"changes": {"batch_size": "128"}})
     settings = Settings.load(path)
     assert settings.get("theme", "system") == "dark"
     assert settings.get("dock_open", True) is False
     assert settings.get("form", {}) == {"changes": {"batch_size": "128"}}
-
-
-def test_a_value_of_another_type_is_left_out(path: Path) -> None:
     saved(path, ticked_runs="not a list")
     assert Settings.load(path).get(Key.TICKED_RUNS, ["default"]) == ["default"]
+    saved(path, theme="light")
+    saved(path, theme="dark")
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["window.json", "window.json.bak"]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +76,6 @@ def test_a_folder_that_cannot_be_written_is_a_warning(
     assert "could not be saved" in caplog.text
 
 
-def test_saving_leaves_no_other_file_behind(path: Path) -> None:
-    saved(path, theme="light")
-    saved(path, theme="dark")
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["window.json", "window.json.bak"]
-
-
 def test_each_part_is_restored_in_its_own_try(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = saved(path, form=3, theme="dark")
     restored: list[object] = []
@@ -99,3 +96,29 @@ def test_without_a_path_it_lies_in_the_configuration_folder(home: Path) -> None:
     settings.set("theme", "dark")
     assert settings.save()
     assert (home / "window.json").is_file()
+
+
+def test_byte_arrays_pass_as_text(tmp_path: Path) -> None:
+    state, brought_back = QByteArray(b"\x00\xff geometry"), []
+    part = kept_bytes(Key.GEOMETRY, lambda: state, lambda value: brought_back.append(value) or True)
+    path = tmp_path / "window.json"
+    remember(Settings(path), [part])
+    assert json.loads(path.read_text())["geometry"].isascii()
+    restore(Settings.load(path), [part])
+    assert brought_back == [state]
+
+
+def test_a_broken_part_is_logged_and_the_others_come_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, brought_back = tmp_path / "window.json", []
+    path.write_text(json.dumps({"geometry": "%%%", "side_splitter": "AAAA", "theme": "dark"}))
+    parts = [
+        kept_bytes(Key.GEOMETRY, QByteArray, lambda _value: True),
+        kept_bytes(Key.SIDE_SPLITTER, QByteArray, lambda _value: False),
+        Kept(Key.THEME, lambda: "", brought_back.append),
+    ]
+    with caplog.at_level(logging.WARNING):
+        restore(Settings.load(path), parts)
+    assert brought_back == ["dark"]
+    assert "geometry" in caplog.text and "side_splitter" in caplog.text

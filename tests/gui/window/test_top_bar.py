@@ -10,8 +10,13 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
+from gui.help.about import AboutDialog
+from gui.help.dialog import GuideDialog
+from gui.installation import doctor_page
+from gui.installation.doctor_page import DoctorDialog
 from gui.theme.theme import theme
 from gui.widgets import ProgressLine
+from gui.window.main_window import MainWindow
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
 LEAST_WINDOW_WIDTH = 960
@@ -70,8 +75,6 @@ def test_a_tab_asks_for_its_place_and_the_name_for_the_welcome(qtbot: QtBot, bar
     assert told == ["results", "welcome"] and not button(bar, "Experiment").isChecked()
 
 
-# the offscreen platform says so whenever a popup is shown
-@pytest.mark.qt_log_ignore("This plugin does not support")
 def test_help_is_a_menu_whose_first_entry_is_the_guide(qtbot: QtBot, bar: TopBar) -> None:
     with qtbot.waitSignal(bar.help_menu.aboutToShow):
         qtbot.mouseClick(button(bar, "Help"), Qt.MouseButton.LeftButton)
@@ -89,12 +92,18 @@ def test_its_button_changes_the_theme_which_it_follows(qtbot: QtBot, bar: TopBar
     assert picture(toggle) == dark
 
 
-def test_the_devices_tip_has_what_counts_for_mixed_precision(bar: TopBar) -> None:
+def test_the_device_has_what_counts_for_mixed_precision_and_its_memory_in_use(bar: TopBar) -> None:
     bar.set_device(device("NVIDIA H200"))
     assert bar.device.accessibleName() == "Device: NVIDIA H200, 139.8 GiB"
     assert "NVIDIA H200, 139.8 GiB, Tensor Cores, BF16." in bar.device.toolTip()
     bar.set_device(device("An older card", bf16_note="emulated", tensor_cores=False))
     assert "An older card, 139.8 GiB." in bar.device.toolTip()
+    usage = next(one for one in bar.device.findChildren(ProgressLine))
+    assert not usage.isVisible()
+    bar.device.set_usage(0.5, "69.9 GiB in use")
+    assert usage.isVisible() and usage.fraction() == 0.5 and "69.9 GiB in use" in bar.device.toolTip()
+    bar.device.set_usage(None, "")
+    assert not usage.isVisible()
 
 
 def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar: TopBar) -> None:
@@ -123,18 +132,31 @@ def test_a_narrow_bar_leaves_out_the_maker(qtbot: QtBot, bar: TopBar) -> None:
     qtbot.waitUntil(lambda: has_words("NVIDIA GeForce RTX 4090"))
 
 
-def test_the_memory_in_use_is_a_bar_with_words_behind_it(bar: TopBar) -> None:
-    usage = next(one for one in bar.device.findChildren(ProgressLine))
-    assert not usage.isVisible()
-    bar.device.set_usage(0.5, "69.9 GiB in use")
-    assert usage.isVisible() and usage.fraction() == 0.5 and "69.9 GiB in use" in bar.device.toolTip()
-    bar.device.set_usage(None, "")
-    assert not usage.isVisible()
-
-
 def test_every_control_says_what_it_is(bar: TopBar) -> None:
     controls = bar.findChildren(QAbstractButton)
     assert len(controls) == 4 + len(PLACES)
     for control in (*controls, bar.device):
         assert control.accessibleName(), control
         assert control.toolTip(), control.accessibleName()
+
+
+def test_each_entry_opens_once_and_the_window_closes_while_the_doctor_looks(
+    qtbot: QtBot, tiny_window: MainWindow
+) -> None:
+    for _ in range(2):
+        for action in tiny_window.top_bar.help_menu.actions():
+            if not action.text().startswith("Engine"):
+                action.trigger()
+    for kind in (GuideDialog, AboutDialog, DoctorDialog):
+        (dialog,) = tiny_window.findChildren(kind)
+        assert dialog.isVisible()
+    doctor = tiny_window.findChild(DoctorDialog)
+    assert doctor.is_looking
+    tiny_window.top_bar.help_menu.actions()[3].trigger()
+    tiny_window.close_without_asking()
+    assert not doctor.is_looking and not doctor.isVisible()
+
+
+def test_while_something_is_measured_no_step_is_trained() -> None:
+    (check,) = doctor_page._worker(lambda: True, lambda: False)
+    assert check.status == "note" and "disturb" in check.detail

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +17,8 @@ from PySide6.QtNetwork import QLocalSocket
 from pytestqt.qtbot import QtBot
 
 from gui.window import desktop
-from gui.window.app import Application
-from gui.window.desktop import Openings, hand_over
+from gui.window.app import Application, run_until
+from gui.window.desktop import Openings, hand_over, notify_message, send
 
 HANDS_OVER = """
 import sys
@@ -79,3 +81,64 @@ def test_macos_opens_a_file_by_an_event(qtbot: QtBot, qapp: Application, tmp_pat
     with qtbot.waitSignal(qapp.file_opened) as opened:
         qapp.sendEvent(qapp, QFileOpenEvent(QUrl.fromLocalFile(str(archive))))
     assert opened.args == [archive]
+
+
+def test_it_waits_until_it_is_true(qtbot: QtBot) -> None:
+    asked: list[int] = []
+    run_until(lambda: asked.append(1) or len(asked) > 3, asked_every_ms=1, within_seconds=60)
+    assert len(asked) >= 4
+
+
+def test_what_never_comes_is_an_error(qtbot: QtBot) -> None:
+    with pytest.raises(TimeoutError, match="was not met"):
+        run_until(lambda: False, asked_every_ms=1, within_seconds=0.01)
+
+
+has_a_bus = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="there is no D-Bus daemon here")
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A D-Bus session of its own."""
+    command = ["dbus-daemon", "--session", "--nofork", "--print-address=1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdout is not None
+        monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", daemon.stdout.readline().strip())
+        yield
+        daemon.terminate()
+
+
+@has_a_bus
+@pytest.mark.usefixtures("bus")
+def test_the_desktop_gets_title_and_text_without_markup() -> None:
+    from jeepney import MessageType, message_bus, new_method_return
+    from jeepney.io.blocking import open_dbus_connection
+
+    received = []
+    with open_dbus_connection(bus="SESSION") as desktop:
+        desktop.send_and_get_reply(message_bus.RequestName("org.freedesktop.Notifications"))
+
+        def serve() -> None:
+            while True:
+                message = desktop.receive(timeout=10)
+                if message.header.message_type is MessageType.method_call:
+                    received.append(message.body)
+                    desktop.send(new_method_return(message, "u", (1,)))
+                    return
+
+        server = threading.Thread(target=serve)
+        server.start()
+        assert send(notify_message("Done", "12 runs of <net> are done.")) == ""
+        server.join()
+    assert received[0][3:5] == ("Done", "12 runs of &lt;net&gt; are done.")
+
+
+@has_a_bus
+@pytest.mark.usefixtures("bus")
+def test_a_desktop_without_notifications_is_said_so() -> None:
+    assert "org.freedesktop.Notifications" in send(notify_message("Done", "12 runs are done."))
+
+
+def test_without_a_session_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    assert send(notify_message("Done", "12 runs are done.")) == "There is no D-Bus session."
