@@ -28,8 +28,6 @@ TOLERATED_MIB = 512.0
 """A desktop's windows hold this much of a card without computing anything."""
 
 _LEAST_CORE_SECONDS = 1.0
-"""Systems count processor time in ticks of some 10 ms: less than this shows nothing."""
-
 _TOLERATED_BESIDE_CARD = 0.5
 _TOLERATED_CARD_PERCENT = 10.0
 _LEAST_FREE = 0.1
@@ -68,20 +66,17 @@ class OtherPrograms:
         return self._others_seconds + busy - own, self._core_seconds + total
 
     def _read(self) -> tuple[float, float, float]:
-        """Busy seconds of all cores, all their seconds, and this process's seconds."""
-        times = psutil.cpu_times()
-        idle = times.idle + getattr(times, "iowait", 0.0)
-        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-        return total - idle, total, self._own_seconds()
-
-    def _own_seconds(self) -> float:
+        # busy seconds of all cores, all their seconds, and this process's seconds
+        whole = psutil.cpu_times()
+        idle = whole.idle + getattr(whole, "iowait", 0.0)
+        total = sum(whole) - getattr(whole, "guest", 0.0) - getattr(whole, "guest_nice", 0.0)
         own = self._process.cpu_times()
         seconds: float = own.user + own.system + own.children_user + own.children_system
         for child in self._process.children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # it ended, and is among the children that were waited for
                 times = child.cpu_times()
                 seconds += times.user + times.system
-        return seconds
+        return total - idle, total, seconds
 
 
 @dataclass(frozen=True)
@@ -94,9 +89,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Busyness:
-    """Load by other programs: the fraction of all cores, the bytes left of `memory_bytes`, and of the card
-    the percent busy and the MiB held, None where unknown.
-    """
+    """Load by other programs: the fraction of all cores, the bytes left, and the card's percent and MiB."""
 
     processor: Taken = field(default_factory=lambda: Taken(0.0))
     memory_bytes: int = 0
@@ -189,7 +182,7 @@ class _Process(NamedTuple):
 
 
 def _processes() -> dict[tuple[int, float], _Process]:
-    """Every process by its pid and start, with its processor seconds so far and its memory in bytes."""
+    # every process by its pid and start, with its processor seconds so far and its memory in bytes
     processes = {}
     for process in psutil.process_iter(["name", "create_time", "cpu_times", "memory_info"]):
         facts = process.info
@@ -211,7 +204,7 @@ def _own_pids() -> frozenset[int]:
 
 
 def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
-    """The program whose processes together use at least half of the sum."""
+    # the program whose processes together use at least half of the sum
     sums: defaultdict[str, float] = defaultdict(float)
     for name, amount in taken:
         sums[name] += max(0.0, amount)
@@ -223,11 +216,8 @@ def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
 def _card(
     index: int, own: frozenset[int], names: Mapping[int, str]
 ) -> tuple[Taken | None, Taken | None] | None:
-    """Others' load of a card in percent, and their memory in MiB; None without a card to ask.
-
-    While no run trains, all that it computes is others' work.
-    """
-    # imported only when asked: it would be a twentieth of the window's start
+    # Percent and MiB; None without a card to ask. While no run trains, all that it computes is others' work.
+    # Imported only when asked: it would be a twentieth of the window's start
     import pynvml
 
     try:

@@ -1,8 +1,7 @@
 """A run's samples in a bounded number of rows, however many steps it has: for curves, and figures from them.
 
-Up to `MOST_ROWS` steps there is a row for each. Then neighbouring steps are merged into bins of two rows, the
-lowest and the highest value in the order in which they came, so that a curve keeps its envelope. A bin also
-has its mean, for smoothed curves and for speeds. The newest steps stay as they are.
+Beyond `MOST_ROWS` steps neighbours are merged into bins of two rows, the lowest and the highest value in the
+order in which they came, so that a curve keeps its envelope, and a mean. The newest steps stay as they are.
 """
 
 from __future__ import annotations
@@ -23,13 +22,10 @@ Values: TypeAlias = "NDArray[np.float64]"
 Columns: TypeAlias = "dict[str, NDArray[np.float64]]"
 
 MOST_ROWS = 131_072
-"""Many times what a screen has in pixels, and more steps than most runs have."""
 MOST_BINS = MOST_ROWS // 4
 _NEWEST = 4_096
 """Steps at the end that are not merged: the figures of a run in progress are read off them."""
 _LEAST_BIN = 4
-"""It has two rows, so a smaller one would save nothing."""
-
 _PLACES = frozenset({"step", "seconds"})
 """Columns that only rise: instead of a mean a bin has its last value."""
 _RATES = frozenset({"samples_per_second"})
@@ -68,15 +64,9 @@ class Series:
 
 def joined(parts: Iterable[Columns]) -> Columns:
     """The parts one after another; NaN where a part lacks another's column."""
-    present = [part for part in parts if part]
-    names = list(dict.fromkeys(name for part in present for name in part))
-    return {name: np.concatenate([_column(part, name) for part in present]) for name in names}
-
-
-def _column(part: Columns, name: str) -> Values:
-    if name in part:
-        return part[name]
-    return np.full(len(next(iter(part.values()))), np.nan)
+    present = [(part, np.full(len(next(iter(part.values()))), np.nan)) for part in parts if part]
+    names = list(dict.fromkeys(name for part, _ in present for name in part))
+    return {name: np.concatenate([part.get(name, nan) for part, nan in present]) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +119,7 @@ def bins_of(columns: Columns, steps: int) -> Bins:
 
 
 def _ends(values: Values, first: NDArray[np.intp]) -> Values:
-    """The lowest and the highest value of each group, in their order; NaN where it has no number."""
-    # comparing with NaN is not an error here
+    # the lowest and the highest value of each group, in their order; comparing with NaN is not an error here
     with np.errstate(invalid="ignore"):
         low, high = np.fmin.reduceat(values, first), np.fmax.reduceat(values, first)
         falls = values[first] > values[_last(values, first)]
@@ -142,7 +131,6 @@ def _last(values: Values, first: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) -> Values:
-    """The weighted mean of each group's finite values, NaN where it has none; of a place its last."""
     if name in _PLACES:
         return values[_last(values, first)]
     is_rate = name in _RATES
@@ -219,7 +207,7 @@ class Curves:
 
     @property
     def _most_unmerged(self) -> int:
-        """Few once there are bins: plots take rows to be about equally far apart."""
+        # few once there are bins: plots take rows to be about equally far apart
         if not len(self._bins):
             return MOST_ROWS
         return min(_NEWEST + max(2 * _NEWEST, self._bin_steps), MOST_ROWS // 2)
@@ -229,7 +217,6 @@ class Curves:
         return len(next(iter(self._newest.values()), ()))
 
     def _steps(self) -> Columns:
-        """The steps that are not merged."""
         return {name: series.values for name, series in self._newest.items()}
 
     def _whole(self, name: str, merged: Values | None) -> Values:
@@ -250,13 +237,11 @@ class Curves:
             series.extend(columns.get(name, np.full(count, np.nan)))
 
     def _merge(self, count: int) -> None:
-        """Merges the oldest `count` of the steps that are not merged."""
+        # the oldest of the steps that are not merged
         steps = self._steps()
         self._newest = {name: Series(values[count:]) for name, values in steps.items()}
-        self._take(bins_of({name: values[:count] for name, values in steps.items()}, self._bin_steps))
-
-    def _take(self, bins: Bins) -> None:
+        old = {name: values[:count] for name, values in steps.items()}
         self.changes += 1
-        self._bins = joined_bins((self._bins, bins))
+        self._bins = joined_bins((self._bins, bins_of(old, self._bin_steps)))
         while len(self._bins) > MOST_BINS:
             self._bins, self._bin_steps = self._bins.merged(2), 2 * self._bin_steps

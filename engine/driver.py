@@ -40,10 +40,7 @@ class Inspector:
             session.stop()
 
     def _prepared(self, experiments: Iterable[Experiment]) -> list[tuple[Experiment, DeviceEntry]]:
-        """The experiments as resolved, with their devices.
-
-        Raises ProblemError where one cannot be trained on this machine, or its code is not trusted.
-        """
+        # raises ProblemError where one cannot be trained on this machine, or its code is not trusted
         wanted = tuple(experiments)
         for experiment in wanted:
             self._launcher.trusted_code.check(experiment)
@@ -62,7 +59,6 @@ class Inspector:
         return self._catalog
 
     def _events(self, job: jobs.Job) -> Iterator[Event]:
-        """The events of a job. Raises ProblemError where no worker can be started."""
         session = self._session = self._launcher.start(job)
         try:
             for event in iterate(session):
@@ -80,7 +76,7 @@ class Driver(Inspector, ABC, Generic[A]):
     """Answers studies of one kind in the thread that iterates; any thread may stop it."""
 
     keeps_place: ClassVar[bool] = False
-    """Whether a study waits in the queue until it is over, so that it goes on after its program ended."""
+    """True if a study waits in the queue until it is over, so that it goes on after its program ended."""
 
     def follow(
         self, study: Study[A], gives_way: Callable[[], bool] = lambda: False
@@ -128,7 +124,6 @@ class Driver(Inspector, ABC, Generic[A]):
         """Makes the study: its snapshots, events between them, and Finished or Failed as the last one."""
 
     def _left(self, study: Study[A], *, is_put_off: bool) -> Study[A]:
-        """The study as it is left in the store."""
         studies = self._store.studies
         if is_put_off:
             studies.release(study.id)
@@ -141,7 +136,6 @@ class Driver(Inspector, ABC, Generic[A]):
         return studies.end(study)
 
     def _end(self, problem: Problem | None) -> Finished | Failed:
-        """The last event."""
         if problem is not None:
             return Failed(problem=problem)
         return Finished(summary=Summary(), stopped=self._stop_asked.is_set())

@@ -1,20 +1,13 @@
-"""95 % intervals of a ratio and of a value from repeats, and the steadiness of a single run.
+"""95 % intervals of a ratio and of a value from repeats, the steadiness of a run, and FP32's band of losses.
 
-Memory layout, clocks and warmth vary between fresh processes, which no number of steps within one process
-shows, so only repeats give an interval of a ratio. A hierarchical percentile bootstrap (blocks within
-repeats) of two or three repeats covers the truth anywhere from 76 to 100 %: drawn repeats vary less than
-repeats do, a drift that both runs of a pair share counts as noise, and blocks drawn again within drawn
-repeats count their noise twice, since the repeats' speeds already differ by it (Davison and Hinkley,
-Bootstrap Methods and their Application, 1997, section 3.8). So each repeat counts as one value, the median
-over its blocks, which are consecutive and not independent; pairs are kept together; and the spread over them
-is scaled by Student's t, which is sound for few values (Hesterberg, What Teachers Should Know About the
-Bootstrap, 2015). A few slow repeats make a mean skew, and an interval by t alone then ends too early on their
-side: from eight repeats on, where the skewness can be seen, it goes as far as Hall's transformation asks
-(Journal of the Royal Statistical Society B 54, 1992). tests/benchmarks/interval_coverage.py shows how often
-the truth is covered.
-
-The steadiness of a single run comes from its own blocks of steps: the interval of its median speed, and its
-drift.
+Memory layout, clocks and warmth vary between fresh processes, so only repeats give an interval of a ratio. A
+hierarchical percentile bootstrap of two or three repeats covers the truth anywhere from 76 to 100 % (Davison
+and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). So each repeat counts as one value,
+the median over its blocks; pairs are kept together; and the spread over them is scaled by Student's t, which
+is sound for few values (Hesterberg, What Teachers Should Know About the Bootstrap, 2015). A few slow repeats
+make a mean skew: from eight repeats on, where the skewness can be seen, the interval goes as far as Hall's
+transformation asks (Journal of the Royal Statistical Society B 54, 1992).
+tests/benchmarks/interval_coverage.py shows how often the truth is covered.
 """
 
 from __future__ import annotations
@@ -68,15 +61,12 @@ def is_wide(interval: Interval) -> bool:
 def drift(block_speeds: NDArray[np.float64]) -> float | None:
     """The gain in speed from a run's beginning to its end, as a fraction; None where it was steady.
 
-    -0.2 is a fifth slower. Beginning and end are the median blocks of the first and the last third, of five
-    blocks or more: a run of fewer than ten shows no drift. They count as different if they are 5 % or more
-    apart, their intervals (`steadiness`, which allows for correlated blocks) do not meet, and neighbouring
+    Beginning and end are the median blocks of the first and the last third, of five or more. They count as
+    different if they are 5 % or more apart, their intervals (`steadiness`) do not meet, and neighbouring
     blocks are much closer than they are. In simulations (tests/benchmarks/interval_coverage.py, blocks of 20
     steps) a slide of 30 % over 20 blocks or more is detected in 90 of 100 runs whose steps vary by 10 %, in
-    all that vary by 5 %; a step down in mid-run as often. Of steady runs hardly any counts as drifting if
-    steps are correlated over a few (AR(1), 0.7), and 1 to 2 of 100 if over some twenty (0.95), also where
-    steps have a heavy tail. To a run of a few hundred steps, wandering over hundreds of steps (0.99) is a
-    drift: 25 of 100 count so.
+    all that vary by 5 %. Of steady runs hardly any counts as drifting if steps are correlated over a few
+    (AR(1), 0.7), 1 to 2 of 100 if over some twenty (0.95), and 25 of 100 if over hundreds (0.99).
     """
     reach = max(_LEAST_END_BLOCKS, len(block_speeds) // 3)
     if 2 * reach > len(block_speeds):
@@ -92,11 +82,7 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
 
 
 def drifts(repeats: Sequence[NDArray[np.float64]]) -> tuple[float | None, ...]:
-    """The `drift` of each repeat, from its blocks; None of all unless most drifted the same way.
-
-    The more repeats, the likelier it is that one of them drifts by chance, and the interval over repeats
-    already has what happened to one alone.
-    """
+    """The `drift` of each repeat, from its blocks; None of all unless most drifted the same way."""
     changes = [drift(blocks) for blocks in repeats]
     for sign in (1, -1):
         alike = tuple(change if change is not None and sign * change > 0 else None for change in changes)
@@ -106,7 +92,7 @@ def drifts(repeats: Sequence[NDArray[np.float64]]) -> tuple[float | None, ...]:
 
 
 def _correlation_time(values: NDArray[np.float64]) -> float:
-    """The number of successive values that carry the information of one independent value; at least 1."""
+    # the number of successive values that carry the information of one independent value
     count = len(values)
     away = values - values.mean()
     if not away.any():
@@ -133,8 +119,8 @@ _STUDENT = (
 def paired_ratio_interval(values: Values, base_values: Values) -> Interval | None:
     """The interval of a ratio from paired repeats, in which the two sides ran one right after the other.
 
-    A drift of the machine is in both runs of a pair and cancels. None with fewer than two pairs, or where a
-    value is not positive and finite. Raises ValueError for sequences of different lengths.
+    None with fewer than two pairs, or where a value is not positive and finite. Raises ValueError for
+    sequences of different lengths.
     """
     if len(values) != len(base_values):
         raise ValueError("each repeat needs its partner")
@@ -161,14 +147,12 @@ def typical_ratio(values: Values, base_values: Values) -> float | None:
 
 
 def ratio_interval(values: Values, base_values: Values) -> Interval | None:
-    """The interval of a ratio from independent repeats.
+    """The interval of a ratio from independent repeats; degrees of freedom after Welch (Biometrika 34, 1947).
 
-    Degrees of freedom after Welch (Biometrika 34, 1947). The coverage is right for independent repeats of any
-    spread; correlation over time is not allowed for. On a machine that wanders (AR(1), 0.6 from run to run),
-    ten repeats per side in alternation cover 99 %, one side after the other 70 %: so `is_in_turns` decides
-    whether there is an interval at all. If only one side has slow outliers (an exponential tail), it covers
-    94 % at ten per side and 88 % at five. None with fewer than two repeats of either side, or where a value
-    is not positive and finite.
+    Correlation over time is not allowed for: on a machine that wanders (AR(1), 0.6 from run to run), ten
+    repeats per side in alternation cover 99 %, one side after the other 70 %, so `is_in_turns` decides
+    whether there is an interval at all. None with fewer than two repeats of either side, or where a value is
+    not positive and finite.
     """
     logs, base_logs = _logs(values), _logs(base_values)
     if logs is None or base_logs is None:
@@ -222,7 +206,7 @@ def _mean_interval(values: NDArray[np.float64]) -> Interval:
 
 
 def _third_moment(values: NDArray[np.float64]) -> float:
-    """The third central moment of the mean; 0 for too few values to estimate it."""
+    # the third central moment of the mean; 0 for too few values to estimate it
     count = len(values)
     if count < _LEAST_FOR_SKEWNESS:
         return 0.0
@@ -230,7 +214,7 @@ def _third_moment(values: NDArray[np.float64]) -> float:
 
 
 def _interval(center: float, error: float, degrees: float, third_moment: float) -> Interval:
-    """The interval of a mean of this standard error, by Student's t and by Hall's transformation of it."""
+    # by Student's t and by Hall's transformation of it
     reach = student(degrees)
     skewness = third_moment / error**3 if error else 0.0
     if abs(skewness) < _LEAST_SKEWNESS:
@@ -289,16 +273,10 @@ def band_of(runs: Sequence[Sequence[float]]) -> Band:
     ranges = [max(losses) - min(losses) if all(map(math.isfinite, losses)) else math.nan for losses in steps]
     low, high = [], []
     for index, losses in enumerate(steps):
-        near = [
-            width
-            for width in ranges[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1]
-            if math.isfinite(width)
-        ]
+        margin = math.nan
         if math.isfinite(ranges[index]):
+            near = filter(math.isfinite, ranges[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1])
             margin = max(MARGIN * max(near), _LEAST_WIDTH * abs(losses[0]))
-            low.append(min(losses) - margin)
-            high.append(max(losses) + margin)
-        else:
-            low.append(math.nan)
-            high.append(math.nan)
+        low.append(min(losses) - margin)
+        high.append(max(losses) + margin)
     return Band(tuple(low), tuple(high))

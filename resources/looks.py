@@ -103,14 +103,7 @@ _DASHES = {
     "default": (6.0, 3.0),
     "fp16-unscaled": (10.0, 3.0, 2.0, 3.0, 2.0, 3.0),
 }
-_SYMBOLS = {
-    "fp32": "o",
-    "tf32": "s",
-    "fp16": "t1",
-    "bf16": "d",
-    "default": "+",
-    "fp16-unscaled": "t",
-}
+_SYMBOLS = {"fp32": "o", "tf32": "s", "fp16": "t1", "bf16": "d", "default": "+", "fp16-unscaled": "t"}
 
 
 def _looks(colors: Mapping[str, tuple[str, str, str]]) -> Mapping[str, PrecisionLook]:

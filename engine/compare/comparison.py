@@ -8,14 +8,7 @@ from functools import partial
 from typing import Any
 
 from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
-from engine.compare.figures import (
-    SPEED,
-    Cell,
-    Figure,
-    FigureRow,
-    figures,
-    row_of,
-)
+from engine.compare.figures import SPEED, Cell, Figure, FigureRow, figures, row_of
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of

@@ -296,7 +296,7 @@ def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
     groups: list[_Group] = []
     for run in runs:
         settings = _shared_settings(run)
-        group = next((group for group in groups if _agree(group.settings, settings)), None)
+        group = next((group for group in groups if group.agrees(settings)), None)
         if group is None:
             groups.append(group := _Group(settings))
         elif run.environment is not None:
@@ -332,6 +332,9 @@ class _Group:
     settings: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
 
+    def agrees(self, other: dict[str, Any]) -> bool:
+        return all(self.settings[key] == other[key] for key in self.settings.keys() & other.keys())
+
 
 def _shared_settings(run: RunRecord) -> dict[str, Any]:
     settings = comparable_settings(run.experiment)
@@ -341,10 +344,6 @@ def _shared_settings(run: RunRecord) -> dict[str, Any]:
         settings["torch"] = run.environment.torch
         return settings
     return {key: value for key, value in settings.items() if _OPEN.get(key, _ABSENT) != value}
-
-
-def _agree(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    return all(mine[key] == theirs[key] for key in mine.keys() & theirs.keys())
 
 
 def all_runs(sides: Iterable[Side]) -> tuple[RunRecord, ...]:

@@ -97,30 +97,22 @@ class KnownSpeeds:
         return runs
 
     def _may_count(self, run: RunRecord) -> bool:
-        if run.status is not Status.FINISHED or not _is_readable(run):
+        if run.status is not Status.FINISHED:
             return False
-        mine, theirs = run.experiment, self._first.experiment
+        try:
+            mine, theirs = run.experiment, self._first.experiment
+            machine, other, _ = run.environment, self._first.environment, run.summary
+        except (ProblemError, ValueError):
+            # the comparison ignores damaged runs and those of newer versions
+            return False
+        if machine is None or other is None or not same_machine(run, self._first):
+            return False
         return (
             (mine.model, mine.dataset) == (theirs.model, theirs.dataset)
+            and (machine.cuda, machine.driver) == (other.cuda, other.driver)
             and SPEED.value(run) is not None
-            and same_machine(run, self._first)
-            and _same_software(run, self._first)
             and not is_spoiled(run.summary)
         )
-
-
-def _same_software(one: RunRecord, other: RunRecord) -> bool:
-    mine, theirs = one.environment, other.environment
-    assert mine is not None and theirs is not None
-    return (mine.cuda, mine.driver) == (theirs.cuda, theirs.driver)
-
-
-def _is_readable(run: RunRecord) -> bool:
-    # the comparison ignores damaged runs and those of newer versions
-    try:
-        return run.experiment is not None and (run.environment, run.summary) != (None, None)
-    except (ProblemError, ValueError):
-        return False
 
 
 def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | None) -> Split | None:
@@ -131,7 +123,10 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
     """
     start, end = baseline.runs[0].experiment, side.runs[0].experiment
     axes = differing_axes(start, end)
-    if not axes or not total or not _differ_in_axes_alone(side, baseline):
+    differ_in_axes_alone = for_speed(moved(start, AXES, end)) == for_speed(end)
+    if not axes or not total or not differ_in_axes_alone:
+        return None
+    if not same_machine(side.runs[0], baseline.runs[0]):
         return None
     versus_default = _versus_default(total, side, baseline, speeds)
     if axes == ("precision",) and versus_default is None:
@@ -144,21 +139,18 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
         for corner in _between(order, start, end)
         if speeds.ratio(corner) is None
     }
+    sentence = _sentence(factors, other_order, end, tuple(missing.values()))
+    if versus_default is not None:
+        than = "times as fast as PyTorch's default, which has convolutions in TF32"
+        sentence += f"; {times(versus_default)} {than}"
     return Split(
         total=total,
         factors=factors,
         other_order=other_order if len(axes) > 1 else (),
         missing=tuple(missing.values()),
         versus_default=versus_default,
-        sentence=_sentence(factors, other_order, end, tuple(missing.values()))
-        + _against_default(versus_default),
+        sentence=sentence,
     )
-
-
-def _differ_in_axes_alone(side: Side, baseline: Side) -> bool:
-    mine, theirs = side.runs[0], baseline.runs[0]
-    as_mine = moved(theirs.experiment, AXES, mine.experiment)
-    return same_machine(mine, theirs) and for_speed(as_mine) == for_speed(mine.experiment)
 
 
 def _speed(runs: Sequence[RunRecord]) -> float | None:
@@ -199,7 +191,10 @@ def _sentence(
 ) -> str:
     if len(factors) == 1:
         return _clause(factors, end)
-    lacking = " and of ".join(_name(experiment) for experiment in missing)
+    lacking = " and of ".join(
+        f"{run.precision.label} with the {recipe_words(run.step.recipe)} recipe at batch {run.batch_size:,}"
+        for run in missing
+    )
     if factors and other_order:
         return f"{_clause(factors, end)}; the other way round, {_clause(other_order, end)}"
     if factors or other_order:
@@ -208,23 +203,14 @@ def _sentence(
     return f"how the gain splits is not known without a run of {lacking}"
 
 
-def _against_default(versus_default: float | None) -> str:
-    if versus_default is None:
-        return ""
-    return f"; {times(versus_default)} times as fast as PyTorch's default, which has convolutions in TF32"
-
-
 def _clause(factors: tuple[Factor, ...], end: Experiment) -> str:
     if len(factors) == 1:
         return f"all of it from {_cause(factors[0].name, end)}"
-    return ", ".join(_part(factor, end, is_first=not place) for place, factor in enumerate(factors))
-
-
-def _part(factor: Factor, end: Experiment, *, is_first: bool) -> str:
-    ratio = f"{times(factor.ratio)} times as fast from {_cause(factor.name, end)}"
-    if is_first:
-        return ratio
-    return f"another {ratio}" if factor.ratio >= 1 else f"but only {ratio}"
+    leads = ["", *("another " if factor.ratio >= 1 else "but only " for factor in factors[1:])]
+    return ", ".join(
+        f"{lead}{times(factor.ratio)} times as fast from {_cause(factor.name, end)}"
+        for lead, factor in zip(leads, factors, strict=True)
+    )
 
 
 def _cause(axis: Axis, end: Experiment) -> str:
@@ -233,8 +219,3 @@ def _cause(axis: Axis, end: Experiment) -> str:
     if axis == "recipe":
         return f"the {recipe_words(end.step.recipe)} recipe"
     return f"the batch of {end.batch_size:,}"
-
-
-def _name(experiment: Experiment) -> str:
-    recipe = recipe_words(experiment.step.recipe)
-    return f"{experiment.precision.label} with the {recipe} recipe at batch {experiment.batch_size:,}"

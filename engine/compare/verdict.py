@@ -6,14 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.evidence import (
-    LITTLE_GAIN,
-    Doubt,
-    Evidence,
-    first_begun,
-    is_disturbed,
-    likely_reason,
-)
+from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_begun, is_disturbed, likely_reason
 from engine.compare.figures import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
 from engine.compare.sides import Side, differing_axes, differing_work
 from engine.compare.split import Split
@@ -152,13 +145,22 @@ def verdict_of(
         return Verdict(outcome, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
     outcome = _outcome(speed, doubts)
     quality = _quality(cells, base_cells)
-    in_memory = _memory(memory)
     energy_ratio = claimed_energy(side, baseline, cells, doubts)
-    with_energy = () if energy_ratio is None else _energy(energy_ratio)
-    rest = _listed(in_memory, with_energy, quality)
+    parts: list[Pieces] = []
+    if memory.ratio is not None:
+        parts.append((Piece("in "), Piece(f"{100 * memory.ratio:.0f} % of the memory", "strong")))
+    if energy_ratio is not None:
+        parts.append((Piece("using "), Piece(energy_words(energy_ratio), "strong")))
+    parts += [quality] if quality else []
+    rest = tuple(piece for part in parts for piece in (Piece(", "), *part))[1:]
     if any(doubt.kind == "workload" for doubt in doubts):
         rest = ()
-    own = _own_ratio(side, baseline, speed.ratio, split) if outcome in ("ratio", "open") else None
+    own = None
+    if outcome in ("ratio", "open"):
+        # the precision's own part of the speed-up, under this side's recipe and batch
+        own = None if split is None else split.precision_ratio
+        if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
+            own = speed.ratio
     is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
     wording = _Wording(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
@@ -208,12 +210,9 @@ def _of_baseline(
     spoilers = tuple(doubt for doubt in doubts if doubt.spoils)
     title, trained = _title(side), ""
     if speed is not None:
-        reached = (
-            f" and reached an accuracy of {ACCURACY.text_with_unit(accuracy.value)}"
-            if accuracy.value is not None
-            else ""
-        )
-        trained = f"trained {SPEED.text(speed)} samples a second{reached}"
+        trained = f"trained {SPEED.text(speed)} samples a second"
+        if accuracy.value is not None:
+            trained += f" and reached an accuracy of {ACCURACY.text_with_unit(accuracy.value)}"
     if is_alone and spoilers and trained:
         return "spoiled", (_NOT_CLEAN,), (spoilers[0].sentence, f"As measured, it {trained}."), spoilers[:1]
     if is_alone and trained:
@@ -307,21 +306,6 @@ def _without_speed(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed"))[:1]
 
 
-def _memory(cell: Cell) -> Pieces:
-    if cell.ratio is None:
-        return ()
-    return Piece("in "), Piece(f"{100 * cell.ratio:.0f} % of the memory", "strong")
-
-
-def _energy(ratio: float) -> Pieces:
-    return Piece("using "), Piece(energy_words(ratio), "strong")
-
-
-def _listed(*parts: Pieces) -> Pieces:
-    running = [piece for part in parts if part for piece in (Piece(", "), *part)]
-    return tuple(running[1:])
-
-
 def _aside(words: str, about: str) -> Piece:
     return Piece(f" ({words})", "aside", about=about)
 
@@ -338,9 +322,3 @@ def _quality(cells: Cells, base_cells: Cells) -> Pieces:
         values = f"{both} {name}" if figure is ACCURACY else f"a {name} of {both}{where}"
         return Piece(f"with {values}"), _aside(spread, name)
     return ()
-
-
-def _own_ratio(side: Side, baseline: Side, speedup: float | None, split: Split | None) -> float | None:
-    if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
-        return speedup
-    return split.precision_ratio if split is not None else None

@@ -133,13 +133,10 @@ def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, righ
             for edge in ends
         ]
         if len(ends) < 2:
-            shapes.append(_arrow(high, middle, 0.35 * height))
+            left, half = high - 0.35 * height, 0.175 * height
+            shapes.append(Fill(((high, middle), (left, middle - half), (left, middle + half)), "text"))
         end = max(end, high)
     return [*shapes, Words(end + 8, middle + 5, bar.text, "text", 13, 600)]
-
-
-def _arrow(x: float, y: float, size: float) -> Shape:
-    return Fill(((x, y), (x - size, y - size / 2), (x - size, y + size / 2)), "text")
 
 
 def _name_width(bar: Bar, rows: _Rows) -> float:

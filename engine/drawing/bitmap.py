@@ -50,6 +50,7 @@ _FINER = 4
 """Shapes are drawn this many times as large, for smooth edges."""
 
 _EDGE = 1.5
+_CIRCLE = tuple((math.cos(turn), math.sin(turn)) for turn in (2 * math.pi * part / 48 for part in range(48)))
 _BEFORE: dict[Anchor, float] = {"start": 0.0, "middle": 0.5, "end": 1.0}
 """The fraction of a text's width that is left of its position."""
 
@@ -119,8 +120,13 @@ class Painter:
             if box[2] > box[0] and box[3] > box[1]:
                 self.image.paste(ink, (box[0], box[1], box[2], box[3]))
         elif not isinstance(shape, Stroke):
-            outline = _circle(shape) if isinstance(shape, Dot) else shape.points
-            self._area(outline, ink, 1.0 if isinstance(shape, Dot) else shape.opacity)
+            opacity = 1.0
+            if isinstance(shape, Dot):
+                x, y, radius = shape.x, shape.y, shape.radius
+                outline = tuple((x + radius * across, y + radius * down) for across, down in _CIRCLE)
+            else:
+                outline, opacity = shape.points, shape.opacity
+            self._area(outline, ink, opacity)
             if shape.edge is not None:
                 # round and one side further, so that the first corner is joined like the others
                 self._lines([(*outline, *outline[:2])], colour(self._palette, shape.edge), _EDGE)
@@ -179,11 +185,6 @@ class _Stencil:
         return self._large.reduce(_FINER)
 
 
-def _circle(dot: Dot) -> tuple[Point, ...]:
-    turns = [2 * math.pi * part / 48 for part in range(48)]
-    return tuple((dot.x + dot.radius * math.cos(turn), dot.y + dot.radius * math.sin(turn)) for turn in turns)
-
-
 def _dashes(stroke: Stroke) -> list[list[Point]]:
     if not stroke.dash:
         return [list(stroke.points)]
@@ -193,17 +194,14 @@ def _dashes(stroke: Stroke) -> list[list[Point]]:
         length, done = math.dist(start, end), 0.0
         while done + rest < length:
             done += rest
-            piece.append(_along(start, end, done / length))
+            part = done / length
+            piece.append((start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1])))
             dashes.append(piece)
             number += 1
             rest, piece = stroke.dash[number % len(stroke.dash)], [piece[-1]]
         rest -= length - done
         piece.append(end)
     return [*dashes, piece][::2]
-
-
-def _along(start: Point, end: Point, part: float) -> Point:
-    return start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1])
 
 
 def _tinted(tile: NDArray[np.uint8], table: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:

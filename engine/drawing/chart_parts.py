@@ -117,14 +117,11 @@ def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
         for factor in factors
         if low <= exponent + math.log10(factor) <= high
     ]
-    return tuple(ticks) if len(ticks) > 1 else _between(low, high, most)
-
-
-def _between(low: float, high: float, most: int) -> tuple[Tick, ...]:
-    # less than a decade in view: linear steps, placed at their logarithms
-    bottom, top = 10.0**low, 10.0**high
-    ticks = linear_ticks(bottom, top, most)
-    return tuple(Tick(math.log10(tick.position), tick.text) for tick in ticks if tick.position > 0)
+    if len(ticks) < 2:
+        # less than a decade in view: linear steps, placed at their logarithms
+        linear = linear_ticks(10.0**low, 10.0**high, most)
+        ticks = [Tick(math.log10(tick.position), tick.text) for tick in linear if tick.position > 0]
+    return tuple(ticks)
 
 
 def _power_text(factor: int, exponent: int) -> str:

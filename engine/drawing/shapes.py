@@ -230,13 +230,12 @@ _OUTLINES: dict[str, tuple[Point, ...]] = {
 
 def moved(shapes: Iterable[Shape], right: float, down: float) -> tuple[Shape, ...]:
     """The shapes, shifted by these distances."""
-    return tuple(_moved(shape, right, down) for shape in shapes)
-
-
-def _moved(shape: Shape, right: float, down: float) -> Shape:
-    if isinstance(shape, Stroke | Fill):
-        return replace(shape, points=tuple((x + right, y + down) for x, y in shape.points))
-    return replace(shape, x=shape.x + right, y=shape.y + down)
+    return tuple(
+        replace(shape, points=tuple((x + right, y + down) for x, y in shape.points))
+        if isinstance(shape, Stroke | Fill)
+        else replace(shape, x=shape.x + right, y=shape.y + down)
+        for shape in shapes
+    )
 
 
 def rounded(

@@ -73,12 +73,11 @@ class Examined(Message):
 
 
 class ForecastMade(Message):
-    """The answer to the job `forecast`: what `experiment`, as resolved, needs at any batch size, in MiB.
+    """The answer to the job `forecast`: what `experiment`, as resolved, needs at any batch size.
 
     At its own batch that is `needed_mib`: `fixed_mib` plus `per_sample_mib` per sample; at another batch the
-    highest of `lines` holds. `quantity` is the peak meant: allocated memory on an accelerator, resident
-    memory on a CPU. Buffers count as parameters; `libraries_mib` is what the libraries take beside tensors.
-    Nothing here was measured.
+    highest of `lines` holds. The `quantity` is that of an accelerator or of a CPU. Buffers count as
+    parameters; `libraries_mib` is what the libraries take beside tensors.
     """
 
     event: Literal["forecast"] = "forecast"
@@ -106,9 +105,8 @@ class ForecastMade(Message):
 class Started(Message):
     """The run begins; `experiment` is as resolved, `total_steps` counts optimizer steps, warm-up included.
 
-    `resumed_step` is the step that a resumed run continues from: rows after it are to be dropped.
-    `loss_name` and `loss_unit` say what the loss is ("cross-entropy", "nats"), `hardly_faster` why the
-    precision saves hardly any time on this device.
+    Rows after the `resumed_step` of a resumed run are to be dropped. `hardly_faster` says why the precision
+    saves hardly any time on this device.
     """
 
     event: Literal["started"] = "started"
@@ -125,10 +123,7 @@ class Started(Message):
 
 
 class Pictures(Message):
-    """Some of the training pictures as a `ContactSheet`, sent before the first step where they are known.
-
-    On the line the JPEG is in base64.
-    """
+    """Some training pictures as a `ContactSheet`, sent before the first step; on the line in base64."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -173,12 +168,10 @@ Column = tuple[float, ...]
 class Samples(Message):
     """One row per step, as columns of equal length; a column that does not apply to the device is None.
 
-    `step` counts from 1. `seconds` runs from the start of the first step, validation included.
-    `samples_per_second` is that step's own; in `data_wait_ms` of it the device had nothing to work on.
-    Memory in MiB: allocated, reserved and device-used on an accelerator, `resident_mib` (over the idle
-    worker) on a CPU. The card's figures are of the moment at which the row was sent: how active its SMs,
-    Tensor Cores and memory were in the fifth of a second before, and as `slowdown` the sum of the `Slowdown`s
-    that held its clocks down.
+    `step` counts from 1; `seconds` runs from the start of the first step, validation included. In
+    `data_wait_ms` of a step the device had nothing to work on. `resident_mib` is over the idle worker's. The
+    card's figures are of the moment at which the row was sent: how active its SMs, Tensor Cores and memory
+    were in the fifth of a second before, and as `slowdown` the sum of the `Slowdown`s.
     """
 
     event: Literal["samples"] = "samples"

@@ -1,8 +1,4 @@
-"""Small grey pictures of the training samples, on a contact sheet that is a single JPEG.
-
-Soft patterns stand in for text, drawn data, and runs whose pictures are unknown. The shades of a colour are
-the same in the window and in exported files.
-"""
+"""Small grey pictures of the training samples, or soft patterns, on a contact sheet that is a single JPEG."""
 
 from __future__ import annotations
 
@@ -28,10 +24,9 @@ _DARKEST, _BRIGHTEST = 20, 245
 
 
 def patterns(count: int, side: int = _SIDE) -> NDArray[np.uint8]:
-    """Distinct grey patterns (count, side, side); the first ones are the same for any `count`.
+    """Distinct grey patterns (count, side, side) of blended greys; the first are the same for any `count`.
 
-    Each is a grid of 2 to 4 random greys a side, blended smoothly. Raises ValueError for a negative count or
-    a side below 1.
+    Raises ValueError for a negative count or a side below 1.
     """
     if count < 0 or side < 1:
         raise ValueError(f"there are no {count} patterns of {side} pixels")
@@ -51,7 +46,7 @@ def _pattern(number: int, side: int) -> NDArray[np.uint8]:
 
 
 def _blending(corners: int, side: int) -> NDArray[np.float64]:
-    """The weight of each corner in each pixel of a row, (side, corners)."""
+    # the weight of each corner in each pixel of a row, (side, corners)
     places = np.linspace(0, corners - 1, side)[:, None]
     near: NDArray[np.float64] = np.clip(1 - np.abs(places - np.arange(corners)), 0, 1)
     return np.asarray(near * near * (3 - 2 * near))
@@ -111,7 +106,6 @@ class ContactSheet:
         """
         from PIL import Image
 
-        _check_shape(self.side, self.count)
         columns, rows, pitch = _layout(self.side, self.count)
         if len(self.jpeg) > MOST_BYTES or _grey_size(self.jpeg) != (columns * pitch, rows * pitch):
             raise ValueError("the sheet is not what it is said to be")
@@ -148,7 +142,6 @@ def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
     count, side = len(tiles), tiles.shape[-1]
     if tiles.shape != (count, side, side) or tiles.dtype != np.uint8:
         raise ValueError("tiles are square, grey and of bytes")
-    _check_shape(side, count)
     columns, rows, pitch = _layout(side, count)
     cells = np.zeros((columns * rows, pitch, pitch), np.uint8)
     # the rest of a block repeats the tile's edge: a step there would ring into the tile
@@ -159,22 +152,16 @@ def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
     return ContactSheet(packed.getvalue(), side, count)
 
 
-def _check_shape(side: int, count: int) -> None:
+def _layout(side: int, count: int) -> tuple[int, int, int]:
+    # columns, rows, and the pixels from one tile to the next
     if not (1 <= side <= MOST_SIDE and 1 <= count <= MOST_TILES):
         raise ValueError(f"{count} tiles of {side} pixels are none that a sheet may have")
-
-
-def _layout(side: int, count: int) -> tuple[int, int, int]:
-    """Columns, rows, and the pixels from one tile to the next."""
     columns = min(count, _COLUMNS)
     return columns, -(-count // columns), -(-side // _BLOCK) * _BLOCK
 
 
 def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
-    """Width and height of a plain grey JPEG in pixels; None for anything else.
-
-    Progressive JPEGs, which can keep a decoder busy for minutes, and foreign segments are refused.
-    """
+    # None for anything but a plain one: progressive JPEGs can keep a decoder busy for minutes
     segments = list(_segments(jpeg))
     markers = [marker for marker, _ in segments]
     # given several frames, or one after the scan, a decoder would take another size than the one read here
@@ -187,7 +174,6 @@ def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
 
 
 def _segments(jpeg: bytes) -> Iterator[tuple[int, bytes]]:
-    """The JPEG's segments up to its scan, as marker and content."""
     place = len(_START) if jpeg.startswith(_START) else len(jpeg)
     while place + 4 <= len(jpeg) and jpeg[place] == 0xFF:
         marker, length = jpeg[place + 1], int.from_bytes(jpeg[place + 2 : place + 4], "big")

@@ -28,10 +28,9 @@ _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class TuningPlan(Message):
     """Changes that a tuning may make, and limits that it must keep.
 
-    With `changes_batch` the samples of an optimizer step may become more or fewer, which changes the
-    training; without it, a batch may only be split otherwise over gradient accumulation. The guard "alike"
+    Without `changes_batch` a batch may only be split otherwise over gradient accumulation. The guard "alike"
     wants the winner's losses within the band of FP32's own repeats. The proof trains each side `repeats`
-    times. With `time_limit_seconds` about half of it goes to the search; nothing begins after it.
+    times. About half of `time_limit_seconds` goes to the search; nothing begins after it.
     """
 
     kinds: Annotated[tuple[ChangeKind, ...], Field(max_length=len(CHANGE_KINDS))] = CHANGE_KINDS
@@ -45,9 +44,8 @@ class TuningTrial(Message):
     """A short run of a candidate in a fresh worker; `changes` are its settings by dotted keys.
 
     `round` counts from 1; trials that measure the gains are of no round, 0. A trial that failed has a
-    `problem` and no speed, one that cannot be used has both. `words` name the candidate. Other programs, heat
-    or power slowed it down where it `is_disturbed`. `left_out` has the parts of its recipe that are not
-    possible here.
+    `problem` and no speed, one that cannot be used has both. `left_out` has the parts of its recipe that are
+    not possible here.
     """
 
     round: Whole
@@ -79,13 +77,10 @@ class Gain(Message):
 
 
 class Proof(Message):
-    """The winner beside the plain FP32 loop: runs in turns, by their ids, and what they show.
+    """The winner beside the plain FP32 loop: runs of `comparison` in turns, and what they show.
 
-    The runs are those of `comparison`; `changes` are the winner's.
-
-    `is_loss_alike` says whether the winner's losses stay within the band of FP32's own repeats; None where
-    that cannot be told. It `is_broken` if a run of the winner failed. `sentence` says it all. From disturbed
-    runs no speed-up follows.
+    `is_loss_alike`: the winner's losses stay within the band of FP32's own repeats; None where that cannot be
+    told. It `is_broken` if a run of the winner failed. From disturbed runs no speed-up follows.
     """
 
     changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)
@@ -102,11 +97,10 @@ class Proof(Message):
 class Tuning(Answer):
     """The experiment that it began with, what bounds it, its trials in order, and its outcome.
 
-    `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of the values
-    that make sense here; once it is over `leaders` has the changes of the last, the fastest first.
-    `proofs` has those that broke the guard before the `proof` that counts. `not_tried` says what was left out
-    and why, in sentences; `left_out` has the parts of the recipe that were not possible before anything was
-    trained. `runs` counts every process that trained.
+    `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of values
+    that make sense here; once it is over `leaders` has the changes of the last, the fastest first. `proofs`
+    broke the guard before the `proof` that counts. `left_out` has the parts of the recipe that were not
+    possible before anything was trained. `runs` counts every process that trained.
     """
 
     kind = "tune"

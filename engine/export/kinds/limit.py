@@ -98,9 +98,4 @@ def values(study: Study[Limit]) -> dict[str, Any]:
 def _values(study_id: str, side: LimitSide) -> dict[str, Any]:
     trials = [json.loads(trial.model_dump_json()) for trial in side.trials]
     known = {"trials": trials} if side.result is None else json.loads(side.result.model_dump_json())
-    return {
-        "id": study_id,
-        "label": side.label,
-        "experiment": json.loads(side.experiment.to_json()),
-        **known,
-    }
+    return {"id": study_id, "label": side.label, "experiment": json.loads(side.experiment.to_json()), **known}

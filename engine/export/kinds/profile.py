@@ -49,7 +49,10 @@ def document(study: Study[Profiles]) -> Document:
             "parts": lambda: _part_rows(profiles),
             "sides": lambda: _side_rows(profiles),
             **{table: partial(_time_rows, profiles, table) for table in TABLES},
-            "advice": lambda: _advice_rows(profiles),
+            "advice": lambda: (
+                {"sides": names, **item.model_dump(mode="json"), "changes": dict(item.changes)}
+                for names, item in advice_by_side(profiles)
+            ),
         },
         values=lambda: values(profiles),
         most_rows=100,
@@ -282,8 +285,3 @@ def _time_rows(profiles: Profiles, table: Table) -> Iterator[Row]:
         for row in getattr(profile, table):
             achieved = {"tflops": row.tflops, "gb_per_second": row.gb_per_second}
             yield {"side": name, **row.model_dump(mode="json"), **achieved}
-
-
-def _advice_rows(profiles: Profiles) -> Iterator[Row]:
-    for names, item in advice_by_side(profiles):
-        yield {"sides": names, **item.model_dump(mode="json"), "changes": dict(item.changes)}

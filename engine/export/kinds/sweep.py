@@ -129,11 +129,7 @@ def _row(results: Results, entry: CellResult) -> Row:
     row |= {"state": entry.status, "why": entry.why}
     for figure in results.figures:
         low, high = entry.intervals.get(figure.name, (None, None))
-        row |= {
-            figure.name: entry.value(figure),
-            f"{figure.name}_low": low,
-            f"{figure.name}_high": high,
-        }
+        row |= {figure.name: entry.value(figure), f"{figure.name}_low": low, f"{figure.name}_high": high}
     low, high = entry.ratio_interval or (None, None)
     row |= {"ratio": entry.ratio, "ratio_low": low, "ratio_high": high}
     row |= {"is_disturbed": entry.is_disturbed, "is_ratio_disturbed": entry.is_ratio_disturbed}

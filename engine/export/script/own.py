@@ -142,7 +142,8 @@ class OwnFacts:
     def body(self) -> str:
         """The file's text without the imports at its beginning, and without what only a script runs."""
         lines = _lines(self.code.text)
-        for node in (*self._leading, *_guards(_tree(self.code))):
+        guards = (node for node in ast.parse(self.code.text).body if _guards_main(node))
+        for node in (*self._leading, *guards):
             lines[node.lineno - 1 : node.end_lineno] = [""] * (
                 (node.end_lineno or node.lineno) - node.lineno + 1
             )
@@ -157,7 +158,10 @@ class OwnFacts:
     def beside(self) -> dict[str, str]:
         """The modules beside it by their names, as source of their texts; folders of modules have none."""
         # where there is a package too, Python takes that
-        texts = {_module(path): text for path, text in sorted(self.code.beside.items(), key=_is_package)}
+        files = sorted(
+            self.code.beside.items(), key=lambda item: PurePosixPath(item[0]).name == "__init__.py"
+        )
+        texts = {_module(path): text for path, text in files}
         parts = [name.split(".") for name in texts]
         folders = {".".join(names[:end]): "" for names in parts for end in range(1, len(names))}
         return {name: source_literal(text) for name, text in {**folders, **texts}.items()}
@@ -166,7 +170,7 @@ class OwnFacts:
     def _leading(self) -> list[ast.Import | ast.ImportFrom]:
         beside = {_module(name).partition(".")[0] for name in self.code.beside}
         found: list[ast.Import | ast.ImportFrom] = []
-        body, lines = _tree(self.code).body, _lines(self.code.text)
+        body, lines = ast.parse(self.code.text).body, _lines(self.code.text)
         for place, node in enumerate(body):
             if place == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 continue
@@ -251,22 +255,15 @@ def _names_in(source: str) -> Iterator[tokenize.TokenInfo]:
         before = token.string
 
 
-def _tree(code: Code) -> ast.Module:
-    return ast.parse(code.text)
-
-
 def _lines(text: str) -> list[str]:
     # as Python counts them: other characters that end a line of text are within one
     return re.split(r"\r\n|\r|\n", text)
 
 
-def _guards(tree: ast.Module) -> Sequence[ast.stmt]:
-    return [node for node in tree.body if isinstance(node, ast.If) and not node.orelse and _guards_main(node)]
-
-
-def _guards_main(node: ast.If) -> bool:
-    match node.test:
-        case ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant("__main__")]):
+def _guards_main(node: ast.stmt) -> bool:
+    # it runs only where the file is the program itself
+    match node:
+        case ast.If(ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant("__main__")]), _, []):
             return True
     return False
 
@@ -274,10 +271,6 @@ def _guards_main(node: ast.If) -> bool:
 def _module(path: str) -> str:
     parts = PurePosixPath(path).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _is_package(item: tuple[str, str]) -> bool:
-    return PurePosixPath(item[0]).name == "__init__.py"
 
 
 def _roots(node: ast.Import | ast.ImportFrom) -> set[str]:

@@ -55,7 +55,7 @@ def energy_counter(device: torch.device) -> Counter | None:
 
 
 def _nvml_counter(device: torch.device) -> Counter:
-    """NVML's counter of the whole card; none for a MIG slice, nor before Volta. Raises NVMLError."""
+    # of the whole card; none for a MIG slice, nor before Volta
     pynvml.nvmlInit()
     try:
         handle = handle_of(device)
@@ -83,8 +83,6 @@ def rapl_counter(folder: Path = POWERCAP) -> Counter:
 
 
 class _Package:
-    """A counter that goes on where RAPL's starts again."""
-
     def __init__(self, zone: Path) -> None:
         self._file = zone / "energy_uj"
         self._range = int((zone / "max_energy_range_uj").read_text())
@@ -102,8 +100,6 @@ class _Package:
 
 @dataclass(frozen=True)
 class _Point:
-    """A reading of the counter, or the difference of two."""
-
     joules: float
     seconds: float
 
@@ -205,7 +201,7 @@ class EnergyMeter:
                 self._commands.task_done()
 
     def _point(self) -> _Point | None:
-        """The counter at its next update; None where it cannot be read."""
+        # at its next update
         if self._counter is None:
             return None
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -156,8 +157,6 @@ def watched(model: nn.Module) -> Iterator[WatchedPass]:
 
 
 class _Watch:
-    """The hooks of a pass."""
-
     def __init__(self, seen: WatchedPass) -> None:
         self._seen = seen
         # by identity, with the version, which an operation in place changes
@@ -213,7 +212,7 @@ def measured_ranges(
         for name in true.modules[:MOST_MODULES]
         if name in counts
     ]
-    losses = _Losses(true, own)
+    zeros, nonfinite = _losses(true, own)
     dtypes = {} if own is None and precision.is_autocast else (own or true).dtypes
     histograms = read([count for *_, count in places])
     rows = tuple(
@@ -222,8 +221,12 @@ def measured_ranges(
             quantity=quantity,
             exponents=exponents,
             dtype=(true.weight_dtypes if quantity == "weight" else dtypes).get(name, ""),
-            became_zero=losses.zeros.get(name, 0) if quantity == "gradient" else 0,
-            became_nonfinite=losses.nonfinite(quantity, name, exponents.infinite + exponents.nan),
+            became_zero=zeros[name] if quantity == "gradient" else 0,
+            became_nonfinite=max(
+                0,
+                nonfinite[quantity, name]
+                - (exponents.infinite + exponents.nan if quantity == "activation" else 0),
+            ),
         )
         for (name, quantity, _), exponents in zip(places, histograms, strict=True)
     )
@@ -231,39 +234,30 @@ def measured_ranges(
     return ranges.model_copy(update={"notes": range_notes(ranges, precision, first_scale)})
 
 
-class _Losses:
-    """Counts of a module's numbers that the experiment's precision lost; none in FP32."""
-
-    def __init__(self, true: WatchedPass, own: WatchedPass | None) -> None:
-        self.zeros: dict[str, int] = {}
-        self._overflows: dict[str, int] = {}
-        self._activations: dict[str, int] = {}
-        if own is None:
-            return
-        pairs = {
-            name: (_dense(gradient), _dense(true.gradients[name]))
-            for name, gradient in own.gradients.items()
-            if name in true.gradients
-        }
-        if pairs:
-            counts = torch.stack(
-                [
-                    torch.stack([((x == 0) & (y != 0)).sum(), (~x.isfinite() & y.isfinite()).sum()])
-                    for x, y in pairs.values()
-                ]
-            ).tolist()
-            for name, (zeros, overflows) in zip(pairs, counts, strict=True):
-                module = _module_of(name)
-                self.zeros[module] = self.zeros.get(module, 0) + zeros
-                self._overflows[module] = self._overflows.get(module, 0) + overflows
-        for name, exponents in zip(own.activations, read(list(own.activations.values())), strict=True):
-            self._activations[name] = exponents.infinite + exponents.nan
-
-    def nonfinite(self, quantity: Quantity, module: str, in_fp32: int) -> int:
-        """Numbers that are not finite here but in FP32, where `in_fp32` are not."""
-        if quantity == "activation":
-            return max(0, self._activations.get(module, 0) - in_fp32)
-        return self._overflows.get(module, 0) if quantity == "gradient" else 0
+def _losses(
+    true: WatchedPass, own: WatchedPass | None
+) -> tuple[defaultdict[str, int], defaultdict[tuple[Quantity, str], int]]:
+    # the gradients of each module that are 0 only in the experiment's precision, and what is not finite in it
+    zeros: defaultdict[str, int] = defaultdict(int)
+    nonfinite: defaultdict[tuple[Quantity, str], int] = defaultdict(int)
+    if own is None:
+        return zeros, nonfinite
+    pairs = {
+        name: (_dense(gradient), _dense(true.gradients[name]))
+        for name, gradient in own.gradients.items()
+        if name in true.gradients
+    }
+    if pairs:
+        lost = [
+            torch.stack([((x == 0) & (y != 0)).sum(), (~x.isfinite() & y.isfinite()).sum()])
+            for x, y in pairs.values()
+        ]
+        for name, (became_zero, overflows) in zip(pairs, torch.stack(lost).tolist(), strict=True):
+            zeros[_module_of(name)] += became_zero
+            nonfinite["gradient", _module_of(name)] += overflows
+    for name, exponents in zip(own.activations, read(list(own.activations.values())), strict=True):
+        nonfinite["activation", name] = exponents.infinite + exponents.nan
+    return zeros, nonfinite
 
 
 def _module_of(parameter: str) -> str:

@@ -211,8 +211,6 @@ class _Span:
 
 
 class _Block:
-    """Rows of figures on the device, and the pinned memory that they are copied into."""
-
     def __init__(self, device: torch.device, columns: int) -> None:
         self._on_device = torch.zeros(_ROWS, columns, device=device)
         # On a CPU the rows are already where they are read, with nothing to wait for.

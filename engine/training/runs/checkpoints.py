@@ -7,10 +7,10 @@ import os
 import pickle
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from engine.training.measuring.telemetry import Rows
 CheckpointKind = Literal["best", "last", "rewind"]
 
 _FORMAT, _VERSION = "ammeter-checkpoint", 1
+_NOT_OURS = "is not a checkpoint of Ammeter's, or it is damaged."
 _PARTS = frozenset({"model", "optimizer", "scaler", "random", "progress"})
 # a damaged file may fail in torch's reader in any of these ways
 _DAMAGES = (
@@ -53,7 +54,7 @@ class Checkpoints:
         part = part_path(path)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file, _keeping_error(file) as writer:
+            with part.open("wb") as file, _Writer(file) as writer:
                 torch.save({"format": _FORMAT, "version": _VERSION, **state}, cast(IO[bytes], writer))
                 file.flush()
                 os.fsync(file.fileno())
@@ -74,14 +75,14 @@ class Checkpoints:
                 damaged = archive.testzip()
             state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
         except FileNotFoundError:
-            raise ProblemError(_problem(f"There is no checkpoint at {path}.", _START_NEW)) from None
+            raise ProblemError(_problem(f"There is no checkpoint at {path}.")) from None
         except _DAMAGES as error:
-            raise ProblemError(_not_ours(path)) from error
+            raise ProblemError(_problem(f"{path} {_NOT_OURS}")) from error
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
-            raise ProblemError(_not_ours(path))
+            raise ProblemError(_problem(f"{path} {_NOT_OURS}"))
         if state.get("version") != _VERSION or not state.keys() >= _PARTS:
             message = f"The checkpoint {path} was written by another version of Ammeter."
-            raise ProblemError(_problem(message, f"Use that version. {_START_NEW}"))
+            raise ProblemError(_problem(message, "Use that version. Start it as a new run."))
         return state
 
 
@@ -115,17 +116,17 @@ def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
     try:
         progress = _Progress.model_validate(state["progress"])
     except ValidationError:
-        raise ProblemError(_problem("The checkpoint does not say how far its run got.", _START_NEW)) from None
+        raise ProblemError(_problem("The checkpoint does not say how far its run got.")) from None
     # the epoch may be the one after the last step's, also in mid-epoch where the length is in steps
     steps, epoch = progress.tally.steps, progress.epoch
     if not steps <= epoch * steps_per_epoch <= steps + 2 * steps_per_epoch:
         message = f"The checkpoint says that its run was in epoch {epoch:,} after step {steps:,}."
-        raise ProblemError(_problem(message, _START_NEW))
+        raise ProblemError(_problem(message))
     if progress.tally.first_nan_step is None and not are_finite(state["model"]):
         message = (
             "The checkpoint's weights are not all numbers (NaN), though its run never had a loss of NaN."
         )
-        raise ProblemError(_problem(message, _START_NEW))
+        raise ProblemError(_problem(message))
     return {**state, "progress": progress.model_dump()}
 
 
@@ -174,7 +175,7 @@ def restore_state(
         return dict(state["progress"])
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         message = "The checkpoint does not fit this run: it is of another model, optimizer or scaler."
-        raise ProblemError(_problem(message, _START_NEW)) from error
+        raise ProblemError(_problem(message)) from error
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
@@ -184,9 +185,8 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any
         {key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups
     ]
     groups = optimizer.state_dict()["param_groups"]
-    if [len(group["params"]) for group in groups] != [
-        len(group["params"]) for group in saved["param_groups"]
-    ]:
+    sizes, saved_sizes = ([len(group["params"]) for group in of] for of in (groups, saved["param_groups"]))
+    if sizes != saved_sizes:
         raise ValueError("other parameters")
     optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
     for group, settings in zip(optimizer.param_groups, own, strict=True):
@@ -213,32 +213,26 @@ def _restore_random(states: Mapping[str, torch.Tensor], device: torch.device) ->
 
 
 class _Writer:
-    # remembers why writing failed: torch's own writer says only that it did
+    # torch's own writer says only that writing failed: its OSError is raised instead
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self.error: OSError | None = None
+        self.flush = file.flush
+        self._error: OSError | None = None
 
     def write(self, data: bytes) -> int:
         try:
             return self._file.write(data)
         except OSError as error:
-            self.error = self.error or error
+            self._error = self._error or error
             raise
 
-    def flush(self) -> None:
-        self._file.flush()
+    def __enter__(self) -> Self:
+        return self
 
-
-@contextmanager
-def _keeping_error(file: IO[bytes]) -> Iterator[_Writer]:
-    writer = _Writer(file)
-    try:
-        yield writer
-    except Exception:
-        if writer.error is not None:
-            raise writer.error from None
-        raise
+    def __exit__(self, *_: object) -> None:
+        if self._error is not None:
+            raise self._error from None
 
 
 def _sync_folder(folder: Path) -> None:
@@ -249,9 +243,6 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-_START_NEW = "Start it as a new run."
 
 
 def _not_written(path: Path, error: OSError) -> Problem:
@@ -265,11 +256,7 @@ def _not_written(path: Path, error: OSError) -> Problem:
     return _problem(message, "Check that the folder can be written, or set AMMETER_HOME to another one.")
 
 
-def _not_ours(path: Path) -> Problem:
-    return _problem(f"{path} is not a checkpoint of Ammeter's, or it is damaged.", _START_NEW)
-
-
-def _problem(message: str, remedy: str) -> Problem:
+def _problem(message: str, remedy: str = "Start it as a new run.") -> Problem:
     return Problem(kind=Kind.STORE, message=message, remedy=remedy)
 
 

@@ -265,7 +265,7 @@ class RangeSampler:
 
 @contextmanager
 def _own_cache(device: torch.device) -> Iterator[None]:
-    """Gives back what the context leaves in the allocator's cache, which would count as the run's."""
+    # gives back what the context leaves in the allocator's cache, which would count as the run's
     if device.type not in ("cuda", "xpu"):
         yield
         return
@@ -281,7 +281,6 @@ def _own_cache(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _own_random(device: torch.device) -> Iterator[None]:
-    """Leaves the random numbers outside of the context as they were, those of the user's code too."""
     of_python, of_numpy = random.getstate(), np.random.get_state()
     devices = [] if device.type == "cpu" else [device]
     try:

@@ -1,8 +1,4 @@
-"""The whole step as a CUDA graph, and the plan of when to capture it or give up.
-
-The graph holds forward, backward, unscale, clip, optimizer, scaler and figures; batches are copied into its
-memory.
-"""
+"""The step with a compiled model, and the whole step as a CUDA graph that batches are copied into."""
 
 from __future__ import annotations
 
@@ -167,7 +163,6 @@ _abandoned: list[torch.cuda.CUDAGraph] = []
 
 
 def _abandon(graph: torch.cuda.CUDAGraph, device: torch.device, pool: tuple[int, int]) -> None:
-    """Frees a graph whose capture failed, with its memory."""
     graph.reset()
     try:
         # Older versions leave this undone where ending the capture raised; otherwise it is done by now, and
@@ -180,7 +175,7 @@ def _abandon(graph: torch.cuda.CUDAGraph, device: torch.device, pool: tuple[int,
 
 
 def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
-    """Undoes what a failed step has set on the optimizer and the scaler; no value has changed yet."""
+    # what a failed step has set; no value has changed yet
     optimizer.zero_grad(set_to_none=True)
     for name in ("grad_scale", "found_inf"):
         if hasattr(optimizer, name):

@@ -59,7 +59,7 @@ class Optimizers:
             member.load_state_dict({"state": state, "param_groups": own["param_groups"]})
 
     def _numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The number of each member's first parameter, and its state."""
+        # the number of each member's first parameter, and its state
         first = 0
         for member in self.members:
             saved = member.state_dict()

@@ -13,7 +13,7 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.figures import Cell
+from engine.compare.figures import FIGURES, LOSS, Cell, figures
 from engine.experiment.experiment import Experiment, Precision, Step
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch
@@ -69,21 +69,19 @@ def test_figures_stand_beside_their_ratio_to_the_baseline(record: Record) -> Non
     assert cells["skipped_steps"] == Cell(3.0, (3.0,))
 
 
-def test_speeds_are_geometric_means_over_repeats_so_that_their_ratio_is_the_one_that_is_shown(
-    record: Record,
-) -> None:
+def test_values_over_repeats_are_the_means_that_suit_them(record: Record) -> None:
     base, other = both(record, "samples_per_second", [1.0, 2.0, 4.0], [4.0, 4.0, 9.0])
     assert base.value == pytest.approx(2.0) and other.value is not None
     assert other.ratio == pytest.approx(other.value / 2.0)
-
-
-def test_accuracies_are_means_over_repeats(record: Record) -> None:
     accuracy = both(record, "final_validation_accuracy", [0.8, 0.8, 0.86], [0.81, 0.81, 0.81])
     assert accuracy[0].value == pytest.approx(82.0)
     assert accuracy[1].difference == pytest.approx(-1.0) and accuracy[1].ratio is None
+    base, other = both(record, "final_train_loss", [0.5, 0.6], [0.5, math.nan])
+    assert other.value is not None and math.isnan(other.value)
+    assert other.interval is None and base.value == pytest.approx(0.55)
 
 
-def test_repeats_of_both_sides_give_the_ratio_an_interval(record: Record) -> None:
+def test_repeats_of_both_sides_give_the_ratio_an_interval_in_pairs_if_they_can(record: Record) -> None:
     base, other = both(record, "samples_per_second", [1_000.0, 1_010.0, 990.0], [1_890.0, 1_910.0, 1_880.0])
     assert other.ratio_interval is not None and other.ratio is not None
     low, high = other.ratio_interval
@@ -91,12 +89,19 @@ def test_repeats_of_both_sides_give_the_ratio_an_interval(record: Record) -> Non
     assert base.ratio_interval is None
     assert base.interval is not None and base.interval_kind == "repeats"
     assert both(record, "samples_per_second", [1_000.0, 1_010.0], [1_890.0])[1].ratio_interval is None
-
-
-def test_repeats_made_in_pairs_are_compared_in_pairs(record: Record) -> None:
     drift = [1_000.0, 900.0, 800.0]
     other = both(record, "samples_per_second", drift, [2 * speed for speed in drift])[1]
     assert other.ratio_interval == pytest.approx((2.0, 2.0))
+    base = [1_000.0, 1_300.0, 700.0, 900.0, 1_100.0]
+    gains = [1.90, 1.92, 1.88, 1.91, 1.70]
+    other = both(record, "samples_per_second", base, [a * b for a, b in zip(base, gains, strict=True)])[1]
+    assert other.ratio_interval is not None and other.ratio is not None
+    assert other.ratio_interval[0] < other.ratio < other.ratio_interval[1]
+    assert other.ratio == pytest.approx(math.exp(np.mean(np.log(gains))))
+    other = both(record, "samples_per_second", [1_000.0, 1_010.0, 1_500.0], [1_900.0, 1_950.0, None])[1]
+    assert other.ratio == pytest.approx(math.sqrt(1_900 * 1_950) / math.cbrt(1_000 * 1_010 * 1_500))
+    assert other.ratio_interval is not None
+    assert math.sqrt(math.prod(other.ratio_interval)) == pytest.approx(other.ratio)
 
 
 def test_the_only_run_of_a_side_shows_how_steady_it_was(record: Record) -> None:
@@ -108,9 +113,6 @@ def test_the_only_run_of_a_side_shows_how_steady_it_was(record: Record) -> None:
     assert 990 < cell.interval[0] < 1_000 < cell.interval[1] < 1_010
     step = found.cells(run.id)["step_ms"].interval
     assert step is not None and step[0] == pytest.approx(64_000 / cell.interval[1])
-
-
-def test_what_a_run_says_of_its_own_steadiness_is_what_a_comparison_says(record: Record) -> None:
     run = record(1, FP32, samples_per_second=1_000.0, samples_per_second_ci=(990.0, 1_020.0))
     for blocks in (NONE, np.full(50, 1_000.0)):
         cell = compare([Evidence(run, blocks, ())]).cells(run.id)["samples_per_second"]
@@ -133,18 +135,16 @@ def test_a_difference_is_held_against_how_far_repeats_differ(
     assert both(record, "final_validation_accuracy", base, other)[1].within_spread is within
 
 
-def test_a_repeat_that_diverged_is_in_the_mean(record: Record) -> None:
-    base, other = both(record, "final_train_loss", [0.5, 0.6], [0.5, math.nan])
-    assert other.value is not None and math.isnan(other.value)
-    assert other.interval is None and base.value == pytest.approx(0.55)
-
-
-def test_allocated_is_never_divided_by_resident(record: Record) -> None:
+def test_what_was_not_measured_alike_or_at_all_has_no_ratio(record: Record) -> None:
     card = record(1, FP32, peak_allocated_mib=1_024)
     processor = record(2, FP16, peak_resident_mib=512)
     found = compared([card, processor])
     assert found.cells(processor.id)["peak_memory"] == Cell(0.5, (0.5,))
     assert found.report(processor.id).verdict.memory_ratio is None
+    found = compared([record(1, FP32), record(2, FP16)])
+    values = {row.figure.name: [cell.value for cell in row.cells] for row in found.figures}
+    assert values["samples_per_second"] == [None, None]
+    assert not found.clean
 
 
 def test_the_time_to_an_accuracy_is_that_of_the_first_epoch_that_has_it(record: Record) -> None:
@@ -198,29 +198,6 @@ def test_the_baseline_is_the_first_plain_fp32_side_unless_another_is_chosen(reco
         compared(runs, "000000000009")
     with pytest.raises(ProblemError, match="no runs to compare"):
         compared([])
-
-
-def test_runs_without_any_figures_are_shown_all_the_same(record: Record) -> None:
-    found = compared([record(1, FP32), record(2, FP16)])
-    values = {row.figure.name: [cell.value for cell in row.cells] for row in found.figures}
-    assert values["samples_per_second"] == [None, None]
-    assert not found.clean
-
-
-def test_a_drift_of_the_machine_does_not_push_the_ratio_out_of_its_interval(record: Record) -> None:
-    base = [1_000.0, 1_300.0, 700.0, 900.0, 1_100.0]
-    gains = [1.90, 1.92, 1.88, 1.91, 1.70]
-    other = both(record, "samples_per_second", base, [a * b for a, b in zip(base, gains, strict=True)])[1]
-    assert other.ratio_interval is not None and other.ratio is not None
-    assert other.ratio_interval[0] < other.ratio < other.ratio_interval[1]
-    assert other.ratio == pytest.approx(math.exp(np.mean(np.log(gains))))
-
-
-def test_where_a_partner_failed_the_repeats_are_taken_as_independent(record: Record) -> None:
-    other = both(record, "samples_per_second", [1_000.0, 1_010.0, 1_500.0], [1_900.0, 1_950.0, None])[1]
-    assert other.ratio == pytest.approx(math.sqrt(1_900 * 1_950) / math.cbrt(1_000 * 1_010 * 1_500))
-    assert other.ratio_interval is not None
-    assert math.sqrt(math.prod(other.ratio_interval)) == pytest.approx(other.ratio)
 
 
 def test_sides_one_after_the_other_have_no_interval_of_what_takes_time(record: Record) -> None:
@@ -279,3 +256,42 @@ def test_like_is_set_against_like(
     known = {name for name, cell in cells.items() if cell.value is not None}
     assert {name for name in known if cells[name].difference is None} == unlike
     assert all(cells[name].ratio is None for name in unlike)
+
+
+def test_values_are_shown_with_their_digits() -> None:
+    shown = {figure.name: figure.text(1_234.5678) for figure in FIGURES}
+    assert shown["samples_per_second"] == "1,235" and shown["peak_memory"] == "1,235"
+    assert [FIGURES[0].text(value) for value in (0.04384, 4.384, 43.84, 99.96, 438.4)] == [
+        "0.0438", "4.38", "43.8", "100", "438",
+    ]  # fmt: skip
+    assert FIGURES[0].text(None) == "–"
+    assert [FIGURES[0].text(value) for value in (math.nan, math.inf, -math.inf)] == ["NaN", "∞", "−∞"]
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "text"),
+    [
+        (1.4686, 1.4684, "+0.001"),
+        (1.4684, 1.4686, "−0.001"),
+        (1.4684, 1.4681, "0.000"),
+        (1.5, 1.25, "+0.250"),
+        (math.nan, 1.0, "NaN"),
+        (math.inf, 1.0, "+∞"),
+    ],
+)
+def test_a_difference_is_that_of_the_values_shown(value: float, base: float, text: str) -> None:
+    assert LOSS.difference_text(value, value - base) == text
+
+
+def test_memory_is_in_mib_where_all_of_it_is_below_a_gib(record: Record) -> None:
+    small, large = record(1, FP32, peak_resident_mib=512.0), record(2, FP32, peak_resident_mib=2_048.0)
+    memory = {figure.name: figure for figure in figures([small])}["peak_memory"]
+    assert (memory.value(small), memory.unit) == (512.0, "MiB")
+    memory = {figure.name: figure for figure in figures([small, large])}["peak_memory"]
+    assert (memory.value(small), memory.unit) == (0.5, "GiB")
+
+
+def test_the_speed_is_of_images_where_all_runs_train_on_them(record: Record) -> None:
+    text = Experiment(model="causal-lm-tiny", dataset="synthetic-tokens")
+    units = [figures([record(1, FP32), record(2, other)])[0].unit for other in (FP32, text)]
+    assert units == ["img/s", "samples/s"]

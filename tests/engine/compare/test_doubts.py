@@ -11,10 +11,14 @@ import numpy as np
 import pytest
 
 from engine.compare.comparison import compare
-from engine.compare.evidence import Doubt, Evidence, is_spoiled
-from engine.experiment.experiment import Experiment, Optimizer, Precision, Scaler, Step
+from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, is_spoiled
+from engine.curves import Curves
+from engine.experiment.experiment import Experiment, Measure, Optimizer, Precision, Scaler, Step
 from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Epoch, Finished, Samples, Started, Summary
+from engine.statistics import drift
 from engine.store.record import RunRecord, Status
+from engine.store.store import Store
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
@@ -34,8 +38,18 @@ def only(found: list[Doubt]) -> tuple[str, str]:
     return found[0].kind, found[0].sentence
 
 
-def test_runs_that_were_made_alike_are_clean(record: Record) -> None:
+def test_what_is_compared_and_what_does_not_matter_is_no_doubt(record: Record) -> None:
     assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED)) == []
+    assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED, other_programs_mib=300.0)) == []
+    other = FP16.model_copy(
+        update={
+            "step": Step(recipe="fast", autocast_tf32=True),
+            "batch_size": 128,
+            "scaler": Scaler(init_scale=1.0),
+            "on_nan": "stop",
+        }
+    )
+    assert doubts(record(1, FP32, **SPEED), record(2, other, **{**SPEED, "recipe": "fast"})) == []
 
 
 @pytest.mark.parametrize(
@@ -67,13 +81,16 @@ def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(rec
         )
 
 
-def test_a_doubt_about_the_baseline_is_one_about_what_is_measured_against_it(record: Record) -> None:
+def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
     base = record(1, FP32, **SPEED, first_nan_step=3)
     assert only(doubts(base, record(2, FP16, **SPEED)))[0] == "nan"
-
-
-def test_a_desktops_own_windows_are_no_other_program(record: Record) -> None:
-    assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED, other_programs_mib=300.0)) == []
+    other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
+    found = doubts(record(1, FP32, **SPEED), record(2, other, **SPEED))
+    assert only(found) == ("setting", "Unlike the baseline in learning rate: 0.1 against 0.001.")
+    fast = {"step": Step(recipe="fast")}
+    base = record(1, FP32.model_copy(update=fast), **{**SPEED, "recipe": "fast"})
+    other = record(2, FP16.model_copy(update=fast), **{**SPEED, "recipe": "fused"})
+    assert only(doubts(base, other)) == ("setting", "Recipe in force: fused for FP16 AMP, fast for FP32.")
 
 
 @pytest.mark.parametrize(
@@ -117,31 +134,6 @@ def test_other_machines_and_versions_are_told(
     other = record(2, FP16, environment=base.environment.model_copy(update=change), **SPEED)
     found, sentence = only(doubts(base, other))
     assert found == kind and sentence.endswith(words)
-
-
-def test_settings_that_matter_are_told(record: Record) -> None:
-    other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
-    found = doubts(record(1, FP32, **SPEED), record(2, other, **SPEED))
-    assert only(found) == ("setting", "Unlike the baseline in learning rate: 0.1 against 0.001.")
-
-
-def test_what_is_compared_and_what_does_not_matter_is_no_doubt(record: Record) -> None:
-    other = FP16.model_copy(
-        update={
-            "step": Step(recipe="fast", autocast_tf32=True),
-            "batch_size": 128,
-            "scaler": Scaler(init_scale=1.0),
-            "on_nan": "stop",
-        }
-    )
-    assert doubts(record(1, FP32, **SPEED), record(2, other, **{**SPEED, "recipe": "fast"})) == []
-
-
-def test_parts_of_the_same_recipe_that_one_side_went_without_are_told(record: Record) -> None:
-    fast = {"step": Step(recipe="fast")}
-    base = record(1, FP32.model_copy(update=fast), **{**SPEED, "recipe": "fast"})
-    other = record(2, FP16.model_copy(update=fast), **{**SPEED, "recipe": "fused"})
-    assert only(doubts(base, other)) == ("setting", "Recipe in force: fused for FP16 AMP, fast for FP32.")
 
 
 def test_clocks_that_differ_between_repeats_are_told(record: Record) -> None:
@@ -214,3 +206,68 @@ def test_an_order_that_goes_with_the_side_is_told(record: Record) -> None:
     assert sentence.startswith("The repeats of FP16 AMP and FP32 were not made in turns: ")
     assert doubts(run(1, FP32), run(2, FP16), run(3, FP16), run(4, FP32)) == []
     assert doubts(run(1, FP32), run(2, FP16)) == [], "a single pair claims no interval"
+
+
+SHORT = Experiment(measure=Measure(warmup_steps=2, block_steps=3))
+
+
+def test_blocks_are_whole_and_begin_after_the_warm_up(record: Callable[..., RunRecord]) -> None:
+    run = record(1, SHORT)
+    speeds = np.array([1.0, 1.0, 2.0, 4.0, 4.0, 9.0, 9.0, 9.0, 5.0])
+    np.testing.assert_allclose(block_speeds(run, {"samples_per_second": speeds}), [3.0, 9.0])
+    assert len(block_speeds(run, {})) == 0
+    broken = np.array([1.0, 1.0, np.nan, 4.0, 4.0, 0.0, 9.0, 9.0])
+    assert len(block_speeds(run, {"samples_per_second": broken})) == 0
+
+
+def test_steps_that_compiled_are_warm_up_too(record: Callable[..., RunRecord]) -> None:
+    run = record(1, SHORT, compile_seconds=30.0, warmup_seconds=32.0)
+    columns = {
+        "samples_per_second": np.array([1.0, 1.0, 0.1, 1.0, 5.0, 5.0, 5.0]),
+        "seconds": np.array([0.5, 1.0, 31.0, 32.0, 32.2, 32.4, 32.6]),
+    }
+    np.testing.assert_allclose(block_speeds(run, columns), [5.0])
+
+
+def test_evidence_is_read_from_the_store(
+    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
+) -> None:
+    whole, empty = store.add(SHORT), store.add(SHORT)
+    slow = "FP16 AMP is slow here"
+    epoch = Epoch(epoch=1, step=8, seconds=0.1, train_loss=1.0)
+    begun = started(SHORT).model_copy(update={"hardly_faster": slow})
+    store.record(whole.id, [begun, batch(1, 8), epoch, Finished(summary=Summary())])
+    found = evidence_of(store, [store.run(whole.id), empty])
+    assert [one.run.id for one in found] == [whole.id, empty.id]
+    np.testing.assert_allclose(found[0].block_speeds, [1_000.0, 1_000.0])
+    assert (found[0].epochs, found[0].hardly_faster) == ((epoch,), slow)
+    assert len(found[1].block_speeds) == 0 and found[1].epochs == ()
+
+
+def test_a_run_of_merged_steps_has_the_evidence_of_all_of_them(record: Callable[..., RunRecord]) -> None:
+    generator = np.random.default_rng(0)
+    run = record(1, Experiment(measure=Measure(warmup_steps=10, block_steps=10)))
+    steps = np.arange(1.0, 1_000_001)
+    speeds = np.where(steps <= 500_000, 1_000.0, 1_300.0) * generator.normal(1, 0.02, len(steps))
+    speeds[:10] = 1.0
+    whole = {"step": steps, "samples_per_second": speeds}
+    curves = Curves()
+    curves.extend(whole)
+    curves.settle()
+    merged = curves.bins()
+    blocks, all_blocks = block_speeds(run, merged), block_speeds(run, whole)
+    assert 10_000 < len(blocks) < 40_000 < len(all_blocks)
+    assert drift(blocks) == pytest.approx(drift(all_blocks), rel=0.01)
+    assert 1 / np.mean(1 / blocks) == pytest.approx(1 / np.mean(1 / all_blocks), rel=1e-4)
+    few = record(2, Experiment(measure=Measure(warmup_steps=10, block_steps=100_000)))
+    np.testing.assert_allclose(block_speeds(few, merged), block_speeds(few, whole), rtol=1e-3)
+
+
+def test_merged_steps_that_compiled_are_warm_up_too(record: Callable[..., RunRecord]) -> None:
+    run = record(1, SHORT, compile_seconds=30.0, warmup_seconds=32.0)
+    columns = {
+        "step": np.array([4.0, 8.0, 12.0, 16.0]),
+        "seconds": np.array([31.0, 32.2, 32.4, 32.6]),
+        "samples_per_second": np.array([1.0, 2.0, 5.0, 5.0]),
+    }
+    np.testing.assert_allclose(block_speeds(run, columns), [5.0, 5.0])

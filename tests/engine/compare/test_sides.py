@@ -70,7 +70,7 @@ def test_runs_that_differ_only_in_seed_and_name_are_repeats_oldest_first(record:
     assert (amp.precision, amp.recipe) == (Precision.FP16, "plain")
 
 
-def test_runs_of_other_machines_or_versions_are_other_sides(record: Record) -> None:
+def test_runs_of_other_machines_are_other_sides_but_one_that_waits_has_none(record: Record) -> None:
     run = record(1, FP32)
     environment: Environment | None = run.environment
     assert environment is not None
@@ -78,9 +78,6 @@ def test_runs_of_other_machines_or_versions_are_other_sides(record: Record) -> N
     torch = record(3, FP32, environment=environment.model_copy(update={"torch": "2.15"}))
     assert titles(run, card) == ["FP32, a card", "FP32, another card"]
     assert titles(run, torch) == ["FP32, torch 2.11", "FP32, torch 2.15"]
-
-
-def test_a_run_that_waits_belongs_to_the_repeats_that_have_run(record: Record) -> None:
     resolved = Experiment(device="cuda:0", image_size=28, num_classes=10)
     done = record(1, resolved)
     waiting = record(2, Experiment(seed=1), status=Status.QUEUED, environment=None)
@@ -90,17 +87,18 @@ def test_a_run_that_waits_belongs_to_the_repeats_that_have_run(record: Record) -
     assert len(sides_of([done, elsewhere])) == 2
 
 
-def test_one_side_is_called_by_its_precision_alone(record: Record) -> None:
+def test_titles_say_in_what_the_sides_differ(record: Record) -> None:
     assert titles(record(1, Experiment(step=Step(recipe="fast")))) == ["FP32"]
-
-
-def test_recipes_and_batches_stand_in_the_titles_where_they_differ(record: Record) -> None:
     fast = FP16.model_copy(update={"step": Step(recipe="fast")})
     parts = FP16.model_copy(update={"step": Step(recipe="channels_last+compile")})
     large = FP16.model_copy(update={"batch_size": 128})
     assert titles(record(1, FP32), record(2, fast)) == ["FP32, plain", "FP16 AMP, fast"]
     assert titles(record(1, FP32), record(2, parts))[1] == "FP16 AMP, channels last + compiled"
     assert titles(record(1, FP32), record(2, large)) == ["FP32, batch 64", "FP16 AMP, batch 128"]
+    other = FP16.model_copy(update={"model": "resnet18", "step": Step(recipe="fast")})
+    assert titles(record(1, FP32), record(2, other)) == ["FP32, small-cnn, plain", "FP16 AMP, resnet18, fast"]
+    digits = FP16.model_copy(update={"dataset": "mnist"})
+    assert titles(record(1, FP32), record(2, digits)) == ["FP32, fashion", "FP16 AMP, mnist"]
 
 
 def test_a_run_named_fast_has_not_the_fast_recipe(record: Record) -> None:
@@ -111,13 +109,6 @@ def test_a_run_named_fast_has_not_the_fast_recipe(record: Record) -> None:
         sides = sides_of(runs)
         assert sides[0].note.endswith("x, fast")
         assert [side.is_named_fast for side in sides] == [False, False, True][: len(runs)]
-
-
-def test_models_and_datasets_stand_in_the_titles_where_they_differ(record: Record) -> None:
-    other = FP16.model_copy(update={"model": "resnet18", "step": Step(recipe="fast")})
-    assert titles(record(1, FP32), record(2, other)) == ["FP32, small-cnn, plain", "FP16 AMP, resnet18, fast"]
-    digits = FP16.model_copy(update={"dataset": "mnist"})
-    assert titles(record(1, FP32), record(2, digits)) == ["FP32, fashion", "FP16 AMP, mnist"]
 
 
 def test_of_several_differences_the_batch_comes_first_and_code_has_a_number(record: Record) -> None:
@@ -141,12 +132,9 @@ def test_of_several_differences_the_batch_comes_first_and_code_has_a_number(reco
     assert titles(runs[0], runs[2])[0] == "FP32, batch 24, lstm_tagger.py"
 
 
-def test_titles_are_extended_only_where_they_would_be_the_same(record: Record) -> None:
+def test_titles_are_unique_and_no_longer_than_needed(record: Record) -> None:
     slow = Experiment(optimizer=Optimizer(learning_rate=0.1))
     assert titles(record(1, FP32), record(2, slow)) == ["FP32, rate 0.001", "FP32, rate 0.1"]
-
-
-def test_titles_are_unique_whatever_the_names(record: Record) -> None:
     clipped = [Experiment(step=Step(clip_norm=norm)) for norm in (1.0, 2.0, 3.0)]
     named = [dataclasses.replace(record(n, one), name="<b>'x'") for n, one in enumerate(clipped)]
     assert titles(record(9, FP16), *named) == ["FP16 AMP", "FP32", "FP32 (2)", "FP32 (3)"]

@@ -138,14 +138,11 @@ def test_what_disturbed_a_side_is_credited_to_nothing_though_it_is_shown(run: Re
     assert experiment("fp16") in reports[1].split.missing and reports[2].split is None
 
 
-def test_a_precision_that_costs_speed_under_a_faster_recipe_is_said_to(run: Record) -> None:
+def test_each_change_is_a_factor_which_may_cost_speed(run: Record) -> None:
     base, side = run(experiment("fp32"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0)
     found = split(base, side, [run(experiment("fp32", "fast"), 4_000.0)])
     parts = "4.00 times as fast from the fast recipe, but only 0.75 times as fast from the precision"
     assert parts in found.sentence
-
-
-def test_precision_recipe_and_batch_are_three_factors(run: Record) -> None:
     base, side = run(experiment("fp32"), 100.0), run(experiment("fp16", "fast", 256), 800.0)
     others = [run(experiment("fp16"), 200.0), run(experiment("fp16", "fast"), 600.0)]
     found = split(base, side, others)
@@ -154,17 +151,18 @@ def test_precision_recipe_and_batch_are_three_factors(run: Record) -> None:
     assert "another 1.33 times as fast from the batch of 256" in found.sentence
 
 
-def test_where_only_the_precision_differs_there_is_nothing_to_split(run: Record) -> None:
+def test_there_is_nothing_to_split_where_one_thing_or_too_much_differs(run: Record) -> None:
     found = report(run(experiment("fp32"), 1.0), run(experiment("fp16"), 2.0))
     assert found.split is None
     base = run(experiment("fp32"), 1.0)
     assert report(base, base).split is None
-
-
-def test_where_only_the_recipe_differs_all_of_it_is_the_recipes(run: Record) -> None:
     found = split(run(experiment("fp16"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0))
     assert factors(found) == {"recipe": 3.0} and found.missing == ()
     assert found.sentence == "all of it from the fast recipe"
+    base = run(experiment("fp32"), 880.0)
+    larger = experiment("fp16", "fast").model_copy(update={"image_size": 64})
+    assert report(base, run(larger, 1.0)).split is None
+    assert report(base, run(experiment("fp16", "fast"), None)).split is None
 
 
 def test_the_gain_against_pytorchs_default_is_told_where_it_is_known(run: Record) -> None:
@@ -177,7 +175,9 @@ def test_the_gain_against_pytorchs_default_is_told_where_it_is_known(run: Record
     assert report(pair[0], pair[1], [run(experiment("default"), 1.0, processor)]).split is None
 
 
-def test_corners_are_runs_of_the_same_work_on_the_same_machine(run: Record) -> None:
+def test_corners_are_whole_undisturbed_runs_of_the_same_work_on_the_same_machine(
+    run: Record, record: Record
+) -> None:
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
     strangers = [
         run(experiment("fp16"), 1.0, GPU.model_copy(update={"device_name": "another"})),
@@ -187,30 +187,14 @@ def test_corners_are_runs_of_the_same_work_on_the_same_machine(run: Record) -> N
         run(experiment("fp16"), None),
     ]
     assert split(base, side, strangers).factors == ()
-
-
-def test_what_does_not_bear_on_speed_may_differ_in_a_corner(run: Record) -> None:
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
     slower = experiment("fp16").model_copy(
         update={"optimizer": Optimizer(learning_rate=0.1), "seed": 7, "steps": 500, "epochs": None}
     )
     assert factors(split(base, side, [run(slower, 1_663.0)]))["precision"] == 1.890
-
-
-def test_more_than_precision_recipe_and_batch_is_not_split(run: Record) -> None:
-    base = run(experiment("fp32"), 880.0)
-    larger = experiment("fp16", "fast").model_copy(update={"image_size": 64})
-    assert report(base, run(larger, 1.0)).split is None
-    assert report(base, run(experiment("fp16", "fast"), None)).split is None
-
-
-def test_a_corner_that_was_stopped_does_not_count(run: Record, record: Record) -> None:
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
     stopped = record(99, experiment("fp16"), status=Status.STOPPED, samples_per_second=1.0, environment=GPU)
     assert split(base, side, [stopped]).factors == ()
-
-
-def test_what_disturbed_another_run_is_credited_to_nothing(run: Record, record: Record) -> None:
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
     told = {"samples_per_second": 1.0, "environment": GPU}
     others = [
@@ -219,9 +203,6 @@ def test_what_disturbed_another_run_is_credited_to_nothing(run: Record, record: 
         run(experiment("fp16"), 1.0, GPU.model_copy(update={"driver": "580"})),
     ]
     assert split(base, side, others).factors == ()
-
-
-def test_a_saved_run_that_cannot_be_read_is_no_corner(run: Record) -> None:
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
     newer = replace(run(experiment("fp16"), 1.0))
     newer.__dict__["experiment"] = Text('{"from_a_newer_version": 1}')

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.compare.comparison import compare
+from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
 from engine.compare.figures import PEAK_MEMORY, SPEED
-from engine.compare.verdict import Verdict, joined
+from engine.compare.verdict import Verdict, energy_words, joined, step_energy_text
+from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.events import Environment
+from engine.protocol.events import Environment, Summary
+from engine.protocol.summary import Energy
+from engine.race.card import race_card
+from engine.race.words import memory_words, scene_of, sentence
 from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]
@@ -79,37 +83,28 @@ def test_with_repeats_the_verdict_has_an_interval_and_a_spread(record: Record) -
     assert (base.speedup, base.speedup_ci) == (1.0, None)
 
 
-def test_with_one_run_each_no_interval_and_no_spread_is_claimed(record: Record) -> None:
+def test_no_more_is_claimed_than_the_repeats_allow(record: Record) -> None:
     other = verdicts(record, [figures(1_000, 100, 0.843)], [figures(1_420, 91, 0.841)])[1]
     assert other.speedup_ci is None
     assert other.sentence == (
         "FP16 AMP trained 1.42 times as fast as FP32 (one run each, so no interval), in 91 % of the memory, "
         "with 84.1 % against 84.3 % accuracy (no spread known)."
     )
-
-
-def test_repeats_of_one_side_alone_give_no_interval(record: Record) -> None:
     other = verdicts(record, [figures(1_000)], [figures(1_400), figures(1_410)])[1]
     assert "(too few repeats for an interval)" in other.sentence
-
-
-def test_an_interval_around_one_is_said_to_show_no_difference(record: Record) -> None:
     other = verdicts(record, [figures(1_000), figures(1_010)], [figures(1_008), figures(1_001)])[1]
     assert other.sentence.startswith(
         "No difference in speed is shown between FP16 AMP and FP32 (1.00 times as fast, 95 % interval 0.90"
     )
 
 
-def test_an_accuracy_outside_the_spread_is_called_so(record: Record) -> None:
+def test_the_accuracy_or_else_the_loss_is_told_with_its_spread(record: Record) -> None:
     other = verdicts(
         record,
         [figures(1, None, 0.88), figures(1, None, 0.881)],
         [figures(2, None, 0.80), figures(2, None, 0.801)],
     )[1]
     assert other.accuracy == "with 80.1 % against 88.0 % accuracy (further apart than repeats are)"
-
-
-def test_without_an_accuracy_the_loss_is_told(record: Record) -> None:
     other = verdicts(record, [figures(1, final_train_loss=0.5)], [figures(2, final_train_loss=float("nan"))])[
         1
     ]
@@ -156,30 +151,18 @@ def test_a_slower_side_has_its_likely_reason_from_its_own_figures(
     assert other.sentence.endswith(f" It was slower here, likely because {other.reason}.")
 
 
-def test_what_the_device_lacks_is_the_reason(record: Record) -> None:
+def test_a_reason_is_given_only_where_one_is_known_and_needed(record: Record) -> None:
     reason = "without Tensor Cores FP16 saves memory but hardly any time"
     slower = verdicts(record, [figures(1_000)], [figures(900)], hardly_faster=reason)[1]
     assert slower.reason == reason
     assert verdicts(record, [figures(1_000)], [figures(900)])[1].reason is None
-
-
-def test_little_gain_over_tf32_is_no_wonder(record: Record) -> None:
     tf32 = Precision.TF32
     other = verdicts(record, [figures(1_000)], [figures(1_050)], base_precision=tf32)[1]
     assert other.reason == "TF32 computes on Tensor Cores too"
     assert other.sentence.endswith("It gained little here, likely because TF32 computes on Tensor Cores too.")
-
-
-def test_a_good_gain_needs_no_reason(record: Record) -> None:
     assert verdicts(record, [figures(1_000)], [figures(1_900, data_wait_fraction=0.5)])[1].reason is None
-
-
-def test_an_unknown_reason_is_not_made_up(record: Record) -> None:
     other = verdicts(record, [figures(1_000)], [figures(900)])[1]
     assert other.reason is None and "likely" not in other.sentence
-
-
-def test_a_disturbed_measurement_has_no_reason(record: Record) -> None:
     note = "other programs took 69 % of the processor meanwhile"
     waited = figures(700, data_wait_fraction=0.4)
     for base, side in (
@@ -204,18 +187,12 @@ def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) 
             f"Not a clean measurement. {name} was disturbed: {note}. "
             "The speeds as measured (0.12 times as fast) allow no conclusion: measure again."
         )
-
-
-def test_memory_and_accuracy_stand_though_the_speed_does_not(record: Record) -> None:
     heat = "the card's clocks were held down by heat"
     disturbed = figures(1_200, 50, 0.8, speed_note=heat)
     found = verdicts(record, [figures(1_000, 100, 0.8)], [disturbed])[1]
     assert found.notes[-1] == (
         "FP16 AMP trained in 50 % of the memory, with 80.0 % against 80.0 % accuracy (no spread known)."
     )
-
-
-def test_a_disturbed_run_alone_is_not_clean_either(record: Record) -> None:
     run = record(1, Experiment(), samples_per_second=43.8, speed_note="other programs took 40 %")
     found = compare([Evidence(run, np.ones(9), ())]).reports[0].verdict
     assert found.outcome == "spoiled" and found.notes[-1] == "As measured, it trained 43.8 samples a second."
@@ -268,3 +245,105 @@ def test_no_reason_is_taken_from_a_batch_that_the_precision_was_not_measured_at(
     evidence = [Evidence(run, np.ones(9), ()) for run in (base, side)]
     found = compare(evidence, base.id, others=[corner]).report(side.id)
     assert "1.00 times as fast from the precision" in found.text and found.verdict.reason is None
+
+
+CARD = Environment(
+    device_name="a CARD", device_memory_mib=1, torch="2", python="3", os="Linux", ammeter="0", cuda="13.0"
+)
+
+
+def energy(joules: float, *, seconds: float = 20.0, idle_watts: float | None = 60.0, **more: Any) -> Energy:
+    """Of 100 steps of 640 samples."""
+    known = {"source": "nvml", "steps": 100, "samples": 64_000, **more}
+    return Energy(joules=joules, seconds=seconds, idle_watts=idle_watts, **known)
+
+
+def comparison(
+    record: Record, base: Energy | None, other: Energy | None, *, gpu: str = "a CARD", **figures: Any
+) -> Comparison:
+    """Of FP32 and FP16 AMP, twice as fast, in half the memory."""
+    runs = [
+        record(1, Experiment(), environment=CARD, samples_per_second=1_000.0, energy=base),
+        record(
+            2,
+            Experiment(precision=Precision.FP16),
+            environment=CARD.model_copy(update={"device_name": gpu}),
+            samples_per_second=2_000.0,
+            energy=other,
+            **figures,
+        ),
+    ]
+    return compare([Evidence(run, np.ones(9), ()) for run in runs], runs[0].id)
+
+
+def test_a_clean_difference_is_in_the_figures_and_in_the_verdict(record: Record) -> None:
+    result = comparison(record, energy(6_400.0), energy(3_776.0))
+    mine = result.cells(result.sides[1].id)
+    assert mine["energy"].value == pytest.approx(59.0) and mine["energy"].ratio == pytest.approx(0.59)
+    assert mine["net_energy"].value == pytest.approx((3_776 - 60 * 20) / 64)
+    verdict = result.reports[1].verdict
+    assert verdict.energy_ratio == pytest.approx(0.59)
+    assert verdict.sentence == (
+        "FP16 AMP trained 2.00 times as fast as FP32 (one run each, so no interval), using 41 % less energy."
+    )
+
+
+NOT_CLAIMED: dict[str, dict[str, Any]] = {
+    "another source": {"other": energy(3_776.0, source="rapl")},
+    "another device": {"gpu": "another CARD"},
+    "too short": {"other": energy(3_776.0, seconds=1.5)},
+    "not measured": {"other": None},
+    "nearly the same": {"other": energy(6_300.0)},
+    "other programs": {"other_programs_mib": 4_000.0},
+    "slowed down": {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)},
+}
+
+
+@pytest.mark.parametrize("case", NOT_CLAIMED)
+def test_what_is_not_clean_is_not_claimed(record: Record, case: str) -> None:
+    options: dict[str, Any] = {"other": energy(3_776.0), **NOT_CLAIMED[case]}
+    result = comparison(record, energy(6_400.0), **options)
+    verdict = result.reports[1].verdict
+    assert verdict.energy_ratio is None and "energy" not in verdict.sentence
+    # counters of two devices do not even have a ratio
+    has_ratio = case not in ("another source", "another device", "not measured")
+    assert (result.cells(result.sides[1].id)["energy"].ratio is not None) is has_ratio
+
+
+def test_without_any_energy_there_are_no_lines_of_it(record: Record) -> None:
+    names = [row.figure.name for row in comparison(record, None, None).figures]
+    assert "energy" not in names and "net_energy" not in names
+
+
+def test_energy_in_words() -> None:
+    assert [energy_words(ratio) for ratio in (0.59, 1.12, 2.4)] == [
+        "41 % less energy",
+        "12 % more energy",
+        "2.40 times the energy",
+    ]
+    assert step_energy_text(energy(6_400.0)) == "64.0 J a step, 320 W on average, 60 W of it idle"
+    assert step_energy_text(energy(6_400.0, idle_watts=None)) == "64.0 J a step, 320 W on average"
+
+
+def test_a_summary_without_energy_can_still_be_read() -> None:
+    assert Summary.model_validate_json('{"steps": 3, "power_watts": 200.0}').energy is None
+    saved = Summary(energy=energy(1.0)).model_dump_json()
+    assert Summary.model_validate_json(saved).energy == energy(1.0)
+
+
+def test_a_race_tells_of_the_energy_saved(racers: Any) -> None:
+    peak = {"peak_allocated_mib": 1_000.0}
+    racers.add(Precision.FP32, 1_000, figures={**peak, "energy": energy(6_400.0)})
+    racers.add(Precision.FP16, 2_000, figures={"peak_allocated_mib": 450.0, "energy": energy(3_776.0)})
+    race = racers.race()
+    assert memory_words(race) == ("Less than half", "of the memory and 41 % less energy")
+    shapes = race_card(scene_of(race, np.zeros((0, 8, 8), np.uint8))).still().shapes
+    lines = [shape.text for shape in shapes if isinstance(shape, Words)]
+    assert not any(line.startswith("%") for line in lines)
+    assert "41\N{NO-BREAK SPACE}% less energy" in " ".join(lines)
+
+
+def test_a_slower_mixed_precision_may_still_need_less_energy(racers: Any) -> None:
+    racers.add(Precision.FP32, 1_000, figures={"energy": energy(6_400.0)})
+    racers.add(Precision.FP16, 800, figures={"energy": energy(5_760.0)})
+    assert sentence(racers.race()).endswith("It does need 10 % less energy.")

@@ -87,11 +87,7 @@ def test_a_path_that_will_not_do_is_answered_in_a_sentence(
     ],
 )
 def test_other_wrong_requests_are_answered_too(
-    trained: Trained,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    words: str,
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     run_id = trained()
     given = [argument.format(id=run_id) for argument in arguments]

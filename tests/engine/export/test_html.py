@@ -70,14 +70,13 @@ def test_names_are_text_and_nothing_is_fetched(hostile: Content) -> None:
     assert "default-src 'none'" in unescape(page(hostile))
 
 
-def test_published_figures_stand_in_it_when_chosen(pair: Content) -> None:
+def test_tables_name_their_rows_and_columns_and_published_figures_stand_in_it_when_chosen(
+    pair: Content,
+) -> None:
     source = sources()[0]
     chosen = replace(pair, published=(PublishedRow(source, source.figures[0], None, None),))
     assert "Published figures" not in page(pair)
     assert all(text in page(chosen) for text in ("Published figures", "A100 80 GB", source.address, "938"))
-
-
-def test_tables_name_their_rows_and_columns(pair: Content) -> None:
     text = page(pair)
     assert text.count('scope="row"') > 8 and text.count('scope="col"') > 8
     pictures = re.findall(r"<svg[^>]*>", text)
@@ -136,3 +135,48 @@ def test_it_is_light_and_dark_wide_and_narrow_and_prints(
     said = subprocess.run([reader, tmp_path / "x.pdf", "-"], capture_output=True, text=True, check=True)
     # folded settings are opened for paper
     assert "2.50 times as fast" in said.stdout and "Label smoothing" in said.stdout
+
+
+@pytest.fixture
+def read(program: Program) -> Callable[..., str]:
+    """What a program of poppler's says of a file; it must have nothing to complain about."""
+
+    def run(name: str, *arguments: object) -> str:
+        command = [str(program(name)), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        assert done.stderr == ""
+        return done.stdout
+
+    return run
+
+
+def test_a_pair_reads_as_text_and_can_be_drawn_with_its_own_fonts(
+    pair: Content, read: Callable[..., str], tmp_path: Path
+) -> None:
+    path = COMPARISON.export(pair, tmp_path / "x.pdf")
+    text = " ".join(read("pdftotext", path, "-").split())
+    for words in ("2.50 times as fast", "Throughput", "2,500", "a card", "Label smoothing", "Seed"):
+        assert words in text
+    _heading, _line, *fonts = read("pdffonts", path).splitlines()
+    assert len(fonts) >= 2 and all("TrueType" in font and " yes yes yes " in font for font in fonts)
+    read("pdftoppm", "-r", "30", "-png", path, tmp_path / "page")
+    for drawn in tmp_path.glob("page*.png"):
+        with Image.open(drawn) as picture:
+            assert len(picture.convert("L").getcolors() or ()) > 10
+    assert "A4" in read("pdfinfo", path) and "FP16 AMP against FP32" in read("pdfinfo", path)
+
+
+def test_hostile_names_are_there_and_what_no_font_has_is_seen(
+    hostile: Content, read: Callable[..., str], tmp_path: Path
+) -> None:
+    text = read("pdftotext", COMPARISON.export(hostile, tmp_path / "x.pdf"), "-")
+    assert "cmd|" in text and "etc/passwd" in text and r"\alpha_{x}%" in text
+    # a letter of Chinese, for which there is no font
+    assert "\N{WHITE SQUARE}" in text
+
+
+def test_a_name_of_any_length_fits_on_a_page(
+    exports_store: Store, trained: Callable[..., str], read: Callable[..., str], tmp_path: Path
+) -> None:
+    content = content_of(exports_store, [trained(name="long " * 1_000)])
+    assert "long long" in read("pdftotext", COMPARISON.export(content, tmp_path / "x.pdf"), "-")

@@ -149,9 +149,7 @@ def test_a_preset_keeps_the_code(net: Path, home: Path) -> None:
     assert experiment.own_code == code
 
 
-def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not(
-    net: Path,
-) -> None:
+def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not(net: Path) -> None:
     trusted, nothing = TrustedCode(), cast(Any, None)
     session = Session(nothing, cast(Any, SimpleNamespace(trusted_code=trusted)), nothing, nothing, nothing)
     save_own("Mine", own(read_code(net)))

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.experiment.problem import Kind, ProblemError
-from engine.export.files import place
+from engine.export.files import make_workplace, place
 
 
 def names_in(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def test_a_file_and_what_lies_beside_it_appear_together(tmp_path: Path) -> None:
+def test_files_beside_each_other_and_folders_appear_whole(tmp_path: Path) -> None:
     target = tmp_path / "report.csv"
     with place(target) as temporary:
         temporary.write_text("all")
@@ -24,9 +28,6 @@ def test_a_file_and_what_lies_beside_it_appear_together(tmp_path: Path) -> None:
         assert names_in(tmp_path) == [temporary.parent.name]
     assert names_in(tmp_path) == ["report-summary.csv", "report.csv"]
     assert target.read_text() == "all"
-
-
-def test_a_folder_appears_with_all_that_is_in_it(tmp_path: Path) -> None:
     with place(tmp_path / "board") as temporary:
         (temporary / "run").mkdir(parents=True)
         (temporary / "run" / "events").write_text("e")
@@ -103,9 +104,11 @@ def test_what_the_system_says_becomes_a_plain_sentence(
     assert names_in(tmp_path) == []
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_is_answered(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="There is no folder"), place(tmp_path / "none" / "report.pdf"):
         pytest.fail("it was let in")
+    with pytest.raises(ProblemError, match="is too long"), place(tmp_path / f"{'n' * 300}.csv") as temporary:
+        temporary.write_text("new")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
@@ -131,9 +134,60 @@ def test_what_another_program_made_meanwhile_is_kept(tmp_path: Path) -> None:
     assert target.is_symlink() and not (tmp_path / "a.csv").exists()
 
 
-def test_a_name_that_is_too_long_is_answered(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ProblemError, match="is too long"),
-        place(tmp_path / f"{'n' * 300}.csv") as temporary,
-    ):
-        temporary.write_text("new")
+@pytest.fixture(scope="module")
+def gone() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
+        pass
+    return process.pid
+
+
+@pytest.fixture
+def left(tmp_path: Path, gone: int) -> Callable[..., Path]:
+    """A workplace with a file in it, as a process that was killed two hours ago left it."""
+
+    def make(pid: int = gone, hours: float = 2.0) -> Path:
+        own = make_workplace(tmp_path)
+        folder = own.with_name(own.name.replace(f"-{os.getpid()}-", f"-{pid}-"))
+        own.rename(folder)
+        (folder / "report.html").write_text("half")
+        then = time.time() - hours * 3600.0
+        os.utime(folder, (then, then))
+        return folder
+
+    return make
+
+
+def export(folder: Path) -> None:
+    with place(folder / "report.html", force=True) as temporary:
+        temporary.write_text("whole")
+
+
+def test_what_a_killed_export_left_goes_with_the_next_but_not_what_is_alive_or_fresh(
+    tmp_path: Path, left: Callable[..., Path]
+) -> None:
+    first, second = left(), left()
+    export(tmp_path)
+    assert not first.exists() and not second.exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+    living, fresh = left(pid=os.getpid()), left(hours=0.5)
+    export(tmp_path)
+    assert living.exists() and fresh.exists()
+
+
+def test_what_others_named_alike_stays(tmp_path: Path, left: Callable[..., Path], gone: int) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("all of it")
+    one = left()
+    link, file = one.with_name(f"{one.name}l"), one.with_name(f"{one.name}f")
+    link.symlink_to(precious)
+    file.write_text("a file")
+    (tmp_path / f".ammeter-{'0' * 12}-{gone}-abc").mkdir()
+    (tmp_path / ".ammeter-notes").mkdir()
+    for path in tmp_path.iterdir():
+        os.utime(path, (0.0, 0.0), follow_symlinks=False)
+    export(tmp_path)
+    assert not one.exists() and link.is_symlink() and file.exists()
+    assert (precious / "thesis.tex").read_text() == "all of it"
+    assert (tmp_path / f".ammeter-{'0' * 12}-{gone}-abc").exists() and (tmp_path / ".ammeter-notes").exists()

@@ -45,7 +45,7 @@ def cell(report: Document, figure: str) -> FigureText:
     return found
 
 
-def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> None:
+def test_a_pair_is_told_with_ratios_but_neither_intervals_nor_spread(pair: Content) -> None:
     report = report_of(pair)
     assert report.title == "FP16 AMP against FP32"
     assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
@@ -55,9 +55,6 @@ def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> No
     assert section(report, "What differs").rows == (("Precision", "FP32", "FP16 AMP"),)
     assert not report.warnings
     assert any("trained once" in sentence for sentence in section(report, "How").sentences)
-
-
-def test_accuracy_of_one_run_each_claims_no_spread(pair: Content) -> None:
     assert cell(report_of(pair), "Accuracy, %").interval == "no spread known"
 
 
@@ -164,7 +161,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     assert any(text.startswith("Not a clean measurement.") for text in footer)
 
 
-def test_a_clean_side_leads_before_a_faster_one_that_was_disturbed(
+def test_a_clean_side_of_the_same_work_leads_before_a_faster_one(
     exports_store: Store, trained: Trained
 ) -> None:
     ids = [
@@ -174,9 +171,6 @@ def test_a_clean_side_leads_before_a_faster_one_that_was_disturbed(
     ]
     answers = report_of(content_of(exports_store, ids)).answers
     assert [answer.side.precision.value for answer in answers] == ["bf16", "fp16"]
-
-
-def test_a_side_that_trained_other_work_never_leads(exports_store: Store, trained: Trained) -> None:
     ids = [trained("fp32"), trained("fp32", model="linear", speed=9_000.0), trained("fp16", speed=1_500.0)]
     report = report_of(content_of(exports_store, ids, ids[0]))
     assert [answer.side.precision.value for answer in report.answers] == ["fp16", "fp32"]

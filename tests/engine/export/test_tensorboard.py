@@ -47,7 +47,9 @@ def opened(store: Store, tmp_path: Path) -> Opened:
     return read
 
 
-def test_curves_are_there_step_by_step_at_their_times(store: Store, opened: Opened) -> None:
+def test_curves_and_validation_are_there_step_by_step_with_nan_and_infinity(
+    store: Store, opened: Opened
+) -> None:
     run = store.runs()[-1]
     columns, began = store.samples(run.id), run.started
     assert began is not None
@@ -56,21 +58,15 @@ def test_curves_are_there_step_by_step_at_their_times(store: Store, opened: Open
     np.testing.assert_array_equal([one.value for one in loss], columns["loss"].astype(np.float32))
     times = [one.wall_time - began.timestamp() for one in loss]
     np.testing.assert_allclose(times, columns["seconds"], atol=1e-5)
-
-
-def test_validation_stands_at_the_step_that_ended_the_epoch(store: Store, opened: Opened) -> None:
     board = opened(store.runs()[-1])
     (accuracy,) = board.Scalars("validation/accuracy")
     assert (accuracy.step, accuracy.value) == (60, 0.5)
     assert math.isinf(board.Scalars("train/epoch_loss")[0].value)
-
-
-def test_nan_and_infinity_survive(store: Store, opened: Opened) -> None:
     values = [one.value for one in opened(store.runs()[2]).Scalars("train/loss")]
     np.testing.assert_array_equal(values, [1.0, math.nan, -math.inf])
 
 
-def test_settings_and_environment_are_there_as_text(store: Store, opened: Opened) -> None:
+def test_settings_are_text_and_hyperparameters_of_any_run(store: Store, opened: Opened) -> None:
     board = opened(store.runs()[-1])
     (settings,) = board.Tensors("settings/text_summary")
     (environment,) = board.Tensors("environment/text_summary")
@@ -78,9 +74,6 @@ def test_settings_and_environment_are_there_as_text(store: Store, opened: Opened
     assert b"| precision | fp32 |" in settings.tensor_proto.string_val[0]
     assert b"| device\\_name | a card |" in environment.tensor_proto.string_val[0]
     assert rb"\<b\>bold\</b\>" in run.tensor_proto.string_val[0]
-
-
-def test_settings_are_hyperparameters_beside_their_figures(store: Store, opened: Opened) -> None:
     failed, finished = store.runs()[2], store.runs()[-1]
     endings = []
     for run in (failed, finished):
@@ -93,9 +86,6 @@ def test_settings_are_hyperparameters_beside_their_figures(store: Store, opened:
     assert (speed.step, speed.value) == (60, 12.5)
     success, failure = 1, 2
     assert endings == [failure, success]
-
-
-def test_a_run_without_samples_is_there_with_its_settings(store: Store, opened: Opened) -> None:
     tags = opened(store.runs()[0]).Tags()
     assert "train/loss" not in tags["scalars"] and "settings/text_summary" in tags["tensors"]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from engine.drawing.looks import precision_look
+from engine.drawing.shapes import Words
 from engine.experiment.experiment import Precision
 from engine.race import headline, words
 from engine.race.lanes import LONGEST_SECONDS
+from engine.race.memory import Rect, Tank, TankPair
 from engine.race.parts import laid_out
 from engine.race.race import Race
 from engine.words.numbers import number_text, times
@@ -66,16 +70,14 @@ def test_repeats_end_at_the_ratio_of_all_of_them(racers: Any) -> None:
     assert_true_at_every_moment(race)
 
 
-def test_the_first_moments_have_none(racers: Any) -> None:
+def test_only_the_first_moments_have_none(racers: Any) -> None:
     race = racers.of_two(640, 1_600)
     assert race.seconds == pytest.approx(8.0)
     assert race.at(0).number is None and race.at(0.79).number is None
     assert race.at(0.81).number == pytest.approx(2.5, rel=0.01)
     assert [words.counted_text(race, race.at(at)) for at in (0.7, 0.9)] == ["", "2.50"]
     assert words.caption(race, race.at(0.7)) == ("Just begun", "")
-
-
-def test_a_single_batch_each_has_it_too(racers: Any) -> None:
+    racers.runs.clear()
     race = racers.of_two(64, 128, steps=1)
     assert race.at(race.seconds / 2).number == race.figure == 2.0
 
@@ -134,15 +136,13 @@ def test_a_run_that_did_not_keep_its_pace_is_a_reason_for_caution(racers: Any) -
     assert words.sure_words(race).startswith("With caution: ")
 
 
-def test_a_loss_is_told_as_how_many_times_as_long(racers: Any) -> None:
+def test_a_loss_is_told_as_times_as_long_and_a_gain_as_times_as_many(racers: Any) -> None:
     race = racers.of_two(1_000, 400)
     end, halfway = race.at(race.seconds), race.at(race.seconds / 2)
     assert words.counted_text(race, end) == number_text(2.5) == words.counted_text(race, halfway)
     assert words.caption(race, halfway) == ("as long", "with mixed precision so far")
     assert words.spoken(race, end) == "2.50 times as long with mixed precision"
-
-
-def test_a_gain_is_told_as_how_many_times_as_many(racers: Any) -> None:
+    racers.runs.clear()
     race = racers.of_two(640, 1_600)
     assert words.spoken(race, race.at(race.seconds / 2)) == "2.50 times as many images so far"
     assert words.spoken(race, race.at(race.seconds)) == "2.50 times as many images in the same 8.0 seconds"
@@ -159,13 +159,78 @@ def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[s
     assert "leaves open" not in words.certainty(race)
 
 
-def test_the_sign_stands_still_while_figures_count() -> None:
+def test_the_sign_stands_still_and_figures_begin_at_their_outline() -> None:
     counted = [laid_out(text, "4.7") for text in ("1.0", "1.1", "2.9", "3.8", "4.7")]
     assert len({number.sign for number in counted}) == 1
     assert all(number.figures[0][1] >= -0.1 and number.width > number.sign for number in counted)
-
-
-def test_a_drawn_figure_begins_at_its_outline_and_not_before_it() -> None:
     figures = dict(laid_out("5.7", "5.7").figures)
     # the outline of the first is at the left edge, so that its origin is left of it
     assert -0.1 < figures["5"] < 0 < figures["."] < figures["7"]
+
+
+def plan(
+    full: float | None, mixed: float | None, fill: float = 1.0, size: tuple[float, float] = (216.0, 500.0)
+) -> TankPair:
+    tanks = (
+        Tank(("Full",), precision_look(Precision.FP32), full),
+        Tank(("Mixed",), precision_look(Precision.FP16), mixed),
+    )
+    scale = min(size[0] / 216, size[1] / 500)
+    return TankPair(tanks, Rect(0.0, 0.0, *size), scale, fill)
+
+
+def contains(outer: Rect, inner: Rect) -> bool:
+    return outer.left < inner.left < inner.right < outer.right and (
+        outer.top <= inner.top and inner.bottom <= outer.bottom
+    )
+
+
+def test_levels_stand_on_one_scale_and_rise_together() -> None:
+    shown = plan(10_240, 5_120)
+    tank = shown.rects[0]
+    assert tank.bottom - shown.level(0) == pytest.approx(0.894 * tank.height, abs=1)
+    assert tank.bottom - shown.level(1) == pytest.approx(0.447 * tank.height, abs=1)
+    assert plan(10_240, 5_120, 0.0).level(0) == plan(10_240, 5_120, 0.0).rects[0].bottom
+    half = plan(10_240, 5_120, 0.5)
+    assert half.level(0) == pytest.approx(plan(10_240, 5_120).level(1), abs=1)
+    assert half.level(1) == pytest.approx(plan(10_240, 2_560).level(1), abs=1)
+    assert plan(10.24 * 1024, 3.16 * 1024).spared_text == "7.0 GiB"
+    assert plan(None, 3.0).spared_text == ""
+
+
+def test_what_is_spared_is_hatched_and_told_at_the_end_where_there_is_room() -> None:
+    assert plan(10_240, 3_200).note_rect() is not None
+    assert plan(10_240, 3_200, 0.9).note_rect() is None
+    assert replace(plan(10_240, 3_200), is_final=False).note_rect() is None
+    assert plan(10_240, 10_000).note_rect() is None
+    assert plan(10_240, 3_200, size=(110, 140)).note_rect() is None
+    assert (plan(10_240, 3_200).lower, plan(3_200, 10_240).lower) == (1, 0)
+    spared = plan(3_200, 10_240).spared_rect()
+    assert spared is not None
+    assert spared.left == plan(3_200, 10_240).rects[0].left
+
+
+@pytest.mark.parametrize("peaks", [(None, 3_200.0), (3_200.0, None), (None, None), (800.0, 800.0)])
+def test_nothing_is_spared_where_one_is_unknown_or_both_are_alike(
+    peaks: tuple[float | None, float | None],
+) -> None:
+    assert plan(*peaks).lower is None
+    assert plan(*peaks).note_rect() is None
+
+
+@pytest.mark.parametrize("size", [(110, 140), (140, 300), (216, 500), (600, 1_400), (400, 200)])
+@pytest.mark.parametrize("fill", [0.0, 0.5, 1.0])
+def test_amounts_stay_inside_their_tanks(size: tuple[int, int], fill: float) -> None:
+    shown = plan(10_240, 3_200, fill, size)
+    for which in (0, 1):
+        assert contains(shown.rects[which], shown.label_rect(which))
+        assert shown.name_rect(which).bottom <= size[1]
+
+
+def test_a_long_name_stands_on_two_lines_one_for_each_piece() -> None:
+    shown = plan(10_240, 3_200)
+    long = replace(shown.pair[1], name=("FP16 AMP", "compiled"))
+    names = replace(shown, pair=(shown.pair[0], long)).names()
+    lines = [(shape.text, shape.y) for shape in names if isinstance(shape, Words)]
+    assert [text for text, _ in lines] == ["Full", "FP16 AMP", "compiled"]
+    assert lines[1][1] < lines[2][1]

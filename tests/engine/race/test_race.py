@@ -1,4 +1,4 @@
-"""A race replays two runs as they went: one clock, whole blocks, and where each lane ends."""
+"""A race replays two runs as they went: which two, on one clock, in whole blocks, and where lanes end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from engine.curves import Curves
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Measure, Precision
-from engine.experiment.problem import Kind, Problem
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.pictures import patterns
 from engine.race.card import race_card
 from engine.race.lanes import LONGEST_SECONDS, MOST_BLOCKS
@@ -23,13 +23,21 @@ OUT_OF_MEMORY = Problem(
 )
 
 
-def test_each_lane_takes_as_long_as_its_run_did_after_warm_up(racers: Any) -> None:
+def test_each_lane_takes_as_long_as_its_run_did_from_start_to_end(racers: Any) -> None:
     race = racers.of_two(640, 1_600, steps=100)
     assert (race.samples, race.blocks, race.block_samples) == (6_400, 100, 64)
     assert race.full.seconds_to(6_400) == pytest.approx(10.0)
     assert race.mixed.seconds_to(6_400) == pytest.approx(4.0)
     # the first one to be through ends it
     assert [race.seconds, race.playback_rate] == pytest.approx([4.0, 1.0])
+    racers.runs.clear()
+    race = racers.of_two(640, 1_600, steps=100)
+    start, halfway, over = race.at(-1), race.at(2.0), race.at(math.inf)
+    assert (start.full.state, start.mixed.state, start.full.blocks) == ("waiting", "waiting", 0)
+    assert (halfway.full.state, halfway.full.samples, halfway.mixed.blocks) == ("running", 1_280, 50)
+    assert over.is_over and not halfway.is_over and (over.full.state, over.mixed.state) == ("over", "over")
+    assert (over.full.blocks, over.mixed.blocks, over.mixed.fraction) == (40, 100, 1.0)
+    assert race.at(math.nan).seconds == 0.0 and race.passed(2.0) == pytest.approx(0.5)
 
 
 def test_a_race_of_very_long_runs_is_that_of_all_their_steps(racers: Any) -> None:
@@ -52,16 +60,6 @@ def test_samples_come_evenly_within_a_step_and_are_held_at_the_end(racers: Any) 
     assert (lane.seconds_to(0), lane.seconds_to(96), lane.seconds_to(641)) == (0.0, 1.5, None)
 
 
-def test_the_state_of_a_race_from_start_to_end(racers: Any) -> None:
-    race = racers.of_two(640, 1_600, steps=100)
-    start, halfway, over = race.at(-1), race.at(2.0), race.at(math.inf)
-    assert (start.full.state, start.mixed.state, start.full.blocks) == ("waiting", "waiting", 0)
-    assert (halfway.full.state, halfway.full.samples, halfway.mixed.blocks) == ("running", 1_280, 50)
-    assert over.is_over and not halfway.is_over and (over.full.state, over.mixed.state) == ("over", "over")
-    assert (over.full.blocks, over.mixed.blocks, over.mixed.fraction) == (40, 100, 1.0)
-    assert race.at(math.nan).seconds == 0.0 and race.passed(2.0) == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize("steps", [1, 2, 39, 41, 200, 201, 317, 400, 1_999])
 def test_blocks_are_whole_batches_and_the_faster_lane_fills_them(racers: Any, steps: int) -> None:
     race = racers.of_two(100_000, 250_000, steps=steps)
@@ -71,31 +69,23 @@ def test_blocks_are_whole_batches_and_the_faster_lane_fills_them(racers: Any, st
     assert end.mixed.blocks == race.blocks and end.mixed.samples == race.samples
 
 
-def test_a_long_training_is_replayed_in_part_at_its_true_pace(racers: Any) -> None:
-    race = racers.of_two(6_400, 16_000, steps=5_000)
-    assert race.playback_rate == 1.0 and race.seconds == pytest.approx(LONGEST_SECONDS, rel=0.01)
-
-
-def test_slow_steps_are_shown_as_a_time_lapse(racers: Any) -> None:
-    race = racers.of_two(6.4, 12.8, steps=100)
-    assert race.blocks == 40 and [race.seconds, race.playback_rate] == pytest.approx(
-        [200, 200 / LONGEST_SECONDS]
-    )
-
-
-def test_few_slow_steps_are_all_shown_and_a_little_longer_is_not_hurried(racers: Any) -> None:
-    race = racers.of_two(6.4, 12.8, steps=3)
-    assert race.blocks == 3 and [race.seconds, race.playback_rate] == pytest.approx([15, 1])
-
-
-def test_what_is_over_in_an_instant_is_slowed_down(racers: Any) -> None:
-    race = racers.of_two(128_000, 256_000, steps=50)
-    assert race.seconds == pytest.approx(0.0125) and race.seconds / race.playback_rate == pytest.approx(4.0)
-
-
-def test_one_batch_each_makes_a_race(racers: Any) -> None:
-    race = racers.of_two(64, 128, steps=1)
-    assert (race.blocks, race.seconds, race.ratio) == (1, 0.5, 2.0)
+@pytest.mark.parametrize(
+    ("full", "mixed", "steps", "blocks", "seconds", "shown"),
+    [
+        pytest.param(6_400, 16_000, 5_000, None, LONGEST_SECONDS, LONGEST_SECONDS, id="long, in part"),
+        pytest.param(6.4, 12.8, 100, 40, 200, LONGEST_SECONDS, id="slow, as a time lapse"),
+        pytest.param(6.4, 12.8, 3, 3, 15, 15, id="few slow steps are not hurried"),
+        pytest.param(128_000, 256_000, 50, None, 0.0125, 4.0, id="over in an instant, slowed down"),
+        pytest.param(64, 128, 1, 1, 0.5, 4.0, id="one batch each"),
+    ],
+)
+def test_what_is_hard_to_watch_is_shown_at_another_pace(
+    racers: Any, full: float, mixed: float, steps: int, blocks: int | None, seconds: float, shown: float
+) -> None:
+    race = racers.of_two(full, mixed, steps=steps)
+    assert blocks in (None, race.blocks) and race.seconds == pytest.approx(seconds, rel=0.01)
+    assert race.seconds / race.playback_rate == pytest.approx(shown, rel=0.01)
+    assert race.ratio == pytest.approx(mixed / full)
 
 
 def test_of_a_slower_mixed_lane_full_precision_is_ahead(racers: Any) -> None:
@@ -104,28 +94,32 @@ def test_of_a_slower_mixed_lane_full_precision_is_ahead(racers: Any) -> None:
     assert race.at(race.seconds).full.blocks == race.blocks > race.at(race.seconds).mixed.blocks
 
 
-def test_runs_of_different_length_race_over_what_both_trained(racers: Any) -> None:
-    racers.add(FP32, 640, steps=50)
-    racers.add(FP16, 1_600, steps=500)
-    assert racers.race().samples == 50 * 64
-
-
-def test_batches_of_different_size_share_the_larger_ones_blocks(racers: Any) -> None:
-    racers.add(FP32, 1_000, batch_size=64)
-    racers.add(FP32, 1_900, batch_size=128)
+@pytest.mark.parametrize(
+    ("full", "mixed", "samples", "blocks"),
+    [
+        pytest.param((640, {"steps": 50}), (1_600, {"steps": 500}), 50 * 64, 50, id="what both trained"),
+        pytest.param((1_000, {}), (1_900, {"batch_size": 128}), 12_800, 100, id="the larger one's blocks"),
+        pytest.param(
+            (64, {"steps": 1}), (4_096, {"batch_size": 4_096, "steps": 3}), 64, 1, id="never reached"
+        ),
+    ],
+)
+def test_lanes_race_over_whole_blocks_that_both_have(
+    racers: Any, full: tuple[float, Any], mixed: tuple[float, Any], samples: int, blocks: int
+) -> None:
+    racers.add(FP32, full[0], **full[1])
+    racers.add(FP16, mixed[0], **mixed[1])
     race = racers.race()
-    assert race.block_samples == 128 and race.at(race.seconds).mixed.blocks == race.blocks == 100
+    assert (race.samples, race.blocks) == (samples, blocks)
+    assert race.at(race.seconds).mixed.blocks == blocks
 
 
-def test_a_batch_that_the_other_never_reached_is_no_block(racers: Any) -> None:
-    racers.add(FP32, 64, batch_size=64, steps=1)
-    racers.add(FP16, 4_096, batch_size=4_096, steps=3)
-    assert (racers.race().samples, racers.race().blocks) == (64, 1)
-
-
-def test_gathered_gradients_count_as_one_step(racers: Any) -> None:
+def test_gathered_gradients_count_as_one_step_and_a_run_may_have_no_warm_up(racers: Any) -> None:
     race = racers.of_two(128, 256, steps=10, step={"gradient_accumulation": 2})
     assert race.block_samples == 128 and race.full.seconds_to(1_280) == pytest.approx(10.0)
+    racers.runs.clear()
+    race = racers.of_two(64, 128, steps=5, measure=Measure(warmup_steps=0))
+    assert race.samples == 5 * 64 and race.seconds == pytest.approx(2.5)
 
 
 def test_a_run_that_failed_half_way_stops_where_it_did(racers: Any) -> None:
@@ -155,18 +149,21 @@ def test_why_a_lane_ends_early(racers: Any, status: Status, problem: Problem | N
     assert racers.race().mixed.stopped == words
 
 
-def test_a_run_stopped_after_the_stretch_finishes_it(racers: Any) -> None:
-    racers.add(FP32, 1_000)
-    racers.add(FP16, 2_500, steps=300, status=Status.STOPPED)
+@pytest.mark.parametrize(
+    ("full", "mixed_steps", "stopped", "samples"),
+    [
+        ({}, 300, ("", ""), 200 * 64),
+        ({"steps": 10, "status": Status.STOPPED}, 30, ("was stopped", ""), 30 * 64),
+    ],
+)
+def test_a_stopped_run_that_finishes_the_stretch_counts(
+    racers: Any, full: dict[str, Any], mixed_steps: int, stopped: tuple[str, str], samples: int
+) -> None:
+    racers.add(FP32, 1_000, **full)
+    racers.add(FP16, 2_500, steps=mixed_steps, status=Status.STOPPED)
     race = racers.race()
-    assert race.mixed.stopped == "" and race.at(race.seconds).mixed.state == "over"
-
-
-def test_of_two_runs_cut_short_the_longer_one_counts(racers: Any) -> None:
-    racers.add(FP32, 1_000, steps=10, status=Status.STOPPED)
-    racers.add(FP16, 2_500, steps=30, status=Status.STOPPED)
-    race = racers.race()
-    assert (race.full.stopped, race.mixed.stopped, race.samples) == ("was stopped", "", 30 * 64)
+    assert ((race.full.stopped, race.mixed.stopped), race.samples) == (stopped, samples)
+    assert race.at(race.seconds).mixed.state == "over"
 
 
 def test_speeds_that_are_none_take_the_lanes_median(racers: Any) -> None:
@@ -175,18 +172,6 @@ def test_speeds_that_are_none_take_the_lanes_median(racers: Any) -> None:
     racers.add(FP16, 1_280, steps=8)
     race = racers.race()
     assert race.full.seconds.tolist() == pytest.approx([0.1 * step for step in range(1, 9)])
-
-
-def test_a_run_without_warm_up_is_replayed_from_its_first_step(racers: Any) -> None:
-    race = racers.of_two(64, 128, steps=5, measure=Measure(warmup_steps=0))
-    assert race.samples == 5 * 64 and race.seconds == pytest.approx(2.5)
-
-
-def test_pictures_against_texts_have_a_replay_but_no_ratio(racers: Any) -> None:
-    racers.add(FP32, 1_000)
-    racers.add(FP16, 100, model="causal-lm-tiny", dataset="synthetic-tokens")
-    race = racers.race()
-    assert race.ratio is None and race.at(race.seconds).number is None and race.unit == "samples"
 
 
 @pytest.mark.parametrize(
@@ -200,14 +185,22 @@ def test_pictures_against_texts_have_a_replay_but_no_ratio(racers: Any) -> None:
 )
 def test_what_a_sample_is_called(racers: Any, model: str, dataset: str, unit: str) -> None:
     assert racers.of_two(100, 250, model=model, dataset=dataset).unit == unit
+    # pictures against texts have a replay but no ratio
+    racers.add(
+        FP16,
+        100,
+        model="causal-lm-tiny" if unit != "sequences" else "small-cnn",
+        batch_size=32,
+        dataset="synthetic-tokens" if unit != "sequences" else "fashion",
+    )
+    race = racers.race(side_id=racers.runs[-1].id)
+    assert race.ratio is None and race.at(race.seconds).number is None and race.unit == "samples"
 
 
 def test_memory_is_that_of_the_comparison(racers: Any) -> None:
-    racers.add(FP32, 1_000, figures={"peak_allocated_mib": 10_240.0})
-    racers.add(FP16, 2_500, figures={"peak_allocated_mib": 3_072.0})
-    race = racers.race()
-    assert race.peaks_mib == pytest.approx((10_240, 3_072))
-    assert race.memory_ratio == pytest.approx(0.3)
+    peaks = [{"figures": {"peak_allocated_mib": mib}} for mib in (10_240.0, 3_072.0)]
+    race = racers.of_two(1_000, 2_500, **peaks[0], mine=peaks[1])
+    assert race.peaks_mib == pytest.approx((10_240, 3_072)) and race.memory_ratio == pytest.approx(0.3)
 
 
 def test_unlike_unknown_or_impossible_memory_is_none(racers: Any) -> None:
@@ -223,19 +216,11 @@ def test_unlike_unknown_or_impossible_memory_is_none(racers: Any) -> None:
     assert racers.race(side_id=wrong.id).memory_ratio is None
 
 
-@pytest.mark.parametrize("speed", [1e308, 1e-300, 5e-324])
+@pytest.mark.parametrize("speed", [1e308, 1e-300, 5e-324, math.nan, math.inf, -5.0])
 def test_figures_beyond_belief_still_make_a_race(racers: Any, speed: float) -> None:
-    racers.add(FP32, 1_000)
-    racers.add(FP16, 2_500, steps=400, figures={"samples_per_second": speed})
-    race = racers.race()
+    race = racers.of_two(1_000, 2_500, mine={"steps": 400, "figures": {"samples_per_second": speed}})
     assert race.blocks > 0 and math.isfinite(race.seconds) and race.at(race.seconds).is_over
-
-
-@pytest.mark.parametrize("speed", [math.nan, math.inf, -5.0])
-def test_a_ratio_that_cannot_be_is_none(racers: Any, speed: float) -> None:
-    racers.add(FP32, 1_000)
-    racers.add(FP16, 2_500, figures={"samples_per_second": speed})
-    assert racers.race().ratio is None
+    assert 0 < speed < math.inf or race.ratio is None
 
 
 def test_doubts_and_the_device_are_the_comparisons(racers: Any) -> None:
@@ -252,8 +237,89 @@ def test_how_busy_tensor_cores_were_is_told_where_both_lanes_know_it(racers: Any
     card = race_card(scene_of(racers.race(), patterns(racers.race().blocks)))
     words = [shape.text for shape in card.drawing(card.scene.at(0)).shapes if isinstance(shape, Words)]
     assert "Tensor Cores busy" in words and "12\u00a0%" in words and "42\u00a0%" in words
-
-
-def test_a_lane_without_that_figure_leaves_the_picture_as_it_was(racers: Any) -> None:
+    racers.runs.clear()
     race = racers.of_two(100.0, 200.0, mine={"figures": {"tensor_activity_percent": 40.0}})
     assert race.tensor_percent is None
+
+
+def refusal(racers: Any, **how: Any) -> Problem:
+    with pytest.raises(ProblemError) as raised:
+        racers.race(**how)
+    return raised.value.problem
+
+
+def test_what_cannot_race_is_refused_with_a_remedy(racers: Any) -> None:
+    racers.add(FP32, None, steps=0, status=Status.FAILED, problem=OUT_OF_MEMORY)
+    racers.add(FP16, 2_500)
+    problem = refusal(racers)
+    assert problem.message == (
+        "“Run 1” (FP32) ran out of memory before its first counted step, so there is nothing to replay."
+    )
+    assert problem.remedy == OUT_OF_MEMORY.remedy
+    racers.runs.clear()
+    racers.add(FP32, None, speeds=[math.nan] * 9)
+    racers.add(FP16, 1_280)
+    assert "“Run 1” (FP32) ended before any of its steps was counted" in refusal(racers).message
+    racers.runs.clear()
+    racers.add(FP32, 1_000)
+    assert "only one side" in refusal(racers).message
+    racers.runs.clear()
+    base = racers.add(FP32, 1_000)
+    racers.add(FP16, 2_500)
+    problem = refusal(racers, side_id=base.id)
+    assert "race against itself" in problem.message and problem.remedy == "Choose one of: FP16 AMP."
+    assert "is not among those" in refusal(racers, side_id="beef").message
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "remedy"),
+    [
+        (Status.QUEUED, "has not been trained yet", "Let it train first."),
+        (Status.RUNNING, "is still warming up", "Wait until its warm-up is over."),
+        (Status.FINISHED, "ended before any of its steps was counted", "Train it for at least 60 steps."),
+        (Status.INTERRUPTED, "was interrupted before its first counted step", "Train it again to the end."),
+    ],
+)
+def test_a_run_with_nothing_to_replay_says_what_to_do(
+    racers: Any, status: Status, words: str, remedy: str
+) -> None:
+    racers.add(FP32, 1_000)
+    run = racers.add(FP16, None, steps=0, status=status)
+    del racers.curves[run.id]
+    problem = refusal(racers)
+    assert words in problem.message and problem.remedy == remedy
+
+
+def test_of_repeats_the_most_typical_whole_pair_is_shown(racers: Any) -> None:
+    for seed, (full, mixed) in enumerate([(900, 3_000), (1_000, 2_500), (1_010, 1_000)]):
+        racers.add(FP32, full, seed=seed, comparison="c")
+        racers.add(FP16, mixed, seed=seed, comparison="c")
+    race = racers.race()
+    assert race.repeats == (3, 3) and race.ratio_interval is not None
+    assert (race.full.run.experiment.seed, race.mixed.run.experiment.seed) == (1, 1)
+    assert race.pictured[:2] == (race.full.run.id, race.mixed.run.id) and len(race.pictured) == 6
+    racers.runs.clear()
+    racers.add(FP32, None, steps=30, status=Status.FAILED, problem=OUT_OF_MEMORY)
+    whole = racers.add(FP32, 1_000, seed=1)
+    racers.add(FP16, 2_500)
+    race = racers.race()
+    assert race.full.run is whole and race.full.stopped == ""
+
+
+def test_the_first_side_under_autocast_with_a_curve_races_unless_another_is_chosen(racers: Any) -> None:
+    racers.add(FP32, 1_000)
+    tf32 = racers.add(Precision.TF32, 1_400)
+    fp16 = racers.add(FP16, 2_500)
+    racers.add(Precision.BF16, 2_400)
+    assert racers.race().mixed.run is fp16
+    assert racers.race(side_id=tf32.id).ratio == pytest.approx(1.4)
+    racers.runs.clear()
+    racers.add(FP32, 1_000)
+    del racers.curves[racers.add(FP16, 2_500).id]
+    bf16 = racers.add(Precision.BF16, 2_400)
+    assert racers.race().mixed.run is bf16
+    racers.runs.clear()
+    full = racers.add(FP32, 1_000)
+    mixed = racers.add(FP16, 2_500)
+    race = racers.race(baseline=mixed)
+    assert (race.full.run, race.mixed.run, race.ratio) == (mixed, full, pytest.approx(0.4))

@@ -89,7 +89,7 @@ def test_the_two_sides_differ_in_nothing_but_the_precision_and_this_machine_can_
     assert full.validation.every, "without an accuracy nobody could say what mixed precision costs"
 
 
-def test_a_large_card_gets_more_to_do_than_a_small_one_and_a_processor_the_least() -> None:
+def test_a_large_card_gets_the_most_to_do_and_it_says_where_little_gain_is_likely() -> None:
     assert settings(showcase(catalog(LARGE_CARD))) == ("resnet50", 224, 64)
     assert settings(showcase(catalog(device("cuda:0", 11.9, tensor_cores=True)))) == ("resnet50", 224, 64)
     assert settings(showcase(catalog(SMALL_CARD))) == ("resnet18", 128, 32)
@@ -99,9 +99,6 @@ def test_a_large_card_gets_more_to_do_than_a_small_one_and_a_processor_the_least
         Precision.FP16,
         Precision.BF16,
     ]
-
-
-def test_it_says_beforehand_where_mixed_precision_will_likely_not_gain() -> None:
     assert "should gain" in showcase(catalog(FAST_CPU)).why
     slow = showcase(catalog(SLOW_CPU)).why
     assert CPU_NOTE in slow and "likely be no faster" in slow
@@ -134,18 +131,12 @@ def speeds(*parts: tuple[int, float]) -> np.ndarray:
     return np.concatenate([np.full(count, SIZE * pace) for count, pace in parts])
 
 
-def test_the_pace_is_that_of_the_steps_after_the_warm_up() -> None:
+def test_the_pace_is_that_of_the_steps_after_the_warm_up_or_of_a_long_one() -> None:
     assert pace_of(EXPERIMENT, speeds((10, 1.0), (60, 50.0))) == pytest.approx(50)
     assert pace_of(EXPERIMENT, speeds((10, 100.0), (20, 50.0))) is None, "half a second says too little"
     assert pace_of(EXPERIMENT, []) is None
-
-
-def test_a_warm_up_of_seconds_tells_the_pace_too_without_its_first_step() -> None:
     assert pace_of(EXPERIMENT, speeds((1, 0.01), (5, 1.0))) == pytest.approx(1)
     assert pace_of(EXPERIMENT, speeds((1, 0.01), (2, 1.0))) is None
-
-
-def test_speeds_that_are_no_numbers_are_not_counted() -> None:
     told = speeds((10, 1.0), (30, 10.0))
     told[12:15] = np.nan, 0.0, np.inf
     assert pace_of(EXPERIMENT, told) == pytest.approx(10)
@@ -165,18 +156,19 @@ def steps_of(case: object) -> list[int | None]:
     return [one.steps for _, one in case.sides]
 
 
-def test_a_run_of_about_the_right_length_is_left_alone() -> None:
+def test_a_run_of_a_wrong_length_is_begun_anew_if_that_is_worth_it() -> None:
     for pace in (500 / FIRST.longest, 500 / FIRST.wanted, 500 / FIRST.shortest):
         assert adapted(CASE, FIRST, pace, 40) is None
     assert adapted(CASE, SHORTENED, 5_000.0, 40) is None, "it is short for the other one's sake"
     assert adapted(CASE, SECOND, 500 / 3.0, 40) is None, "mixed precision may be as fast as it can"
     assert adapted(CASE, FIRST, 0.001, 500) is None, "all is trained"
-
-
-def test_a_machine_ten_times_slower_begins_anew_with_less_and_a_far_faster_one_with_more() -> None:
     assert steps_of(adapted(CASE, FIRST, 5.5, 15)) == [50, 50]
     assert steps_of(adapted(CASE, FIRST, 550.0, 300)) == [4_950, 4_950]
     assert steps_of(adapted(CASE, SECOND, 5.5, 15)) == [99, 99]
+    assert steps_of(adapted(CASE, SECOND, 5.0, 15)) == [90, 90]
+    assert steps_of(adapted(CASE, SECOND, 5.0, 15, 45.0)) == [140, 140], "3 s in full precision"
+    assert adapted(CASE, SECOND, 5.0, 15, 450.0) is None, "it would be longer than it is"
+    assert adapted(CASE, FIRST, 25.0, 300) is None
 
 
 def test_a_race_of_which_a_run_was_over_in_a_moment_is_measured_longer() -> None:
@@ -189,16 +181,6 @@ def test_a_race_of_which_a_run_was_over_in_a_moment_is_measured_longer() -> None
         longer = lengthened(short, paces)
         assert longer is not None and lengthened(longer, paces) is None
         assert adapted(longer, LENGTHENED, max(paces), 10) is None
-
-
-def test_a_run_is_not_cut_so_short_that_the_race_would_be() -> None:
-    assert steps_of(adapted(CASE, SECOND, 5.0, 15)) == [90, 90]
-    assert steps_of(adapted(CASE, SECOND, 5.0, 15, 45.0)) == [140, 140], "3 s in full precision"
-    assert adapted(CASE, SECOND, 5.0, 15, 450.0) is None, "it would be longer than it is"
-
-
-def test_nothing_is_begun_anew_that_would_take_longer_than_what_is_left() -> None:
-    assert adapted(CASE, FIRST, 25.0, 300) is None
 
 
 def test_where_the_fewest_steps_take_too_long_the_workload_is_smaller_and_at_last_the_machine_busy() -> None:
@@ -268,9 +250,6 @@ def test_a_run_is_given_up_only_without_enough_steps_and_with_much_left() -> Non
     assert is_hopeless(experiment, None, 0) and is_hopeless(experiment, 1.0, least - 1)
     assert not is_hopeless(experiment, 1.0, least) and not is_hopeless(experiment, 100.0, least - 1)
     assert not is_hopeless(experiment.model_copy(update={"steps": 20}), 0.001, 20)
-
-
-def test_a_busy_machine_is_told_with_the_steps_only_where_these_are_too_few() -> None:
     assert busy(EXPERIMENT, 300).message == "This machine is busy: the rest would take too long."
 
 
@@ -284,15 +263,12 @@ def test_its_own_runs_are_known_as_they_are_saved_once_they_have_begun(machine: 
     assert not case.holds(elsewhere)
 
 
-def test_its_own_runs_are_known_of_any_length_and_workload_and_no_others() -> None:
+def test_its_own_runs_are_known_of_any_length_which_both_sides_share() -> None:
     lighter = CASE.lighter()
     assert lighter is not None
     assert CASE.holds(one for _, one in lighter.of_length(EXPERIMENT).sides)
     other = [one.model_copy(update={"dataset": "mnist"}) for _, one in CASE.sides]
     assert not CASE.holds(other) and not CASE.holds([CASE.sides[0][1]])
-
-
-def test_both_sides_keep_one_length() -> None:
     case = showcase(catalog(FAST_CPU)).of_length(EXPERIMENT.model_copy(update={"steps": 77}))
     assert [one.steps for _, one in case.sides] == [77, 77]
     assert not [one for _, one in case.sides if one.epochs is not None]

@@ -1,7 +1,9 @@
-"""The words of a race are plain, and true in each case."""
+"""The words of a race are plain, and true in each case; they claim no more than was measured."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,88 +13,89 @@ from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from engine.race import headline, words
 from engine.race.headline import short_name
+from engine.race.words import certainty, doubt_words, memory_words
 from engine.store.record import Status
 from engine.words.names import GLOSSARY
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
-FAST = {"recipe": "fast"}
+FAST = {"step": {"recipe": "fast"}}
+RATE = {"optimizer": {"learning_rate": 0.5}}
 OUT_OF_MEMORY = Problem(kind=Kind.OUT_OF_MEMORY, message="Full.", remedy="Take less.")
+FAILED = {"status": Status.FAILED, "problem": OUT_OF_MEMORY}
 WHY = "Mixed precision lets the card do most of its sums with half-length numbers: less to move"
+SAME = "The same training on the same card, side by side"
+EVEN = "Here mixed precision is about as fast as full precision."
+VARIED = "Here the measurements vary too much to say which of the two is faster."
+BETTER = "For this training full precision is the better choice on this card: mixed precision took longer"
+UNLIKE = "They are two different trainings, so the precision is not the only cause."
+SETTINGS = "They differ in other settings too, so the precision may not be the only cause."
+RECIPE = "the fast recipe has a part in this too; how large a part was not measured."
+
+
+def peak(mib: float | None) -> dict[str, Any]:
+    return {"figures": {"peak_allocated_mib": mib}}
 
 
 def test_the_race_of_the_picture(racers: Any) -> None:
-    race = racers.of_two(880, 5_000, mine={"step": FAST})
-    assert headline.title(race) == "The same training on the same card, side by side"
-    assert headline.lane_name(race, "full") == "Full precision"
-    assert words.lane_detail(race, "full") == "32-bit numbers (FP32)"
-    assert headline.lane_name(race, "mixed") == "Mixed precision"
-    assert words.lane_detail(race, "mixed") == "mostly 16-bit numbers (FP16) with the fast recipe"
+    race = racers.of_two(880, 5_000, mine=FAST)
+    assert headline.title(race) == SAME
+    names = [(headline.lane_name(race, lane), words.lane_detail(race, lane)) for lane in ("full", "mixed")]
+    assert names == [
+        ("Full precision", "32-bit numbers (FP32)"),
+        ("Mixed precision", "mostly 16-bit numbers (FP16) with the fast recipe"),
+    ]
     start, end = race.at(0), race.at(race.seconds)
     assert words.counted_text(race, end) == "5.68"
     assert words.caption(race, end) == ("as many images", "in the same 2.6 seconds")
-    told = [words.counter_words(race, "full", one) for one in (start, race.at(1.0), end)]
+    told = [words.counter_words(race, "full", moment) for moment in (start, race.at(1.0), end)]
     assert told == ["images", "images so far", "images in 2.6 s"]
-
-
-def test_a_gain_is_explained(racers: Any) -> None:
-    less = [{"peak_allocated_mib": 2_000.0}, {"peak_allocated_mib": 1_100.0}]
-    racers.add(FP32, 1_000, figures=less[0])
-    racers.add(FP16, 2_500, figures=less[1])
-    assert headline.sentence(racers.race()) == f"{WHY}, less to store."
-
-
-def test_where_the_memory_is_not_known_nothing_is_said_of_it(racers: Any) -> None:
-    assert headline.sentence(racers.of_two(1_000, 2_500)) == f"{WHY}."
-
-
-def test_where_more_memory_was_taken_nobody_says_less_to_store(racers: Any) -> None:
-    peaks = ({"peak_resident_mib": 80.0}, {"peak_resident_mib": 86.0})
-    racers.add(FP32, 3_970, environment=racers.CPU, figures=peaks[0])
-    racers.add(BF16, 6_344, environment=racers.CPU, figures=peaks[1])
-    race = racers.race()
-    assert headline.sentence(race) == f"{WHY.replace('card', 'processor')}."
-    assert headline.title(race) == "The same training on the same processor, side by side"
-    assert words.memory_words(race) == ("7 % more", "memory")
-
-
-def test_a_slower_mixed_precision_is_told_kindly_with_its_reason(racers: Any) -> None:
-    race = racers.of_two(1_000, 710, batch_size=63)
-    assert headline.sentence(race) == (
-        "For this training full precision is the better choice on this card: mixed precision took longer, "
-        "likely because the batch of 63 is not a multiple of 8, which Tensor Cores need."
+    assert headline.sentence(race) == f"{WHY}. {RECIPE.capitalize()}"
+    racers.add(FP16, 1_663)
+    assert headline.sentence(racers.race(side_id=race.mixed.run.id)) == (
+        f"{WHY}. By itself mixed precision makes it 1.89 times as fast; the fast recipe does the rest."
     )
 
 
-def test_on_a_processor_the_reason_is_the_processors(racers: Any) -> None:
+@pytest.mark.parametrize(
+    ("full", "mixed", "settings", "mine", "told"),
+    [
+        (1_000, 2_500, peak(2_000.0), peak(1_100.0), f"{WHY}, less to store."),
+        (1_000, 2_500, {}, {}, f"{WHY}."),
+        *((1_000, speed, {}, {}, EVEN) for speed in (985, 996, 1_000, 1_020)),
+        (
+            *(1_000, 710, {"batch_size": 63}, {}),
+            f"{BETTER}, likely because the batch of 63 is not a multiple of 8, which Tensor Cores need.",
+        ),
+        (
+            *(1_000, 710, peak(1_000.0), peak(600.0)),
+            f"{BETTER}. That happens, above all with small models: making the numbers shorter takes time too."
+            " It does need less memory.",
+        ),
+    ],
+)
+def test_the_result_is_told_with_its_reason(
+    racers: Any, full: float, mixed: float, settings: dict[str, Any], mine: dict[str, Any], told: str
+) -> None:
+    assert headline.sentence(racers.of_two(full, mixed, **settings, mine=mine)) == told
+
+
+def test_on_a_processor_the_words_are_the_processors(racers: Any) -> None:
+    for precision, speed, mib in ((FP32, 3_970, 80.0), (BF16, 6_344, 86.0)):
+        racers.add(precision, speed, environment=racers.CPU, figures={"peak_resident_mib": mib})
+    race = racers.race()
+    assert headline.sentence(race) == f"{WHY.replace('card', 'processor')}.", "more memory is not less"
+    assert headline.title(race) == SAME.replace("card", "processor")
+    assert memory_words(race) == ("7 % more", "memory")
+    racers.runs.clear()
     racers.hardly_faster = "FP16 AMP is slow here, since most CPUs do not compute in FP16"
     told = headline.sentence(racers.of_two(3_970, 557, environment=racers.CPU))
     assert "on this processor: mixed precision took longer, likely because FP16 AMP is slow here" in told
 
 
-def test_a_slower_mixed_precision_without_a_known_reason(racers: Any) -> None:
-    race = racers.of_two(
-        1_000,
-        710,
-        figures={"peak_allocated_mib": 1_000.0},
-        mine={"figures": {"peak_allocated_mib": 600.0}},
-    )
-    assert headline.sentence(race) == (
-        "For this training full precision is the better choice on this card: mixed precision took longer. "
-        "That happens, above all with small models: making the numbers shorter takes time too. It does need "
-        "less memory."
-    )
-
-
-@pytest.mark.parametrize("mixed", [985, 996, 1_000, 1_020])
-def test_hardly_a_difference_is_called_none(racers: Any, mixed: float) -> None:
-    told = headline.sentence(racers.of_two(1_000, mixed))
-    assert told == "Here mixed precision is about as fast as full precision."
-
-
 def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
     race = racers.repeated([(1_000, 1_040), (1_010, 1_000), (990, 1_050)])
-    assert headline.sentence(race) == "Here mixed precision is about as fast as full precision."
-    assert words.certainty(race).endswith("That leaves open which of the two is faster.")
+    assert headline.sentence(race) == EVEN
+    assert certainty(race).endswith("That leaves open which of the two is faster.")
     for at in (0.0, race.seconds / 2, race.seconds):
         assert words.counted_text(race, race.at(at)) is None
         strong, rest = words.caption(race, race.at(at))
@@ -123,30 +126,24 @@ def test_a_disturbed_measurement_says_so_first_and_concludes_nothing(
     for at in (0.0, race.seconds / 2, race.seconds):
         assert words.counted_text(race, race.at(at)) is None
         assert words.caption(race, race.at(at))[0] == "Not a clean measurement"
-    told = " ".join((headline.sentence(race), words.certainty(race), *words.doubt_words(race)))
+    told = " ".join((headline.sentence(race), certainty(race), *doubt_words(race)))
     assert not any(word in told for word in ("choice", "because", "lets the card", "confidence"))
-    assert words.certainty(race).endswith("×, with the machine disturbed.")
-    assert words.caution(race) == "Not a clean measurement" and words.sure_words(race) == words.certainty(
-        race
-    )
+    assert certainty(race).endswith("×, with the machine disturbed.")
+    assert words.caution(race) == "Not a clean measurement" and words.sure_words(race) == certainty(race)
 
 
-def test_a_number_that_something_speaks_against_has_a_mark(racers: Any) -> None:
-    race = racers.of_two(1_000, 2_500, mine={"optimizer": {"learning_rate": 0.5}})
+def test_only_a_number_that_something_speaks_against_has_a_mark(racers: Any) -> None:
+    assert words.caution(racers.of_two(1_000, 2_500)) == ""
+    racers.runs.clear()
+    race = racers.of_two(1_000, 2_500, mine=RATE)
     assert words.caution(race) == "With caution" and race.claim == 2.5
     assert words.sure_words(race).startswith("With caution: measured once each.")
 
 
-def test_a_clean_number_has_no_mark(racers: Any) -> None:
-    assert words.caution(racers.of_two(1_000, 2_500)) == ""
-
-
 def test_repeats_that_differ_wildly_are_not_called_alike(racers: Any) -> None:
     race = racers.repeated([(1_000, 2_200), (1_010, 700)])
-    assert headline.sentence(race) == (
-        "Here the measurements vary too much to say which of the two is faster."
-    )
-    assert words.certainty(race).startswith("Measured twice each: between ")
+    assert headline.sentence(race) == VARIED
+    assert certainty(race).startswith("Measured twice each: between ")
 
 
 def test_a_little_gain_over_tf32_has_its_reason(racers: Any) -> None:
@@ -157,31 +154,16 @@ def test_a_little_gain_over_tf32_has_its_reason(racers: Any) -> None:
     )
 
 
-def test_a_recipe_has_its_part_named(racers: Any) -> None:
-    race = racers.of_two(880, 5_000, mine={"step": FAST})
-    assert headline.sentence(race) == (
-        f"{WHY}. The fast recipe has a part in this too; how large a part was not measured."
-    )
-    racers.add(FP16, 1_663)
-    assert headline.sentence(racers.race(side_id=race.mixed.run.id)) == (
-        f"{WHY}. By itself mixed precision makes it 1.89 times as fast; the fast recipe does the rest."
-    )
-
-
 @pytest.mark.parametrize(
     ("full", "mixed", "fast", "told"),
     [
         (
-            880,
-            700,
-            5_000,
+            *(880, 700, 5_000),
             "This gain comes from the fast recipe: mixed precision by itself made the training slower (1.26 "
             "times as long).",
         ),
         (
-            1_000,
-            1_800,
-            800,
+            *(1_000, 1_800, 800),
             "Together with the fast recipe mixed precision took longer than full precision here. By itself "
             "mixed precision makes it 1.80 times as fast; the fast recipe takes back some of it.",
         ),
@@ -194,7 +176,7 @@ def test_the_recipes_part_is_not_told_as_the_precisions(
 ) -> None:
     racers.add(FP32, full)
     racers.add(FP16, mixed)
-    run = racers.add(FP16, fast, step=FAST)
+    run = racers.add(FP16, fast, **FAST)
     assert headline.sentence(racers.race(side_id=run.id)).endswith(told)
 
 
@@ -203,66 +185,42 @@ def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:
     racers.add(FP32, 1_900, batch_size=128)
     race = racers.race()
     assert headline.title(race) == "The same training with 64 and with 128 images at once, side by side"
-    assert [headline.lane_name(race, which) for which in ("full", "mixed")] == [
-        "FP32, batch 64",
-        "FP32, batch 128",
-    ]
-    assert [short_name(race, which) for which in ("full", "mixed")] == [("batch 64",), ("batch 128",)]
+    names = [(headline.lane_name(race, lane), short_name(race, lane)) for lane in ("full", "mixed")]
+    assert names == [("FP32, batch 64", ("batch 64",)), ("FP32, batch 128", ("batch 128",))]
     assert words.lane_detail(race, "full") == ""
     assert headline.sentence(race) == (
         "“FP32, batch 128” is measured against “FP32, batch 64”: it was 1.90 times as fast."
     )
 
 
-def test_other_batches_are_told_beside_the_precision(racers: Any) -> None:
-    race = racers.of_two(1_000, 1_900, mine={"batch_size": 128})
-    assert words.lane_detail(race, "mixed") == "mostly 16-bit numbers (FP16), 128 images at once"
-    assert "The other batch size has a part in this too" in headline.sentence(race)
-
-
 def test_mixed_precision_as_the_baseline(racers: Any) -> None:
     racers.add(FP32, 1_000)
     race = racers.race(baseline=racers.add(FP16, 2_500))
     assert headline.lane_name(race, "full") == "Mixed precision"
-    assert headline.sentence(race) == (
-        "Full precision is measured against mixed precision: it took 2.50 times as long."
-    )
+    told = "Full precision is measured against mixed precision: it took 2.50 times as long."
+    assert headline.sentence(race) == told
 
 
 @pytest.mark.parametrize(
-    ("mine", "title", "caution"),
+    ("mine", "title", "end"),
     [
+        ({"dataset": "cifar10"}, "Two different trainings, side by side", UNLIKE),
+        (RATE, SAME.replace("The", "Nearly the"), SETTINGS),
         (
-            {"dataset": "cifar10"},
-            "Two different trainings, side by side",
-            "They are two different trainings, so the precision is not the only cause.",
-        ),
-        (
-            {"optimizer": {"learning_rate": 0.5}},
-            "Nearly the same training on the same card, side by side",
-            "They differ in other settings too, so the precision may not be the only cause.",
-        ),
-        (
-            {"optimizer": {"learning_rate": 0.5}, "batch_size": 128},
+            {**RATE, "batch_size": 128},
             "Nearly the same training with 64 and with 128 images at once, side by side",
-            "They differ in other settings too, so the precision may not be the only cause.",
+            SETTINGS,
         ),
+        ({"batch_size": 128}, "The same training with 64 and with 128 images at once, side by side", ""),
+        ({"epochs": 3}, SAME, ""),
     ],
 )
-def test_what_else_differs_is_told(racers: Any, mine: dict[str, Any], title: str, caution: str) -> None:
+def test_what_else_differs_is_told(racers: Any, mine: dict[str, Any], title: str, end: str) -> None:
     race = racers.of_two(1_000, 2_000, mine=mine)
-    assert headline.title(race) == title and headline.sentence(race).endswith(caution)
-
-
-def test_runs_of_other_length_are_still_the_same_training(racers: Any) -> None:
-    race = racers.of_two(1_000, 2_000, mine={"epochs": 3})
-    assert headline.title(race) == "The same training on the same card, side by side"
-
-
-def test_texts_of_other_lengths_have_no_ratio(racers: Any) -> None:
-    text = {"model": "causal-lm", "dataset": "python-source", "sequence_length": 128}
-    race = racers.of_two(1_000, 2_000, **text, mine={"sequence_length": 256})
-    assert headline.sentence(race).startswith("The two learn from texts of different lengths, so there is no")
+    assert headline.title(race) == title and headline.sentence(race).endswith(end)
+    if mine == {"batch_size": 128}:
+        assert words.lane_detail(race, "mixed") == "mostly 16-bit numbers (FP16), 128 images at once"
+        assert "The other batch size has a part in this too" in headline.sentence(race)
 
 
 def test_two_cards_and_a_card_beside_a_processor(racers: Any) -> None:
@@ -273,47 +231,46 @@ def test_two_cards_and_a_card_beside_a_processor(racers: Any) -> None:
     assert headline.title(race) == "The same training on two cards, side by side"
     assert headline.sentence(race).endswith("so the precision is not the only cause.")
     assert headline.title(racers.race(side_id=slow.id)) == "The same training on two machines, side by side"
-    other = racers.add(BF16, 90, environment=racers.CPU, optimizer={"learning_rate": 0.5})
-    assert headline.title(racers.race(side_id=other.id)).startswith(
-        "Nearly the same training on two machines"
-    )
+    other = racers.add(BF16, 90, environment=racers.CPU, **RATE)
+    title = headline.title(racers.race(side_id=other.id))
+    assert title.startswith("Nearly the same training on two machines")
 
 
 def test_a_lane_that_was_cut_short_says_so_everywhere(racers: Any) -> None:
-    race = racers.of_two(1_000, 2_500, mine={"steps": 50, "status": Status.FAILED, "problem": OUT_OF_MEMORY})
+    race = racers.of_two(1_000, 2_500, mine={"steps": 50, **FAILED})
     assert words.lane_detail(race, "mixed") == "mostly 16-bit numbers (FP16), ran out of memory after 1.3 s"
     assert words.counter_words(race, "mixed", race.at(race.seconds)) == "images, then it ran out of memory"
     assert words.caption(race, race.at(race.seconds))[1] == "in the same 1.3 seconds"
     assert headline.sentence(race).endswith("Mixed precision ran out of memory on the way.")
-    assert words.doubt_words(race) == ("A run in mixed precision did not get to its end.",)
+    assert doubt_words(race) == ("A run in mixed precision did not get to its end.",)
 
 
-def test_without_a_ratio_the_reason_is_in_its_place(racers: Any) -> None:
-    race = racers.of_two(
-        1_000, None, mine={"speeds": [2_500] * 50, "status": Status.FAILED, "problem": OUT_OF_MEMORY}
-    )
-    why = "mixed precision ran out of memory on the way"
+TEXT = {"model": "causal-lm", "dataset": "python-source", "sequence_length": 128}
+NO_RATIO: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "failed": ({}, {"speeds": [2_500] * 50, **FAILED}, "mixed precision ran out of memory on the way"),
+    "short": ({}, {"steps": 20}, "mixed precision trained too briefly for a reliable speed"),
+    "texts": (TEXT, {"sequence_length": 256}, "the two learn from texts of different lengths"),
+    "kinds": (
+        {},
+        {"model": "causal-lm-tiny", "dataset": "synthetic-tokens"},
+        "the two learn from different kinds of things",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_RATIO)
+def test_without_a_ratio_the_reason_is_in_its_place(racers: Any, case: str) -> None:
+    settings, mine, why = NO_RATIO[case]
+    race = racers.of_two(1_000, None if case in ("failed", "short") else 2_000, **settings, mine=mine)
     assert words.counted_text(race, race.at(0)) is None
     assert words.caption(race, race.at(0)) == ("No fair figure", f"since {why}")
-    assert words.certainty(race) == f"There is no ratio: {why}."
-    assert headline.sentence(race) == (
-        "Mixed precision ran out of memory on the way, so there is no figure for how much faster. The replay "
-        "shows how both went."
-    )
-
-
-def test_unlike_things_have_no_ratio_and_say_why(racers: Any) -> None:
-    race = racers.of_two(1_000, 100, mine={"model": "causal-lm-tiny", "dataset": "synthetic-tokens"})
-    assert words.certainty(race) == "There is no ratio: the two learn from different kinds of things."
-    assert words.counter_words(race, "full", race.at(0)) == "samples"
-
-
-def test_a_run_too_short_to_measure_says_so(racers: Any) -> None:
-    race = racers.of_two(1_000, None, mine={"steps": 20})
-    assert words.caption(race, race.at(0))[1] == (
-        "since mixed precision trained too briefly for a reliable speed"
-    )
-    assert words.doubt_words(race) == ("A run in mixed precision was too short for a reliable speed.",)
+    assert certainty(race) == f"There is no ratio: {why}."
+    rest = "so there is no figure for how much faster. The replay shows how both went."
+    assert headline.sentence(race) == f"{why[0].upper()}{why[1:]}, {rest}"
+    if case == "short":
+        assert doubt_words(race) == ("A run in mixed precision was too short for a reliable speed.",)
+    if case == "kinds":
+        assert words.counter_words(race, "full", race.at(0)) == "samples"
 
 
 @pytest.mark.parametrize(
@@ -329,11 +286,101 @@ def test_the_pace_of_the_replay(racers: Any, full: float, mixed: float, steps: i
     assert words.playback_rate_words(racers.of_two(full, mixed, steps=steps)) == told
 
 
-def test_every_term_is_a_plain_line() -> None:
+@pytest.mark.parametrize(
+    ("mib", "told"),
+    [
+        (50.0, ("Less than a tenth", "of the memory")),
+        (320.0, ("Less than a third", "of the memory")),
+        (340.0, ("Less than half", "of the memory")),
+        (600.0, ("Less than two thirds", "of the memory")),
+        (910.0, ("91 %", "of the memory")),
+        (990.0, ("About the same", "amount of memory")),
+        (1_080.0, ("8 % more", "memory")),
+        (2_400.0, ("2.40 times", "the memory")),
+        (None, ("No measurement", "of the memory")),
+    ],
+)
+def test_memory_in_words(racers: Any, mib: float | None, told: tuple[str, str]) -> None:
+    assert memory_words(racers.of_two(1_000, 2_000, **peak(1_000.0), mine=peak(mib))) == told
+
+
+def test_memory_of_a_card_and_of_a_processor_is_not_compared(racers: Any) -> None:
+    racers.add(FP32, 100, environment=racers.CPU, figures={"peak_resident_mib": 100.0})
+    racers.add(FP16, 2_000, **peak(100.0))
+    assert memory_words(racers.race()) == ("No comparison", "between a card's memory and a processor's")
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "told"),
+    [
+        ([0.880, 0.879, 0.884, 0.882], ", same accuracy"),
+        ([0.880, 0.874, 0.881, 0.874], ", about the same accuracy"),
+        ([0.880, 0.800, 0.881, 0.801], ", lower accuracy"),
+        ([0.800, 0.880, 0.801, 0.881], ", higher accuracy"),
+        ([0.880, 0.879], ", about the same accuracy"),
+        ([0.880, 0.881, 0.879, 0.100], ", accuracy no further apart than repeats are"),
+        ([0.880, 0.800], ""),
+    ],
+)
+def test_accuracy_is_claimed_only_as_it_was_measured(racers: Any, accuracies: list[float], told: str) -> None:
+    pairs = [(1_000.0, 2_000.0), (1_010.0, 2_010.0)][: len(accuracies) // 2]
+    memory = [1_000.0, 490.0] * len(pairs)
+    race = racers.repeated(pairs, final_validation_accuracy=accuracies, peak_allocated_mib=memory)
+    assert memory_words(race)[1] == f"of the memory{told}"
+
+
+@pytest.mark.parametrize("mine", [{"steps": 500}, {"steps": 5_000, "first_nan_step": 9}])
+def test_nothing_is_said_of_an_accuracy_that_is_not_the_precisions_doing(
+    racers: Any, mine: dict[str, int]
+) -> None:
+    figures = {"final_validation_accuracy": 0.9, "peak_allocated_mib": 100.0, "steps": 5_000}
+    race = racers.of_two(1_000, 2_000, figures=figures, mine={"figures": figures | mine})
+    assert memory_words(race) == ("About the same", "amount of memory")
+
+
+def test_how_sure_the_ratio_is(racers: Any) -> None:
+    race = racers.of_two(880, 5_000)
+    assert certainty(race) == "Measured once each. Repeats would show how sure the figure is."
+    racers.add(FP16, 5_010, seed=1)
+    assert certainty(racers.race()) == "Measured 1 and 2 times, too few to say how sure it is."
+    racers.runs.clear()
+    race = racers.repeated([(880, 5_000), (884, 4_980), (878, 5_020), (881, 5_000), (882, 4_950)])
+    assert certainty(race).startswith("Measured 5 times each: between 5.6")
+    assert certainty(race).endswith("with 95 % confidence.")
+
+
+def test_repeats_that_were_not_made_in_turns_are_no_certainty(racers: Any) -> None:
+    racers.repeated([(880, 5_000), (884, 4_980), (878, 5_020)])
+    full_first = sorted(racers.runs, key=lambda run: run.experiment.precision is not FP32)
+    racers.runs = [
+        replace(run, started=run.started + timedelta(minutes=place)) for place, run in enumerate(full_first)
+    ]
+    race = racers.race()
+    assert certainty(race) == "Measured 3 times each, but not in turns, so nobody can say how sure it is."
+    told = "The two were not trained in turns, so a change in the machine may look like a difference."
+    assert doubt_words(race) == (told,)
+
+
+def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:
+    suffered = {
+        "speed_note": "the card's clocks were held down by heat",
+        "slowed_by": ("heat",),
+        "first_nan_step": 3,
+        "other_programs_mib": 4_000.0,
+    }
+    assert doubt_words(racers.of_two(1_000, 2_000, mine={"figures": suffered, **RATE})) == (
+        "A run in mixed precision went wrong: its loss stopped being a number.",
+        "The card ran below its full speed for a while.",
+        "A run in mixed precision had to share the machine with other programs.",
+        "The two differ in learning rate: 0.5 against 0.001.",
+    )
+    racers.runs.clear()
+    race = racers.of_two(1_000, 2_000, mine={"speeds": [2_000.0] * 120 + [1_500.0] * 80})
+    assert "A run in mixed precision was not equally fast from beginning to end." in doubt_words(race)
+
+
+def test_every_term_is_a_plain_line_and_whatever_spoils_a_measurement_has_words() -> None:
     assert {"FP32", "TF32", "FP16", "BF16", "AMP", "batch", "fast recipe"} <= GLOSSARY.keys()
     for meaning in GLOSSARY.values():
         assert meaning.endswith(".") and "\n" not in meaning and len(meaning) < 110
-
-
-def test_whatever_spoils_a_measurement_has_words() -> None:
     assert headline.DISTURBED.keys() == SPOILING

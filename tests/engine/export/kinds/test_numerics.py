@@ -18,30 +18,21 @@ def by_title(saved: Study[Numerics]) -> dict[str, Section]:
     return {section.title: section for section in sections(saved.answer.results)}
 
 
-def test_every_known_part_has_its_section_and_no_other(saved: Study[Numerics]) -> None:
+def test_every_known_part_has_its_section_what_matters_most_first(saved: Study[Numerics]) -> None:
     assert list(by_title(saved)) == [
         *("First NaN or Inf", "Precision map", "Ranges", "Ladder", "FP32 modules", "Advice")
     ]
     assert sections(NumericsResults()) == ()
     assert [one.title for one in sections(NumericsResults(map=saved.answer.results.map))] == ["Precision map"]
-
-
-def test_the_map_is_by_module_the_slowest_first(saved: Study[Numerics]) -> None:
     whole = by_title(saved)["Precision map"]
     assert whole.rows[0] == ("fc", "Linear", "FP16", "–", "1", "1.00", "2.00", "4.00")
     assert "99.5 %" in whole.sentences[0]
     assert whole.sentences[0].endswith("Casts by autocast: 1, which moved 1.0 MiB.")
     assert whole.first_rows(1) == (whole.rows[:1], len(whole.rows) - 1)
-
-
-def test_gradients_are_held_against_formats_at_the_loss_scale(saved: Study[Numerics]) -> None:
     first, second = by_title(saved)["Ranges"].rows
     # 2^-40 and three at 2^-38, lifted by 2^14: FP16 rounds to 0 what is below 2^-25
     assert first[:6] == ("fc", "gradient", "2^-40", "2^-38", "–", "25.0 % → 0")
     assert second[:2] == ("fc", "weight") and set(second[4:]) == {"–"}
-
-
-def test_no_advice_is_said_in_a_sentence_which_forgets_no_nan(saved: Study[Numerics]) -> None:
     found = NumericsResults(nan=saved.answer.results.nan, advice=Advices())
     assert sections(found)[-1].sentences == ("Nothing else that was measured calls for a change.",)
     assert sections(NumericsResults(advice=Advices()))[0].sentences[0].startswith("Nothing that was")

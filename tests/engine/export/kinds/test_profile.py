@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from engine.experiment.problem import ProblemError
+from engine.export.content import content_of
 from engine.export.document import Section
-from engine.export.formats import PROFILE, TRACES
+from engine.export.formats import COMPARISON, PROFILE, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, document, sections
+from engine.export.report.pages import page
 from engine.profile.names import failures
 from engine.protocol.profile import StepProfile
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
+from engine.store.store import Store
 from tests.engine.export.kinds.conftest import PROBLEM, record_of
 from tests.engine.export.kinds.test_kinds import rows_in
 
@@ -22,7 +28,7 @@ def by_title(profiles: Profiles, *, brief: bool = False) -> dict[str, Section]:
     return {section.title: section for section in sections(profiles, brief=brief)}
 
 
-def test_the_sections_hold_the_sides_against_each_other(profiles: Profiles) -> None:
+def test_the_sections_hold_the_sides_against_each_other_as_far_as_there_is_room(profiles: Profiles) -> None:
     parts = by_title(profiles)
     assert list(parts) == [BAR, LIMITS, "Energy", "Kernels", "Operations", "Modules", "Advice"]
     assert parts[BAR].sentences[0].startswith("FP16 AMP is 2.")
@@ -32,15 +38,9 @@ def test_the_sections_hold_the_sides_against_each_other(profiles: Profiles) -> N
     norm = next(row for row in parts["Operations"].rows if row[0] == "aten::cudnn_batch_norm")
     assert norm[-1] == "1.68×" and len(norm) == len(parts["Operations"].headings)
     assert {row[0] for row in parts["Advice"].rows} == {"FP32, FP16 AMP"}
-
-
-def test_tables_of_several_sides_leave_out_what_would_not_fit_a_page(profiles: Profiles) -> None:
     alone, both = (by_title(Profiles(sides=profiles.sides[:count]))["Kernels"].headings for count in (1, 2))
     assert {"Share", "Calls"} < set(alone)
     assert both[-1] == "Ratio" and not any(heading.endswith(("Share", "Calls")) for heading in both)
-
-
-def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(profiles: Profiles) -> None:
     whole, brief = (by_title(profiles, brief=is_brief)["Kernels"] for is_brief in (False, True))
     assert whole.first_rows(2) == (whole.rows[:2], 1) and len(whole.rows) == len(brief.rows) == 3
     assert set(brief.headings) < set(whole.headings) and "FP16 AMP TC" in brief.headings
@@ -61,7 +61,7 @@ def test_what_a_cpu_reaches_is_in_gflops_and_nothing_launches_its_kernels(
 
 
 def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
-    fp32_profile: StepProfile, profiles: Profiles
+    fp32_profile: StepProfile, profiles: Profiles, tmp_path: Path
 ) -> None:
     alone = Profiles(sides=profiles.sides[:1])
     parts = by_title(alone)
@@ -69,9 +69,6 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
     assert parts["Operations"].headings[1] == "Share" and "Ratio" not in parts["Kernels"].headings
     failed = alone.with_side(0, profile=None, problem=PROBLEM)
     assert sections(failed) == () and failures(failed)[0].endswith("Use a smaller batch.")
-
-
-def test_a_timing_without_a_profile_is_a_page_all_the_same(profiles: Profiles, tmp_path: Path) -> None:
     failed = profiles.with_side(0, profile=None, problem=PROBLEM).with_side(1, profile=None, problem=PROBLEM)
     assert "No part of the profile was finished." in document(record_of(failed, tmp_path)).nothing
 
@@ -99,3 +96,44 @@ def test_traces_are_copied_the_second_beside_the_first(profiled: Study[Profiles]
     with pytest.raises(ProblemError, match="no trace"):
         TRACES.export(profiled, path, force=True)
     assert path.read_text() == "trace 0"
+
+
+def save(store: Store, profiles: Profiles, *run_ids: str | None) -> None:
+    for place, run_id in enumerate(run_ids):
+        profiles = profiles.with_side(place, run_id=run_id)
+    profiles = Profiles(sides=profiles.sides[: len(run_ids)])
+    store.studies.begin(Study(answer=profiles, device_name="a card"))
+
+
+def test_the_newest_timing_of_the_runs_and_no_others_is_in_the_report(
+    exports_store: Store, trained: Callable[..., str], profiles: Profiles
+) -> None:
+    full, half, other = trained("fp32"), trained("fp16", speed=2_500.0), trained("bf16")
+    runs = [full, half]
+    assert content_of(exports_store, runs).profiles is None
+    for ids in ((full, half), (full, other), (half, full), (full, None), (full,)):
+        save(exports_store, profiles, *ids)
+    found = content_of(exports_store, runs).profiles
+    assert found is not None and [side.run_id for side in found.sides] == runs
+    alone = content_of(exports_store, [full]).profiles
+    assert alone is not None and [side.run_id for side in alone.sides] == [full]
+
+
+def test_its_bars_and_answers_are_on_the_page_and_in_the_pdf(
+    exports_store: Store,
+    trained: Callable[..., str],
+    profiles: Profiles,
+    tmp_path: Path,
+    program: Callable[[str], Path],
+) -> None:
+    full, half = trained("fp32"), trained("fp16", speed=2_500.0)
+    save(exports_store, profiles, full, half)
+    content = content_of(exports_store, [full, half])
+    whole = " ".join(unescape(page(content)).split())
+    path = COMPARISON.export(content, tmp_path / "report.pdf")
+    done = subprocess.run(
+        [str(program("pdftotext")), str(path), "-"], capture_output=True, text=True, check=True
+    )
+    for text in (whole, " ".join(done.stdout.split())):
+        assert "Where the time goes" in text and "FP16 AMP is 2.91 times as fast as FP32" in text
+        assert "Matrix work on Tensor Cores" in text
