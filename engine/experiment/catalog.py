@@ -96,12 +96,7 @@ class DeviceEntry(_Entry):
 
 
 class ModelEntry(_Entry):
-    """A model; `parameters` is their number with its usual classes, if known, `family` its kind's name.
-
-    It takes pictures of at least `min_image_size` pixels per side, in multiples of `image_size_multiple`
-    (both None if it takes no pictures), or text of at most `max_sequence_length` tokens.
-    `is_convolutional`: it gains from channels_last. `reason` says why it is not available here.
-    """
+    """A model with its family, its usual number of parameters, its inputs, and why it is missing here."""
 
     name: Line
     task: Task

@@ -9,15 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from engine.experiment.catalog import (
-    ARRAYS,
-    IMAGE_FOLDER,
-    OWN,
-    SYNTHETIC_REGRESSION,
-    TEXT_FOLDER,
-    DataRef,
-    Precision,
-)
+from engine.experiment import catalog
+from engine.experiment.catalog import DataRef, Precision
 from engine.experiment.own.code import Code, code_from, keeps_code
 from engine.experiment.own.library_models import (
     OVERRIDES_TABLE,
@@ -111,7 +104,7 @@ class Experiment(Part):
         "Path",
         "Your own data: a folder of pictures with one folder in it for each class, a folder of text, or "
         "a file of arrays.",
-        when=has("dataset", IMAGE_FOLDER, TEXT_FOLDER, ARRAYS),
+        when=has("dataset", catalog.IMAGE_FOLDER, catalog.TEXT_FOLDER, catalog.ARRAYS),
     )
     image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = setting(
         None,
@@ -129,7 +122,7 @@ class Experiment(Part):
         "Classes of synthetic samples, or words in their vocabulary. Empty: the usual number.",
         group=Group.DATA,
         hint="the dataset's",
-        when=lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION, OWN),
+        when=lambda chosen: not chosen.has("dataset", catalog.SYNTHETIC_REGRESSION, catalog.OWN),
     )
     samples: Count = setting(
         12_800,

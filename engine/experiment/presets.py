@@ -62,11 +62,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment; `kind` is what the window's button does with it, `parts` those of numerics.
-
-    Without a GPU `without_gpu` overrides `experiment`; its list `variants` and its table `sweep`, if any,
-    replace the preset's, and its text `about` says how the preset differs there.
-    """
+    """A named experiment; without a GPU `without_gpu` overrides its settings, variants, sweep and words."""
 
     name: str
     title: str

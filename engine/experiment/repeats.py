@@ -35,11 +35,7 @@ class Turn:
 
 
 def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
-    """The runs of the labelled sides in training order: A B, B A, A B, ...
-
-    Each repeat raises the seed of every side by one, and reverses the order of the one before, so that a
-    drift of the machine hits every side alike. Raises ProblemError where a seed would grow too large.
-    """
+    """The sides' runs in training order, A B, B A, A B, so that drift hits all alike. Raises ProblemError."""
     check_seeds(sides, repeats)
     return tuple(
         Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
@@ -61,12 +57,7 @@ MOST_EXTRA_REPEATS = 20
 
 
 class Plan(Message):
-    """Every cell is piloted, then trained `repeats` times, in turns with those that it is compared with.
-
-    With `precision_percent`, the 95 % interval of every ratio to its baseline shall reach no further than
-    this from the ratio: the cells with the widest intervals are repeated until that is so. With
-    `time_limit_seconds` nothing new begins once that much time has been spent on the sweep.
-    """
+    """Every cell is piloted, then trained in turns until repeats, precision or time is reached."""
 
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
     precision_percent: Annotated[float | None, Field(gt=0, le=100)] = None

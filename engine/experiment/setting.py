@@ -11,15 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from engine.experiment.catalog import (
-    ARRAYS,
-    OWN,
-    SYNTHETIC,
-    SYNTHETIC_REGRESSION,
-    SYNTHETIC_TOKENS,
-    DataRef,
-    Precision,
-)
+from engine.experiment import catalog
+from engine.experiment.catalog import DataRef, Precision
 from engine.experiment.own.code import DATASET
 from engine.experiment.own.library_models import ModelRef
 
@@ -48,32 +41,34 @@ class Chosen:
 
     def has_pictures(self) -> bool:
         """A file of arrays may have pictures, too."""
-        return self.has("dataset", ARRAYS) or self.dataset.task == "classification"
+        return self.has("dataset", catalog.ARRAYS) or self.dataset.task == "classification"
 
     def is_text(self) -> bool:
         """A language model of a library makes up its own tokens."""
-        is_of_library = self.has("dataset", OWN) and self.model.library is not None
+        is_of_library = self.has("dataset", catalog.OWN) and self.model.library is not None
         return is_of_library or self.dataset.task == "language"
 
     def loads_own(self) -> bool:
         """A loader brings the dataset that the model's own file defines."""
-        return self.has("dataset", OWN) and DATASET in self.defines
+        return self.has("dataset", catalog.OWN) and DATASET in self.defines
 
     def loads(self) -> bool:
         """A loader can bring the dataset; others are made on the device."""
-        return self.has_pictures() and not self.has("dataset", SYNTHETIC)
+        return self.has_pictures() and not self.has("dataset", catalog.SYNTHETIC)
 
     def uses_loader(self) -> bool:
         return self.loads_own() or (self.loads() and not self.has("data.on_device", "true"))
 
     def has_labels(self) -> bool:
         """The loss is Ammeter's own and compares classes."""
-        return not self.has("dataset", SYNTHETIC_REGRESSION) and not {"loss", "step"} & self.defines
+        return not self.has("dataset", catalog.SYNTHETIC_REGRESSION) and not {"loss", "step"} & self.defines
 
     def has_validation_samples(self) -> bool:
-        if self.has("dataset", OWN):
+        if self.has("dataset", catalog.OWN):
             return "validation_dataset" in self.defines
-        return not self.has("dataset", SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS)
+        return not self.has(
+            "dataset", catalog.SYNTHETIC, catalog.SYNTHETIC_REGRESSION, catalog.SYNTHETIC_TOKENS
+        )
 
     def is_validated(self) -> bool:
         return self.has_validation_samples() and not self.has("validation.every", "0")

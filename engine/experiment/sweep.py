@@ -213,11 +213,7 @@ def values_of_texts(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 def axes_of(
     values: AxisValues, *, names_dataset: bool = False, typed: Collection[str] = ()
 ) -> tuple[Axis, ...]:
-    """The axes of these values; models of the user's own files bring their code.
-
-    `names_dataset` says whether the user named a dataset; data that such a file brings is then not used.
-    `typed` are the keys whose values the user named just now. Raises ProblemError.
-    """
+    """The axes of these values; models of the user's own files bring their code. Raises ProblemError."""
     axes = []
     for key, given in values.items():
         overrides: list[dict[str, Any]] = []

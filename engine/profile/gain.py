@@ -102,20 +102,28 @@ def _gain(side: _Side, first: _Side) -> Gain:
         why = f"the steps of {disturbed.name} were disturbed"
         return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
     scale = first.profile.samples / side.profile.samples
-    works = _works(side, first, scale)
     before, now = first.profile.step_ms, side.profile.step_ms * scale
-    ratio = before / now if now else 1.0
+    ratio, noted = before / now if now else 1.0, _NOTED * before
     more = " for as many samples" if scale != 1 else " a step"
     times_told = f"({number(now)} against {milliseconds(before)}{more})"
+    works = _works(side, first, scale)
+    fallen, risen = max(works, key=lambda work: work.fell), min(works, key=lambda work: work.fell)
+    longest = max(works, key=lambda work: work.now)
+    share = share_text(longest.now / now) if now else ""
     if ratio >= 1 + _NOTED:
         lead = f"{side.name} is {times(ratio)} times as fast as {first.name} {times_told}"
-        reason = _why_faster(works, now)
+        reason = f"{fallen.change}; {longest.change} and takes {share} of the step now"
+        if longest is fallen:
+            reason = f"{fallen.change}, and still takes {share} of the step"
     elif ratio > 1 - _NOTED:
         lead = f"{side.name} is not faster than {first.name} {times_told}"
-        reason = _why_not(works, before, now, side, first)
+        reason = f"{share} of its step is {longest.name}{_reason(longest, side, first)}"
+        if fallen.fell >= noted and -risen.fell >= noted:
+            reason = f"{fallen.change}, but {risen.change}{_reason(risen, side, first)}"
     else:
         lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {times_told}"
-        reason = _why_slower(works, before, side, first)
+        reason = f"{fallen.change}, but " if fallen.fell >= noted else ""
+        reason += f"{risen.change}{_reason(risen, side, first)}"
     return Gain(ratio, f"{lead}: {reason}.")
 
 
@@ -123,60 +131,36 @@ def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:
     def time(bar: Bar, parts: tuple[StepPart, ...]) -> float:
         return sum(bar.ms(part) for part in parts)
 
-    return [
-        _Work(
-            "matrix work" if parts is _MATRIX else part_phrase(parts[0], side.profile),
-            parts,
-            time(first.profile.bar, parts),
-            time(side.profile.bar, parts) * scale,
-        )
-        for parts in _KINDS
-    ]
+    works = []
+    for parts in _KINDS:
+        name = "matrix work" if parts is _MATRIX else part_phrase(parts[0], side.profile)
+        before, now = time(first.profile.bar, parts), time(side.profile.bar, parts) * scale
+        works.append(_Work(name, parts, before, now))
+    return works
 
 
-def _why_faster(works: list[_Work], now: float) -> str:
-    fallen = max(works, key=lambda work: work.fell)
-    longest = max(works, key=lambda work: work.now)
-    if longest is fallen:
-        return f"{fallen.change}, and still takes {share_text(fallen.now / now)} of the step"
-    return f"{fallen.change}; {longest.change} and takes {share_text(longest.now / now)} of the step now"
-
-
-def _why_not(works: list[_Work], before: float, now: float, side: _Side, first: _Side) -> str:
-    fallen = max(works, key=lambda work: work.fell)
-    risen = min(works, key=lambda work: work.fell)
-    if fallen.fell >= _NOTED * before and -risen.fell >= _NOTED * before:
-        return f"{fallen.change}, but {risen.change}{_reason(risen, side, first)}"
-    longest = max(works, key=lambda work: work.now)
-    return f"{share_text(longest.now / now)} of its step is {longest.name}{_reason(longest, side, first)}"
-
-
-def _why_slower(works: list[_Work], before: float, side: _Side, first: _Side) -> str:
-    risen = min(works, key=lambda work: work.fell)
-    fallen = max(works, key=lambda work: work.fell)
-    rise = f"{risen.change}{_reason(risen, side, first)}"
-    return f"{fallen.change}, but {rise}" if fallen.fell >= _NOTED * before else rise
+_REASONS = {
+    StepPart.DATA: ", which no number format shortens",
+    StepPart.COPIES: ", which no number format shortens",
+    StepPart.HOST: ": its work is too small to keep the device busy, and a shorter format cannot change that",
+    StepPart.OPTIMIZER: ", which computes in FP32 all the same",
+}
 
 
 def _reason(work: _Work, side: _Side, first: _Side) -> str:
-    if side.experiment.precision == first.experiment.precision:
+    """A clause on why a precision does not shorten this work; "" where something else differs."""
+    part, precision = work.parts[0], side.experiment.precision
+    if precision == first.experiment.precision:
         return ""
-    match work.parts[0]:
-        case StepPart.DATA | StepPart.COPIES:
-            return ", which no number format shortens"
-        case StepPart.HOST if side.profile.device_type == "cpu":
-            return ", in which Python prepares the next operation, whatever its number format"
-        case StepPart.HOST:
-            return ": its work is too small to keep the device busy, and a shorter format cannot change that"
-        case StepPart.OPTIMIZER:
-            return ", which computes in FP32 all the same"
-        case StepPart.MEMORY if not side.experiment.precision.is_autocast:
-            return f", which {side.experiment.precision.label} does not shorten"
-        case StepPart.MEMORY:
-            return ", since AMP adds casts to it" if work.fell < 0 else ", much of which AMP leaves in FP32"
-        case StepPart.MATRIX_UNITS:
-            return _matrix_reason(side.profile, first.profile)
-    return ""
+    if part is StepPart.HOST and side.profile.device_type == "cpu":
+        return ", in which Python prepares the next operation, whatever its number format"
+    if part is StepPart.MEMORY and not precision.is_autocast:
+        return f", which {precision.label} does not shorten"
+    if part is StepPart.MEMORY:
+        return ", since AMP adds casts to it" if work.fell < 0 else ", much of which AMP leaves in FP32"
+    if part is StepPart.MATRIX_UNITS:
+        return _matrix_reason(side.profile, first.profile)
+    return _REASONS.get(part, "")
 
 
 def _matrix_reason(profile: StepProfile, first: StepProfile) -> str:

@@ -56,11 +56,7 @@ class Verdict:
     action: str = ""
 
 
-@dataclass(frozen=True)
-class _NextStep:
-    sentence: str
-    remedy: Remedy
-
+_NextStep = tuple[str, Remedy]
 
 MFU = (
     "MFU (model FLOPs utilisation) is the model's FLOPs per second over the measured peak of matrix products "
@@ -98,7 +94,8 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
         step = _NEXT_STEPS[part](profile, experiment) if part in _NEXT_STEPS else None
         if step is not None:
             why = "" if part is longest else f"{_capitalised(part, profile)} takes {_of_step(part, bar)}. "
-            return Verdict(bound, sentence, f"{why}{step.sentence}", step.remedy.changes, step.remedy.action)
+            words, remedy = step
+            return Verdict(bound, sentence, f"{why}{words}", remedy.changes, remedy.action)
     return Verdict(bound, sentence, _nothing(longest, profile))
 
 
@@ -135,22 +132,23 @@ def _of_step(part: StepPart, bar: Bar) -> str:
     return f"{share_text(bar.fraction(part))} of the step ({times_told})"
 
 
+_BOUNDING = {
+    StepPart.DATA: "The loader bounds it: training waits for data {}.",
+    StepPart.HOST: "The host bounds it: the device waits for the next launch {}.",
+    StepPart.COPIES: "Copies between host and device bound it: they take {}.",
+    StepPart.OPTIMIZER: "The optimizer bounds it: its update takes {}.",
+}
+
+
 def _bounding(part: StepPart, profile: StepProfile) -> str:
-    of_step, is_cpu = _of_step(part, profile.bar), profile.device_type == "cpu"
-    match part:
-        case StepPart.DATA:
-            return f"The loader bounds it: training waits for data {of_step}."
-        case StepPart.HOST if is_cpu:
-            return f"Python bounds it: {of_step} passes between operations."
-        case StepPart.HOST:
-            return f"The host bounds it: the device waits for the next launch {of_step}."
-        case StepPart.COPIES:
-            return f"Copies between host and device bound it: they take {of_step}."
-        case StepPart.OPTIMIZER:
-            return f"The optimizer bounds it: its update takes {of_step}."
-        case StepPart.MEMORY:
-            at_bandwidth = _share_of_bandwidth(profile)
-            return f"Memory bounds it: operations that mostly read and write it take {of_step}{at_bandwidth}."
+    of_step = _of_step(part, profile.bar)
+    if part is StepPart.HOST and profile.device_type == "cpu":
+        return f"Python bounds it: {of_step} passes between operations."
+    if part is StepPart.MEMORY:
+        at_bandwidth = _share_of_bandwidth(profile)
+        return f"Memory bounds it: operations that mostly read and write it take {of_step}{at_bandwidth}."
+    if part in _BOUNDING:
+        return _BOUNDING[part].format(of_step)
     reached = profile.matrix_share_of_peak
     at_peak = "" if reached is None else f", at {share_text(reached)} of their measured peak"
     return f"{part_title(part, profile)} bounds it: products and convolutions take {of_step}{at_peak}."
@@ -171,10 +169,8 @@ def _balanced(profile: StepProfile) -> str:
     if profile.bar.fraction(StepPart.OTHER) >= _BOUNDING_SHARE:
         return f"Work of no known kind takes {_of_step(StepPart.OTHER, profile.bar)}."
     longest = sorted(profile.bar.parts, key=lambda entry: entry.ms, reverse=True)[:2]
-    named = [
-        f"{part_phrase(entry.part, profile)} takes {share_text(profile.bar.fraction(entry.part))}"
-        for entry in longest
-    ]
+    parts = [entry.part for entry in longest]
+    named = [f"{part_phrase(part, profile)} takes {share_text(profile.bar.fraction(part))}" for part in parts]
     return f"Nothing bounds it alone: {', '.join(named)} of the step of {milliseconds(profile.bar.total_ms)}."
 
 
@@ -193,47 +189,49 @@ def _nothing(longest: StepPart, profile: StepProfile) -> str:
 def _for_data(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
     workers = more_workers(experiment, profile)
     if workers is None:
-        return _on_device(profile, experiment)
+        return _on_device(experiment)
     remedy, least_ms = workers
-    return _NextStep(f"{remedy.action}: a step {_at_best(least_ms, profile)}.", remedy)
+    return f"{remedy.action}: a step {_at_best(least_ms, profile)}.", remedy
 
 
 def _for_copies(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
     remedy = pinned_memory(experiment)
     if remedy is None:
-        return _on_device(profile, experiment)
-    sentence = "Pin the batches' memory, so that they are copied while the device computes"
+        return _on_device(experiment)
     copies_ms = profile.bar.ms(StepPart.COPIES)
-    least_ms = max(copies_ms, profile.bar.total_ms - copies_ms)
-    return _NextStep(f"{sentence}: a step {_at_best(least_ms, profile)}.", remedy)
+    at_best = _at_best(max(copies_ms, profile.bar.total_ms - copies_ms), profile)
+    sentence = "Pin the batches' memory, so that they are copied while the device computes"
+    return f"{sentence}: a step {at_best}.", remedy
 
 
-def _on_device(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+def _on_device(experiment: Experiment) -> _NextStep | None:
     remedy = kept_on_device(experiment)
-    if remedy is None:
-        return None
     sentence = "Keep the dataset on the device, if it fits: then nothing is loaded or copied in a step."
-    return _NextStep(sentence, remedy)
+    return None if remedy is None else (sentence, remedy)
 
 
 def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
     remedy = fast_recipe(experiment, "capture") if profile.device_type == "cuda" else None
     if remedy is None:
         return _with_larger_batch(experiment, "the same operations then do twice the work")
-    sentence = "Use the recipe fast, which launches a whole step at once"
-    return _NextStep(f"{sentence}: {_without_wait(profile)}.", remedy)
+    whole = profile.bar.total_ms
+    rest = whole - profile.bar.ms(StepPart.HOST)
+    gain = "the wait is nearly all of the step"
+    if rest > 0.02 * whole:
+        gain = f"without the wait a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
+    return f"Use the recipe fast, which launches a whole step at once: {gain}.", remedy
 
 
 def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _NextStep:
     remedy = fused_optimizer(experiment)
     if remedy is None:
         return _with_larger_batch(experiment, "an update then serves twice as many samples")
-    return _NextStep("Use a fused optimizer, which updates all weights at once.", remedy)
+    return "Use a fused optimizer, which updates all weights at once.", remedy
 
 
 def _with_larger_batch(experiment: Experiment, why: str) -> _NextStep:
     remedy = larger_batch(experiment)
-    return _NextStep(f"{remedy.action}, if it fits: {why}.", remedy)
+    return f"{remedy.action}, if it fits: {why}.", remedy
 
 
 def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
@@ -242,22 +240,18 @@ def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
     remedy = None if is_left_out else fast_recipe(experiment, "compile")
     if remedy is None:
         return _faster_format(profile) if profile.format in _LONG_FORMATS else None
-    sentence = "Use the recipe fast: its compiler fuses operations, so that less is read and written."
-    return _NextStep(sentence, remedy)
+    return "Use the recipe fast: its compiler fuses operations, so that less is read and written.", remedy
 
 
 def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
-    faster = _faster_format(profile)
-    if faster is not None:
+    faster, reached = _faster_format(profile), profile.matrix_share_of_peak
+    if faster is not None or profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
         return faster
-    reached = profile.matrix_share_of_peak
-    if profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
-        return None
     figure = f"the products run at {share_text(reached)} of their measured peak"
     remedy = fast_recipe(experiment, "channels_last")
     if remedy is not None and _has_convolutions(profile):
         sentence = "Use the recipe fast, whose layout of pictures (channels_last) suits convolutions"
-        return _NextStep(f"{sentence}: {figure}.", remedy)
+        return f"{sentence}: {figure}.", remedy
     return _with_larger_batch(experiment, f"larger products fill the device better; {figure}")
 
 
@@ -270,25 +264,14 @@ def _faster_format(profile: StepProfile) -> _NextStep | None:
     best = max(peaks, key=lambda name: peaks[name])
     if peaks[best] < _MUCH_FASTER * own:
         return None
-    remedy = other_precision(Precision(best))
-    return _NextStep(
-        f"{remedy.action}: its products reach {throughput_text(peaks[best])} on this device, "
-        f"{times(peaks[best] / own)} times as many as in {profile.format.upper()}.",
-        remedy,
-    )
+    remedy, reached = other_precision(Precision(best)), throughput_text(peaks[best])
+    more = f"{times(peaks[best] / own)} times as many as in {profile.format.upper()}"
+    return f"{remedy.action}: its products reach {reached} on this device, {more}.", remedy
 
 
 def _has_convolutions(profile: StepProfile) -> bool:
     rows = (*profile.kernels, *profile.operations)
     return any("conv" in f"{row.name} {row.operation}".lower() for row in rows)
-
-
-def _without_wait(profile: StepProfile) -> str:
-    whole = profile.bar.total_ms
-    rest = whole - profile.bar.ms(StepPart.HOST)
-    if rest <= 0.02 * whole:
-        return "the wait is nearly all of the step"
-    return f"without the wait a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
 
 
 def _at_best(least_ms: float, profile: StepProfile) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 
 from engine.compare.sides import for_speed
@@ -49,26 +48,8 @@ def estimate_of_grid(
     grid: Grid, plan: Plan, known_runs: Sequence[RunRecord], left_out: Collection[int] = ()
 ) -> Estimate | None:
     """How long a sweep of the grid would take, without the cells `left_out`; None where nothing is known."""
-    cells = (
-        CellRecord(index, "left out" if index in left_out else "", False, None, None, ())
-        for index in range(grid.size)
-    )
-    record = SweepRecord(
-        id="",
-        number=0,
-        created=datetime.now(UTC),
-        name="",
-        grid=grid,
-        plan=plan,
-        device_name="",
-        comparison=None,
-        spent_seconds=0.0,
-        ended=None,
-        problem=None,
-        is_claimed=False,
-        cells=tuple(cells),
-    )
-    return estimate_of(record, known_runs)
+    cells = (CellRecord(index, "left out" if index in left_out else "") for index in range(grid.size))
+    return estimate_of(SweepRecord(grid, plan, tuple(cells)), known_runs)
 
 
 def training_seconds(run: RunRecord) -> float | None:

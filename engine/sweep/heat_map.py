@@ -39,16 +39,7 @@ _MOST_WIDE, _MOST_HIGH = 280.0, 150.0
 _HATCH_PITCH, _LINE = 6.0, 15.0
 _ROUGHLY, _DISTURBED = "≈", "disturbed"
 _ENDED = ("failed", "stopped", "left out")
-_WORD = {
-    "failed": "failed",
-    "stopped": "stopped",
-    "left out": "left out",
-    "waiting": "waits",
-    "held": "held back",
-    "running": "in training",
-    "piloted": "piloted",
-    "done": "no value",
-}
+_WORD = {"waiting": "waits", "held": "held back", "running": "in training", "done": "no value"}
 
 
 def heat_map(
@@ -154,22 +145,24 @@ class _HeatMap(Slice):
 
     def _legend_entries(self) -> Iterator[LegendEntry]:
         if self._best is not None:
-            value = self._figure.text_with_unit(self._best.finite(self._figure))
-            yield LegendEntry(_best_sample, 18, f"best: {value}, {self._best.name}")
-        blank = [cell for cell in self._cells if cell.finite(self._figure) is None]
-        for words in dict.fromkeys(map(_word, blank)):
-            count = sum(_word(cell) == words for cell in blank)
-            status = next(cell.status for cell in blank if _word(cell) == words)
-            yield LegendEntry(partial(_blank_sample, status), 18, f"{words} ({count:,})")
-        shown = [cell for cell in self._cells if cell.finite(self._figure) is not None]
+            text = f"best: {self._figure.text_with_unit(self._best.finite(self._figure))}, {self._best.name}"
+            yield LegendEntry(lambda x, y: tuple(_frame(_sample_box(x, y))), 18, text)
+        shown: list[CellResult] = []
+        blank: dict[str, list[CellResult]] = {}
+        for cell in self._cells:
+            has_value = cell.finite(self._figure) is not None
+            (shown if has_value else blank.setdefault(_word(cell), [])).append(cell)
+        for words, cells in blank.items():
+            sample = partial(_blank_sample, cells[0].status)
+            yield LegendEntry(sample, 18, f"{words} ({len(cells):,})")
         if any(cell.is_piloted for cell in shown):
-            yield LegendEntry(_no_sample, 0, f"{_ROUGHLY} from the pilot")
+            yield LegendEntry(lambda *_: (), 0, f"{_ROUGHLY} from the pilot")
         disturbed = [cell for cell in shown if cell.is_disturbed_in(self._figure)]
         if disturbed:
             yield LegendEntry(_disturbed_sample, 18, f"{_DISTURBED}, not judged ({len(disturbed):,})")
         of_ratio = [cell for cell in shown if self._shows_ratio(cell) and cell.is_disturbed_in(RATIO_FIGURE)]
         if any(cell not in disturbed for cell in of_ratio):
-            yield LegendEntry(_no_sample, 0, MARK_WORDS)
+            yield LegendEntry(lambda *_: (), 0, MARK_WORDS)
 
     def _description(self) -> str:
         words = f"{self._figure.title} over {self._across.title}"
@@ -185,7 +178,7 @@ class _HeatMap(Slice):
 
 def _word(cell: CellResult) -> str:
     # a loss that became NaN is a result, too
-    return "diverged" if cell.values and cell.status == "done" else _WORD[cell.status]
+    return "diverged" if cell.values and cell.status == "done" else _WORD.get(cell.status, cell.status)
 
 
 def _roughly(cell: CellResult) -> str:
@@ -223,10 +216,6 @@ def _corners(box: Rect) -> tuple[Point, ...]:
     return (box.left, box.top), (box.right, box.top), (box.right, box.bottom), (box.left, box.bottom)
 
 
-def _best_sample(x: float, y: float) -> tuple[Shape, ...]:
-    return tuple(_frame(_sample_box(x, y)))
-
-
 def _blank_sample(status: CellStatus, x: float, y: float) -> tuple[Shape, ...]:
     return tuple(_blank(status, _sample_box(x, y)))
 
@@ -235,10 +224,6 @@ def _disturbed_sample(x: float, y: float) -> tuple[Shape, ...]:
     box = _sample_box(x, y)
     shade = Box(box.left, box.top, box.width, box.height, "heat-3")
     return shade, *hatching(_corners(box), (box.left, box.top), "bg1", _HATCH_PITCH)
-
-
-def _no_sample(x: float, y: float) -> tuple[Shape, ...]:
-    return ()
 
 
 def _sample_box(x: float, y: float) -> Rect:

@@ -18,7 +18,6 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
 from engine.protocol.trials import MemoryLine, highest_line, upper_hull
-from engine.training.data.batches import Batch
 from engine.training.data.datasets import footprint
 from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
@@ -83,38 +82,32 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
         step = _step(plan, model)
         _give_state(step.optimizer, is_cuda=is_cuda)
         watch = _ForwardWatch(model, live)
-        small = _imagined(plan, step, watch, _SIZES[0], template)
-        large = _imagined(plan, step, watch, _SIZES[1], template, like=small)
+
+        def imagined(batch_size: int, update: Sequence[int] | None = None) -> _Imagined:
+            if template is None:
+                data = footprint(
+                    plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size
+                )
+            else:
+                data = own_footprint(template, plan.experiment, batch_size)
+            step.optimizer.zero_grad(set_to_none=True)
+            watch.most = 0
+            live.restart()
+            loss = step.gradients(data.batches[:_ACCUMULATED])
+            passes = live.timeline
+            if update is None:
+                live.restart()
+                step.update(loss)
+                update = [now - passes[-1] for now in live.timeline]
+            return _Imagined(passes, update, watch.most)
+
+        # garbage collected at different moments of the two steps would look like an effect of the batch
+        with no_collection():
+            small = imagined(_SIZES[0])
+        with no_collection():
+            # no batch changes what an update takes
+            large = imagined(_SIZES[1], small.update)
         return small, large, breakdown_of(model, step.optimizer)
-
-
-def _imagined(
-    plan: RunPlan,
-    step: PlainStep,
-    watch: _ForwardWatch,
-    batch_size: int,
-    template: Batch | None,
-    like: _Imagined | None = None,
-) -> _Imagined:
-    live = watch.live
-    # an update is that of `like`, since no batch changes what it takes
-    # garbage collected at different moments of the two steps would look like an effect of the batch
-    with no_collection():
-        data = (
-            footprint(plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size)
-            if template is None
-            else own_footprint(template, plan.experiment, batch_size)
-        )
-        step.optimizer.zero_grad(set_to_none=True)
-        watch.most = 0
-        live.restart()
-        loss = step.gradients(data.batches[:_ACCUMULATED])
-        passes = live.timeline
-        if like is not None:
-            return _Imagined(passes, like.update, watch.most)
-        live.restart()
-        step.update(loss)
-        return _Imagined(passes, [now - passes[-1] for now in live.timeline], watch.most)
 
 
 def _model(plan: RunPlan) -> nn.Module:
@@ -178,9 +171,13 @@ def _forecast_from(
 ) -> ForecastMade:
     batch_size = plan.experiment.batch_size
     libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)
+    # each moment of the step is a line; only the peak where the two steps differ in their operations
+    moments = {(max(small.timeline), max(large.timeline))}
+    if len(small.timeline) == len(large.timeline):
+        moments = set(zip(small.timeline, large.timeline, strict=True))
     lines = tuple(
         line.model_copy(update={"fixed_mib": line.fixed_mib + libraries_mib})
-        for line in upper_hull(_moments(small.timeline, large.timeline))
+        for line in upper_hull([_line(*pair) for pair in moments])
     )
     decisive = highest_line(lines, batch_size)
     return ForecastMade(
@@ -198,13 +195,6 @@ def _forecast_from(
         seconds=seconds,
         note=_COMPILED if "compile" in plan.experiment.step.parts else None,
     )
-
-
-def _moments(small: Sequence[int], large: Sequence[int]) -> list[MemoryLine]:
-    """Each moment of the step as a line; only the peak where the two steps differ in their operations."""
-    if len(small) != len(large):
-        return [_line(max(small), max(large))]
-    return [_line(*pair) for pair in set(zip(small, large, strict=True))]
 
 
 def _line(small: int, large: int) -> MemoryLine:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -146,34 +146,29 @@ _UNWANTED: Mapping[ChangeKind, str] = {
 }
 
 
+@dataclass
 class _Values:
-    def __init__(
-        self,
-        experiment: Experiment,
-        plan: TuningPlan,
-        device: DeviceEntry,
-        dataset: DatasetEntry,
-        model: ModelEntry,
-        left_out: Mapping[str, str],
-    ) -> None:
-        self.not_tried: list[str] = []
-        self._left_out = left_out
-        self._experiment, self._plan = experiment, plan
-        self._device, self._dataset, self._model = device, dataset, model
+    experiment: Experiment
+    plan: TuningPlan
+    device: DeviceEntry
+    dataset: DatasetEntry
+    model: ModelEntry
+    left_out: Mapping[str, str]
+    not_tried: list[str] = field(default_factory=list)
 
     def precisions(self) -> Iterator[Option]:
-        has_tf32 = self._device.precision(Precision.TF32).available
+        has_tf32 = self.device.precision(Precision.TF32).available
         for precision in (Precision.TF32, Precision.DEFAULT, Precision.FP16, Precision.BF16):
-            entry = self._device.precision(precision)
+            entry = self.device.precision(precision)
             if not entry.available:
-                self._leave_out(f"{precision.label} cannot be used: {entry.reason}.")
+                self.not_tried.append(f"{precision.label} cannot be used: {entry.reason}.")
             elif entry.hardly_faster:
-                self._leave_out(f"{precision.label} was left out: {entry.hardly_faster}.")
+                self.not_tried.append(f"{precision.label} was left out: {entry.hardly_faster}.")
             elif precision is Precision.DEFAULT and not has_tf32:
-                self._leave_out(f"{precision.label}: without TF32 it is the same as FP32.")
+                self.not_tried.append(f"{precision.label}: without TF32 it is the same as FP32.")
             else:
                 yield Option(precision.label, {"precision": precision.value})
-        self._leave_out(
+        self.not_tried.append(
             f"{Precision.FP16_UNSCALED.label}: without a loss scaler small gradients become zero."
         )
 
@@ -189,39 +184,35 @@ class _Values:
                 yield Option(recipe_title(name), {"step.recipe": name})
 
     def batches(self) -> Iterator[Option]:
-        experiment, accumulated = self._experiment, self._experiment.step.gradient_accumulation
+        experiment, accumulated = self.experiment, self.experiment.step.gradient_accumulation
         given = experiment.batch_size
-        if not self._plan.changes_batch:
+        if not self.plan.changes_batch:
             for times in (2**power for power in range(1, _MOST_DOUBLINGS + 1)):
                 if accumulated % times == 0:
                     yield _batch(given * times, accumulated // times)
-            self._leave_out(
+            self.not_tried.append(
                 f"Batches other than {experiment.step_samples:,} samples a step: they change the training. "
                 "Allow it to have them tried."
             )
             return
-        most = (self._dataset.train_samples or experiment.samples) // accumulated
+        most = (self.dataset.train_samples or experiment.samples) // accumulated
         larger = [given * 2**power for power in range(1, _MOST_DOUBLINGS + 1)]
         smaller = [given // 2**power for power in range(1, _MOST_HALVINGS + 1)]
         for size in (*(size for size in larger if size <= most), *(size for size in smaller if size >= 1)):
             yield _batch(size, accumulated)
 
     def checkpointing(self) -> Iterator[Option]:
-        if not self._experiment.step.activation_checkpointing:
+        if not self.experiment.step.activation_checkpointing:
             yield Option("activation checkpointing", {"step.activation_checkpointing": True})
 
     def loaders(self) -> Iterator[Option]:
-        experiment, dataset, is_on_cpu = self._experiment, self._dataset, not self._device.is_gpu
+        experiment, dataset, is_on_cpu = self.experiment, self.dataset, not self.device.is_gpu
         text = flattened(experiment)
         own = experiment.own_code
-        chosen = Chosen(
-            lambda key: str(text[key]),
-            (experiment.precision,),
-            is_on_cpu,
-            own.defines if own else frozenset(),
-        )
+        defines = own.defines if own else frozenset()
+        chosen = Chosen(lambda key: str(text[key]), (experiment.precision,), is_on_cpu, defines)
         if not (chosen.loads() or chosen.loads_own()):
-            self._leave_out(f"Loader settings: no loader brings the samples of {dataset.name}.")
+            self.not_tried.append(f"Loader settings: no loader brings the samples of {dataset.name}.")
             return
         data = experiment.data
         if chosen.loads() and dataset.fits_device and not data.on_device:
@@ -236,28 +227,25 @@ class _Values:
             changes = {**off, **pinned, "data.workers": workers, "data.prefetch": max(4, data.prefetch)}
             yield Option(f"{workers} loader workers", changes)
         if most < _LOADER_WORKERS[-1]:
-            self._leave_out(f"More than {most} loader workers: the machine has {most} cores.")
+            self.not_tried.append(f"More than {most} loader workers: the machine has {most} cores.")
 
     def _why_not(self, part: RecipePart) -> str | None:
-        if part in self._left_out:
-            return f"{recipe_title(part)}: {self._left_out[part]}."
-        code = self._experiment.own_code
+        if part in self.left_out:
+            return f"{recipe_title(part)}: {self.left_out[part]}."
+        code = self.experiment.own_code
         # of a file's or a library's model only a worker knows
-        is_known = self._model.family != OWN_FAMILY and ModelRef(self._model.name).library is None
-        if part == "channels_last" and is_known and not self._model.is_convolutional:
+        is_known = self.model.family != OWN_FAMILY and ModelRef(self.model.name).library is None
+        if part == "channels_last" and is_known and not self.model.is_convolutional:
             return "Channels last: the model has no convolutions."
         if part in ("fused", "capture") and code is not None and {"optimizer", "step"} & code.defines:
             return f"{recipe_title(part)}: the optimizer is the model file's own."
-        if part == "fused" and self._experiment.optimizer.fused is not None:
+        if part == "fused" and self.experiment.optimizer.fused is not None:
             return "A fused optimizer by recipe: the setting decides already."
-        if part == "capture" and not self._device.name.startswith("cuda"):
+        if part == "capture" and not self.device.name.startswith("cuda"):
             return "Captured steps: only CUDA devices capture."
-        if part == "compile" and not self._device.is_gpu and self._model.is_convolutional:
+        if part == "compile" and not self.device.is_gpu and self.model.is_convolutional:
             return "Compiling: it gains nothing for convolutions on a CPU."
         return None
-
-    def _leave_out(self, sentence: str) -> None:
-        self.not_tried.append(sentence)
 
 
 _OF_KIND = {

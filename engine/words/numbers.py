@@ -59,10 +59,8 @@ def number(value: float | None, digits: int | None = None) -> str:
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if abs(value) >= _TOO_LONG_TO_READ:
-        shown = f"{value:.2e}"
-    else:
-        shown = f"{value:,.{three_figures(value) if digits is None else digits}f}"
+    decimals = three_figures(value) if digits is None else digits
+    shown = f"{value:,.{decimals}f}" if abs(value) < 1e8 else f"{value:.2e}"
     return shown.replace("-", "−").replace("e+0", "e").replace("e+", "e")
 
 
@@ -70,9 +68,6 @@ def three_figures(value: float) -> int:
     """The decimals that give a finite value three significant figures; at most 6."""
     rounded = abs(float(f"{value:.3g}"))
     return min(max(0, 2 - math.floor(math.log10(rounded))), 6) if rounded else 0
-
-
-_TOO_LONG_TO_READ = 1e8
 
 
 def times(ratio: float) -> str:
@@ -86,11 +81,7 @@ _LARGEST, _SMALLEST = 1e9, 1e-6
 
 
 def number_text(value: float) -> str:
-    """A ratio in large type or in a sentence: "5.70", "1.03", "0.80", "0.004", "1,200".
-
-    It is rounded as by `times`, but a ratio below 1 is never rounded up to 1: 0.996 is "0.996". NaN, infinity
-    and negative ratios are "–".
-    """
+    """A ratio in large type or in a sentence: "5.70", "0.004", "1,200"; below 1 never rounded up to 1."""
     if not math.isfinite(value) or value < 0:
         return NONE
     if value < 0.1:
@@ -119,7 +110,7 @@ def _small(value: float) -> str:
 
 
 def _below_one(value: float) -> str:
-    """With enough digits to show that it is below 1, but no more than are meaningful."""
+    # enough digits to show that it is below 1, but no more than are meaningful
     texts = (f"{value:.{digits}f}" for digits in (2, 3, 4))
     shown = next((text for text in texts if float(text) < 1), None)
     return shown or ("1.00" if value > 1 - _SMALLEST else "0.9999")
@@ -141,7 +132,7 @@ def memory_text(mib: float) -> str:
         return NONE
     if round(mib) >= MIB_PER_GIB:
         return f"{mib / MIB_PER_GIB:,.1f} GiB"
-    if 0 < mib < _LEAST_MIB:
+    if 0 < mib < 0.1:
         return f"{max(mib * KIB_PER_MIB, 0.1):.1f} KiB"
     return f"{mib:,.0f} MiB" if mib >= 10 or mib == 0 else f"{mib:.1f} MiB"
 
@@ -149,10 +140,6 @@ def memory_text(mib: float) -> str:
 def need_text(needed_mib: float, budget_mib: float) -> str:
     """Memory that is needed of what there is: "about 3.1 GiB of 2.0 GiB"."""
     return f"about {memory_text(needed_mib)} of {memory_text(budget_mib)}"
-
-
-_LEAST_MIB = 0.1
-"""Less is given in KiB."""
 
 
 def memory_unit_text(*mib: float | None) -> str:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from engine import __version__
@@ -33,11 +33,11 @@ class CellRecord:
     """
 
     index: int
-    left_out: str
-    is_held: bool
-    pilot: Pilot | None
-    problem: Problem | None
-    runs: tuple[RunRecord, ...] = field(repr=False)
+    left_out: str = ""
+    is_held: bool = False
+    pilot: Pilot | None = None
+    problem: Problem | None = None
+    runs: tuple[RunRecord, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class SweepRecord:
     lives does. `spent_seconds` count towards the plan's time limit. `problem` ended it early.
     """
 
-    id: str
-    number: int
-    created: datetime
-    name: str
     grid: Grid = field(repr=False)
     plan: Plan
-    device_name: str
-    comparison: str | None
-    spent_seconds: float
-    ended: datetime | None
-    problem: Problem | None
-    is_claimed: bool
     cells: tuple[CellRecord, ...] = field(repr=False)
+    id: str = ""
+    number: int = 0
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+    name: str = ""
+    device_name: str = ""
+    comparison: str | None = None
+    spent_seconds: float = 0.0
+    ended: datetime | None = None
+    problem: Problem | None = None
+    is_claimed: bool = False
     ammeter: str | None = None
 
 

@@ -35,11 +35,7 @@ _GRAVITY = ("error", "warning", "note")
 
 
 def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Checked:
-    """The findings on an experiment's model and on its file. Touches no device but the CPU; saves nothing.
-
-    After `limit_seconds` it answers with what it has found, and where the model's code was at that moment.
-    Raises ProblemError where the experiment cannot run here.
-    """
+    """The findings on a model and its file, on the CPU, within the limit. Raises ProblemError."""
     began = time.perf_counter()
     work = _Work(experiment)
     # not in this thread: one that never returns cannot be left

@@ -19,25 +19,9 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
 from engine.protocol.advice import Finding, FindingKind
-from engine.training.checks.places import (
-    CodePlace,
-    ModuleTree,
-    dtype_text,
-    finding_at,
-    forward_place,
-    place_of,
-    tensors_text,
-    trace_of,
-)
+from engine.training.checks import places, watches
+from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
-from engine.training.checks.watches import (
-    CastWatch,
-    EpsilonWatch,
-    GradientWatch,
-    LossWatch,
-    NonfiniteWatch,
-    WaitWatch,
-)
 from engine.training.data.batches import Batch, batch_on
 from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.models.own import own_frames
@@ -47,9 +31,7 @@ from engine.training.runs.prepare import RunPlan
 from engine.training.runs.workload import Workload
 from engine.training.steps.recipe import build_step
 
-SAMPLES = 2
-"""In a batch: the fewest with which a batch norm can be trained."""
-
+SAMPLES = 2  # in a batch: the fewest with which a batch norm can be trained
 CPU = torch.device("cpu")
 
 
@@ -89,13 +71,10 @@ def _batches(plan: RunPlan) -> Iterator[Batch]:
     few = plan.workload.few_samples()
     if few is not None:
         yield from (few, few)
-    elif plan.dataset_entry.needs_path:
-        yield from _read(plan)
-    else:
+        return
+    if not plan.dataset_entry.needs_path:
         yield from (_drawn(plan, number) for number in range(2))
-
-
-def _read(plan: RunPlan) -> Iterator[Batch]:
+        return
     data = plan.experiment.data.model_copy(update={"workers": 0, "on_device": False})
     workload = copy.copy(plan.workload)
     workload.experiment = plan.experiment.model_copy(update={"batch_size": SAMPLES, "data": data})
@@ -120,18 +99,14 @@ def _drawn(plan: RunPlan, number: int) -> Batch:
     return pictures, torch.randint(*classes, (SAMPLES,), generator=generator)
 
 
+# errors that a device of another type may not have
 _ONLY_ON_CPU = re.compile(
     r"cuda|\bcpu\b|triton|flash|not implemented for|same device|mkldnn|could not create a primitive", re.I
 )
-"""Errors that a device of another type may not have."""
 
 
 class Pass:
-    """A pass in one precision; `outputs` and `loss` describe its results, empty where it failed.
-
-    `counts`: the experiment is trained in this precision, so that an error of this pass ends it. Without
-    `goes_back` there is no backward pass, except in a step of the file's.
-    """
+    """A pass in one precision; `counts`: an error ends the run; `goes_back`: it has a backward pass."""
 
     def __init__(
         self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool, goes_back: bool
@@ -143,15 +118,15 @@ class Pass:
         self._names: tuple[str, ...] = ("loss", "forward")
         self.tree = ModuleTree(subject.model)
         self._subject, self._batch, self._precision = subject, batch, precision
-        self._waits = WaitWatch()
-        self._losses = LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)
-        self._gradients = GradientWatch(subject.model)
-        self._formats: list[CastWatch | EpsilonWatch] = []
+        self._waits = watches.WaitWatch()
+        self._losses = watches.LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)
+        self._gradients = watches.GradientWatch(subject.model)
+        self._formats: list[watches.CastWatch | watches.EpsilonWatch] = []
         if not precision.is_autocast:
-            self._formats.append(CastWatch())
+            self._formats.append(watches.CastWatch())
         elif subject.workload.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             # perhaps tried in BF16, which is quicker
-            self._formats.append(EpsilonWatch(is_cuda=subject.is_cuda))
+            self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))
         self._infinite_loss: float | None = None
 
     def run(self) -> None:
@@ -171,8 +146,8 @@ class Pass:
                 self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings.append(self._raised(error))
-        watches = (self._waits, self._losses, *self._formats)
-        self.findings = [*(found for watch in watches for found in watch.findings()), *self.findings]
+        noting = (self._waits, self._losses, *self._formats)
+        self.findings = [*(found for watch in noting for found in watch.findings()), *self.findings]
 
     def _make(self) -> None:
         if self._subject.workload.body is not None:
@@ -182,10 +157,10 @@ class Pass:
         inputs, targets = self._batch
         with autocast(self._precision, CPU):
             outputs = workload.call(model, inputs)
-            self.outputs = tensors_text(outputs)
-            self.findings += _output_findings(outputs, forward_place(model))
+            self.outputs = places.tensors_text(outputs)
+            self.findings += _output_findings(outputs, places.forward_place(model))
             loss = self._subject.loss(outputs, targets)
-        self.loss = tensors_text(loss)
+        self.loss = places.tensors_text(loss)
         found = list(self._loss_findings(loss))
         self.findings += found
         if self._goes_back and not any(finding.severity == "error" for finding in found):
@@ -193,14 +168,14 @@ class Pass:
 
     def _not_finite(self, loss: float) -> Finding:
         # the pass is made again to see where that began
-        subject, watch = self._subject, NonfiniteWatch()
+        subject, watch = self._subject, watches.NonfiniteWatch()
         inputs, targets = self._batch
         with AsOnCuda() if subject.is_cuda else nullcontext(), watch, autocast(self._precision, CPU):
             subject.loss(subject.workload.call(subject.model, inputs), targets)
         why, remedy = watch.explained()
         message = f"The loss of a first batch is {loss} in {self._precision.label}{why}."
         place = watch.place or self._loss_place
-        return finding_at(place, FindingKind.LOSS_NOT_FINITE, "warning", message, remedy)
+        return places.finding_at(place, FindingKind.LOSS_NOT_FINITE, "warning", message, remedy)
 
     def _own_step(self) -> None:
         # on a model that is thrown away
@@ -231,20 +206,20 @@ class Pass:
             is_tensor = isinstance(loss, torch.Tensor)
             what = f"tensor of shape {tuple(loss.shape)}" if is_tensor else type(loss).__name__
             message = f"The loss is a {what}, but it must be a scalar tensor."
-            yield finding_at(
+            yield places.finding_at(
                 place, FindingKind.LOSS_NOT_SCALAR, "error", message, "Reduce it, as by .mean()."
             )
         elif not loss.requires_grad:
             message = "The loss depends on no parameter: it has no gradient."
             remedy = "Compute it from the outputs without .detach(), .item() or torch.no_grad()."
-            yield finding_at(place, FindingKind.NO_GRADIENT, "error", message, remedy)
+            yield places.finding_at(place, FindingKind.NO_GRADIENT, "error", message, remedy)
         elif not bool(torch.isfinite(loss)):
             self._infinite_loss = float(loss)
         elif loss.dtype in (torch.float16, torch.bfloat16) and self._precision.is_autocast:
             rounded = "it is rounded to 3 digits, and in FP16 a usual loss scale overflows it"
-            message = f"The loss itself is {dtype_text(loss)}: {rounded}."
+            message = f"The loss itself is {places.dtype_text(loss)}: {rounded}."
             remedy = "Compute the loss from outputs.float()."
-            yield finding_at(place, FindingKind.HALF_IN_LOSS, "warning", message, remedy)
+            yield places.finding_at(place, FindingKind.HALF_IN_LOSS, "warning", message, remedy)
 
     @property
     def _loss_place(self) -> CodePlace | None:
@@ -256,7 +231,7 @@ class Pass:
         changes: dict[str, str] = {} if self.counts else {"severity": "warning"}
         is_ours = isinstance(error, ProblemError) or experiment.own_code is None
         if not is_ours and experiment.dataset != OWN:
-            inputs = f"{experiment.dataset}, {tensors_text(self._subject.batches[0][0])}"
+            inputs = f"{experiment.dataset}, {places.tensors_text(self._subject.batches[0][0])}"
             choices = "correct the model, choose other data, or define batch(size) or dataset()"
             changes["remedy"] = f"The inputs are those of {inputs}: {choices}."
         if self._subject.is_on_accelerator and _ONLY_ON_CPU.search(str(error)) is not None:
@@ -274,7 +249,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
     remedy = "Correct the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__
-    place, code = place_of(error), experiment.own_code
+    place, code = places.place_of(error), experiment.own_code
     file, line = (None, None) if place is None else (place.file, place.line)
     if code is not None and (place is None or not place.is_users):
         defined = next(filter(None, (definition_place(code, name) for name in names)), None)
@@ -293,7 +268,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
         remedy=remedy,
         file=file,
         line=line,
-        detail=trace_of(error),
+        detail=places.trace_of(error),
     )
 
 
@@ -304,6 +279,6 @@ def _output_findings(outputs: Any, place: CodePlace | None) -> Iterator[Finding]
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
     if not tensors or any(tensor.is_floating_point() for tensor in tensors):
         return
-    message = f"The model returns {tensors_text(outputs)}, which is no float, so no gradient can pass."
+    message = f"The model returns {places.tensors_text(outputs)}, which is no float, so no gradient can pass."
     remedy = "Return the logits themselves, not their argmax or a cast of them to integers."
-    yield finding_at(place, FindingKind.OUTPUT_NOT_FLOAT, "error", message, remedy)
+    yield places.finding_at(place, FindingKind.OUTPUT_NOT_FLOAT, "error", message, remedy)

@@ -152,11 +152,7 @@ _GUARDS = frozenset({"add", "clamp", "clip", "clamp_min"})
 
 
 class LossWatch(_Watch):
-    """Notes logarithms, exponentials and softmaxes that a loss computes in 16 bits on the device.
-
-    What `tree`'s model computes is left out. Enter it within `AsOnCuda` for CUDA, whose autocast computes
-    most of them in float32. `counts`: what CUDA's autocast refuses ends the run.
-    """
+    """Notes logarithms, exponentials and softmaxes that a loss, not the model, computes in 16 bits."""
 
     def __init__(self, tree: ModuleTree, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()

@@ -77,10 +77,7 @@ class Source:
     has_validation = False
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """The training batches of epoch `number` (from 1) without the first `skip`; the last may be smaller.
-
-        Their order and augmentation depend only on the seed and the number.
-        """
+        """The training batches of epoch `number` (from 1) after the first `skip`, by the seed alone."""
         raise NotImplementedError
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
@@ -219,11 +216,7 @@ HostBatch = Batch
 
 @dataclass(frozen=True)
 class Draw:
-    """A batch to make: its samples, and its place in the run, which determines its random numbers.
-
-    `indices` refer to the training samples if `is_training`, else to the validation samples; `number` counts
-    an epoch's batches from 0.
-    """
+    """A batch to make: indices in one split, and its place in the run, which seeds its random numbers."""
 
     is_training: bool
     epoch: int

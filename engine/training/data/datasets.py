@@ -9,15 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.experiment.catalog import (
-    ARRAYS,
-    IMAGE_FOLDER,
-    OWN,
-    SYNTHETIC,
-    SYNTHETIC_REGRESSION,
-    SYNTHETIC_TOKENS,
-    TEXT_FOLDER,
-)
+from engine.experiment import catalog
 from engine.experiment.checks import DatasetEntry, ModelEntry, array_samples, data_entry
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
@@ -82,7 +74,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
         ),
         *set_entries(),
         DatasetEntry(
-            name=SYNTHETIC,
+            name=catalog.SYNTHETIC,
             title="Synthetic pictures, drawn on the device",
             image_size=224,
             num_classes=1_000,
@@ -101,7 +93,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             **loaded,
         ),
         DatasetEntry(
-            name=IMAGE_FOLDER,
+            name=catalog.IMAGE_FOLDER,
             title="A folder of your own pictures",
             image_size=image_folder.IMAGE_SIZE,
             needs_path=True,
@@ -109,18 +101,20 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             **loaded,
         ),
         DatasetEntry(
-            name=SYNTHETIC_REGRESSION, title="Synthetic regression, 10 numbers to 1", task="regression"
+            name=catalog.SYNTHETIC_REGRESSION,
+            title="Synthetic regression, 10 numbers to 1",
+            task="regression",
         ),
         *text_entries(),
         DatasetEntry(
-            name=ARRAYS,
+            name=catalog.ARRAYS,
             title="A file of your own arrays",
             task="own",
             any_classes=True,
             needs_path=True,
             **loaded,
         ),
-        DatasetEntry(name=OWN, title="The model's own data", task="own"),
+        DatasetEntry(name=catalog.OWN, title="The model's own data", task="own"),
     )
 
 
@@ -130,12 +124,12 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
     classes = experiment.num_classes or entry.num_classes or 0
     rows = None
-    if experiment.dataset == ARRAYS:
+    if experiment.dataset == catalog.ARRAYS:
         held = array_facts(experiment)
         classes, rows = held.num_classes, held.rows
         entry = data_entry(experiment, entry, array_samples(experiment))
         train, validation = entry.train_samples or 0, entry.validation_samples or 0
-    elif experiment.dataset == IMAGE_FOLDER:
+    elif experiment.dataset == catalog.IMAGE_FOLDER:
         folder = read_image_folder(experiment.path)
         check_image_folder(folder, experiment)
         train, validation, classes = len(folder.train), len(folder.validation), len(folder.classes)
@@ -155,9 +149,9 @@ def load_source(
     """The batches of a resolved experiment, pictures with that many channels. Raises ProblemError."""
     if experiment.dataset.task == "language":
         return load_text(experiment, device)
-    if experiment.dataset == SYNTHETIC:
+    if experiment.dataset == catalog.SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
-    if experiment.dataset == SYNTHETIC_REGRESSION:
+    if experiment.dataset == catalog.SYNTHETIC_REGRESSION:
         generator, samples = torch.Generator().manual_seed(experiment.seed), experiment.samples
         inputs = torch.randn(samples, REGRESSION_FEATURES, generator=generator)
         weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
@@ -197,7 +191,7 @@ def footprint(
 ) -> Footprint:
     """The data of a resolved experiment in batches of `batch_size`; call it in fake tensor mode."""
     groups = experiment.step.gradient_accumulation
-    if experiment.dataset in (SYNTHETIC, SYNTHETIC_TOKENS):
+    if experiment.dataset in (catalog.SYNTHETIC, catalog.SYNTHETIC_TOKENS):
         drawn = _batch(experiment, model, facts, drawn_samples(batch_size))
         batches = tuple(islice(cycle(turns_of(drawn, batch_size)), groups))
         return Footprint(batches, (*drawn, *_captured_copies(experiment, batches)))
@@ -229,10 +223,12 @@ def _batch(experiment: Experiment, model: ModelEntry, facts: DatasetFacts, batch
 
 def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFacts) -> tuple[int, int]:
     """Bytes beside the batches: for the whole dataset, and per sample of a batch."""
-    if experiment.dataset == SYNTHETIC_REGRESSION:
+    if experiment.dataset == catalog.SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
     if experiment.dataset.task == "language":
-        source = text_bytes(experiment.path or "") if experiment.dataset == TEXT_FOLDER else _SOURCE_BYTES
+        source = (
+            text_bytes(experiment.path or "") if experiment.dataset == catalog.TEXT_FOLDER else _SOURCE_BYTES
+        )
         return source, (experiment.sequence_length + 1) * _LABEL_BYTES
     samples = facts.train_samples + facts.validation_samples
     if facts.rows is not None:
@@ -241,7 +237,7 @@ def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFa
         if is_kept(experiment):
             return samples * (inputs.nbytes + targets.nbytes), gathered
         return 0, gathered + inputs.nbytes + targets.nbytes
-    is_folder = experiment.dataset == IMAGE_FOLDER
+    is_folder = experiment.dataset == catalog.IMAGE_FOLDER
     side = facts.image_size if is_folder else dataset.image_size or facts.image_size
     picture = side * side * facts.channels
     if not is_kept(experiment):

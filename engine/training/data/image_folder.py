@@ -39,11 +39,7 @@ class ImageFolder:
 
 
 def read_image_folder(path: str | None) -> ImageFolder:
-    """Lists `path/<class>/*`, or `path/train/<class>/*` with `path/val/<class>/*`; opens no picture.
-
-    Without a `val` a tenth of the pictures validates, always the same. Raises ProblemError of kind `REQUEST`,
-    key `path`.
-    """
+    """Lists `path/<class>/*`, or those in `train` and `val`; opens no picture. Raises ProblemError."""
     if path is None:
         remedy = "Choose a folder that has one folder of pictures for each class."
         raise request_error("image-folder needs a folder of pictures.", remedy, key="path")
@@ -240,11 +236,7 @@ def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None
 def look_through(
     files: Sequence[str], must_end: Callable[[], bool], seed: int, most_seconds: float = MOST_SECONDS
 ) -> Iterator[CheckProgress]:
-    """Decodes the pictures in a random order from `seed`, and yields its progress.
-
-    Ends when all are decoded, when time is up, or when it must. Pillow decodes without Python's lock, so a
-    few threads share the work.
-    """
+    """Decodes pictures in a random order and yields its progress, until all are done or it must end."""
     order = random.Random(seed).sample(files, len(files))
     broken: tuple[str, ...] = ()
     ends = time.monotonic() + most_seconds

@@ -68,10 +68,7 @@ class Loader:
             samples.open()
 
     def begin(self, draws: Iterable[Draw]) -> Iterator[HostBatch]:
-        """The batches of these draws; the rest of earlier draws is dropped.
-
-        Loading begins at once. The iterator raises ProblemError for what cannot be read.
-        """
+        """The batches of these draws, loaded at once; earlier ones are dropped. Raises ProblemError."""
         if not self._is_persistent:
             self.close()
         to_start = self._workers if self._iterator is None else 0

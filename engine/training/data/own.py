@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -30,10 +30,7 @@ _TURNS = 4
 
 
 def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
-    """The facts of the file's data; an iterable without a length has the experiment's `samples`.
-
-    Made-up batches fill an epoch of whole batches. Raises ProblemError for an empty dataset.
-    """
+    """The facts of the file's data; made-up batches fill an epoch of whole ones. Raises ProblemError."""
     if own.has(DATASET):
         samples = OwnSamples(own, experiment)
         train, validation = samples.train_samples, samples.validation_samples
@@ -60,18 +57,14 @@ def load_own(
 
 
 def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
-    """A batch from the file's `batch(size)`, on the host; it depends only on the seed and the turn.
-
-    Raises ProblemError for anything but inputs and targets of that many samples.
-    """
+    """A batch from `batch(size)`, on the host, by the seed and the turn. Raises ProblemError."""
     wanted = size or experiment.batch_size
     with seeded(seed_of(experiment.seed, turn)):
         made = own.required(BATCH)(wanted)
     return _checked(own, f"{BATCH}({wanted})", made, wanted)
 
 
-FEW = 3
-"""Samples of a batch that only shows their shapes; few models have a dimension as odd."""
+FEW = 3  # samples of a batch that only shows their shapes; few models have a dimension as odd
 
 
 def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
@@ -84,10 +77,7 @@ def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
 
 
 def own_footprint(few: Batch, experiment: Experiment, batch_size: int) -> Footprint:
-    """The data of a file on the device in batches of `batch_size`, by the shapes of a batch of `FEW`.
-
-    Call it in fake tensor mode.
-    """
+    """The data on the device by the shapes of a batch of `FEW`; call it in fake tensor mode."""
 
     def fake(part: Tensor) -> Tensor:
         is_sampled = part.dim() > 0 and len(part) == FEW
@@ -152,27 +142,22 @@ def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
     elif isinstance(made, tuple | list) and len(made) == 2:
         batch = (made[0], made[1])
     else:
-        raise own.problem(
-            f"returned {value_words(made)} from {call}, but a batch is (inputs, targets)",
-            "Return a tuple of two: tensors, or tuples, lists and dicts of tensors.",
-        )
+        message = f"returned {value_words(made)} from {call}, but a batch is (inputs, targets)"
+        remedy = "Return a tuple of two: tensors, or tuples, lists and dicts of tensors."
+        raise own.problem(message, remedy)
     leaves = [tree_leaves(side) for side in batch]
     sides = [[part for part in parts if isinstance(part, Tensor) and part.dim()] for parts in leaves]
     counts = [len(tensors[0]) for tensors in sides if tensors]
     if not counts:
-        raise own.problem(
-            f"returned no tensor from {call}", "Return tensors with samples in their first dimension."
-        )
+        remedy = "Return tensors with samples in their first dimension."
+        raise own.problem(f"returned no tensor from {call}", remedy)
     if len(set(counts)) > 1:
-        raise own.problem(
-            f"returned inputs of {counts[0]:,} samples and targets of {counts[1]:,} from {call}",
-            "Return as many targets as inputs.",
-        )
+        sizes = f"inputs of {counts[0]:,} samples and targets of {counts[1]:,}"
+        raise own.problem(f"returned {sizes} from {call}", "Return as many targets as inputs.")
     if counts[0] != wanted:
-        raise own.problem(
-            f"returned {counts[0]:,} samples from {call} where {wanted:,} were asked for",
-            f"Return tensors whose first dimension is {'size' if call.startswith(BATCH) else 'the samples'}.",
-        )
+        first = "size" if call.startswith(BATCH) else "the samples"
+        message = f"returned {counts[0]:,} samples from {call} where {wanted:,} were asked for"
+        raise own.problem(message, f"Return tensors whose first dimension is {first}.")
     return batch
 
 
@@ -228,14 +213,11 @@ class OwnSamples(Pictures):
                 self._splits[is_training] = self._own.required(name)()
         return self._splits[is_training]
 
-    def _samples(self, draw: Draw) -> Iterator[Any]:
+    def _samples(self, draw: Draw) -> Iterable[Any]:
         split = self._split(draw.is_training)
         if not _is_iterable(split):
             return (split[index] for index in draw.indices)
-        return self._next(split, draw)
-
-    def _next(self, split: Any, draw: Draw) -> Iterator[Any]:
-        # it begins anew in each epoch, and again where it ends too soon
+        # an iterable begins anew in each epoch, and again where it ends too soon
         epoch, number, iterator = self._iterators.get(draw.is_training, (-1, 0, iter(())))
         if epoch != draw.epoch or number > draw.number:
             number, iterator = 0, _endless(self._own, split)
@@ -245,16 +227,16 @@ class OwnSamples(Pictures):
             continue
         taken = list(itertools.islice(iterator, size))
         self._iterators[draw.is_training] = (draw.epoch, draw.number + 1, iterator)
-        return iter(taken)
+        return taken
 
 
 def _endless(own: OwnFile, split: Any) -> Iterator[Any]:
     while True:
-        some = False
+        is_empty = True
         for sample in split:
-            some = True
+            is_empty = False
             yield sample
-        if not some:
+        if is_empty:
             raise own.problem(f"has a {DATASET}() that yields no sample", "Let it yield at least one.")
 
 
@@ -264,10 +246,9 @@ def _is_iterable(split: Any) -> bool:
 
 def _length(own: OwnFile, name: str, split: Any, samples: int) -> int:
     if not hasattr(split, "__getitem__") and not hasattr(split, "__iter__"):
-        raise own.problem(
-            f"returned {value_words(split)} from {name}(), but it must be a dataset",
-            "Return a torch.utils.data.Dataset, or anything that has samples by index or by iteration.",
-        )
+        message = f"returned {value_words(split)} from {name}(), but it must be a dataset"
+        remedy = "Return a torch.utils.data.Dataset, or anything that has samples by index or by iteration."
+        raise own.problem(message, remedy)
     if not hasattr(split, "__len__"):
         if not _is_iterable(split):
             raise own.problem(f"returned a dataset without a length from {name}()", "Give it a __len__.")

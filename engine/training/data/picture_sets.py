@@ -202,10 +202,7 @@ class DownloadError(Exception):
 
 
 def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_bytes: int) -> Iterator[int]:
-    """Downloads an archive into a folder; yields the number of bytes of each piece.
-
-    The addresses are tried in turn, each for at most `most_bytes`. Raises DownloadError, Cancelled, OSError.
-    """
+    """Downloads an archive; yields the bytes of each piece. Raises DownloadError, Cancelled, OSError."""
     reason = "its servers did not answer properly"
     for url in archive.urls:
         received = 0

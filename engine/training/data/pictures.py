@@ -59,11 +59,7 @@ class Colours:
 
 
 class PreparePictures:
-    """Turns bytes (batch, channels, height, width) into the model's float32 input, on their device.
-
-    Normalised by `colours`, resized to `image_size` per side if needed, grey pictures repeated to `channels`,
-    in `memory_format`. Without `colours` they are floats that are the model's already.
-    """
+    """Turns bytes (batch, channels, height, width) into the model's float32 input, on their device."""
 
     def __init__(
         self,

@@ -26,11 +26,7 @@ _HELD_OUT = 10  # every tenth file is for validation
 
 
 class Corpus(Source):
-    """Bytes of text on the device, cut into sequences of `sequence_length` without overlap.
-
-    Each target is the byte after its input. An epoch is `samples` sequences in an order that depends only on
-    the seed and the epoch's number; if the text has fewer, they come again in another order.
-    """
+    """Bytes of text on the device in sequences without overlap; each target is the byte after its input."""
 
     has_validation = True
 

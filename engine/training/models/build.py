@@ -124,13 +124,7 @@ def build_model(
     sizes: tuple[int, int] = (REGRESSION_FEATURES, 1),
     overrides: Sequence[str] = (),
 ) -> nn.Module:
-    """A model with random weights, on the CPU, that takes pictures or sequences of at least that size.
-
-    The weights depend only on the seed and the settings, so that all precisions and devices start from the
-    same ones. Reseeds torch's global generator. For text `num_classes` is the vocabulary; a regression has
-    `sizes` numbers in and out. Raises ProblemError where the machine has too little memory for the model, or
-    another library's model does not take what is asked of it.
-    """
+    """A model on the CPU with random weights by the seed and the settings alone. Raises ProblemError."""
     of_library = {"image_size": image_size, "channels": channels, "num_classes": num_classes, "seed": seed}
     if is_timm_model(name):
         return build_timm_model(name, overrides=overrides, **of_library)

@@ -55,10 +55,8 @@ class Decoder(nn.Module):
 
     def __init__(self, llama: Any) -> None:
         super().__init__()
-        self.embed_tokens = llama.embed_tokens
-        self.layers = llama.layers
-        self.norm = llama.norm
-        self.rotary_emb = llama.rotary_emb
+        self.embed_tokens, self.layers = llama.embed_tokens, llama.layers
+        self.norm, self.rotary_emb = llama.norm, llama.rotary_emb
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         # LlamaModel's own forward looks for packed sequences, which makes the host wait in every step.
@@ -110,20 +108,19 @@ def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
 
 def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
     library = imported(TRANSFORMERS.package)
-    settings: dict[str, Any] = {
-        "vocab_size": vocabulary,
-        "hidden_size": shape.hidden,
-        "intermediate_size": shape.feed_forward,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.key_value_heads,
-        "max_position_embeddings": shape.max_sequence_length,
-        "use_cache": False,
-        "tie_word_embeddings": False,
-        # Tokens are mere numbers here: none begins or ends a text.
-        "bos_token_id": None,
-        "eos_token_id": None,
-        "attn_implementation": "sdpa",
-    }
     torch.manual_seed(seed)
-    return library.LlamaForCausalLM(library.LlamaConfig(**settings))
+    config = library.LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_value_heads,
+        max_position_embeddings=shape.max_sequence_length,
+        use_cache=False,
+        tie_word_embeddings=False,
+        # tokens are mere numbers here: none begins or ends a text
+        **dict.fromkeys(("bos_token_id", "eos_token_id")),
+        attn_implementation="sdpa",
+    )
+    return library.LlamaForCausalLM(config)

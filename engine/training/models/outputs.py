@@ -24,11 +24,7 @@ Hits = tuple[Tensor, int]
 
 
 def call_model(model: nn.Module, inputs: Any) -> Any:
-    """The model's outputs: a mapping is passed by name, a tuple or list by place.
-
-    A model of one argument whose name is not in the mapping is given the mapping itself; labels that it does
-    not take are left out. Raises ProblemError where neither fits.
-    """
+    """The model's outputs: a mapping is passed by name or whole, a tuple by place. Raises ProblemError."""
     if isinstance(inputs, Tensor):  # the usual case first
         return model(inputs)
     if isinstance(inputs, Mapping):

@@ -280,11 +280,7 @@ _guarded: list[str] = []
 
 
 def guard_process(is_users: Callable[[str], bool]) -> None:
-    """Makes these calls safe in files whose paths `is_users` knows; all others call the system's own.
-
-    os._exit raises SystemExit, and os.fork RuntimeError. Outside the main thread, where Python allows no
-    signal handlers, signal.signal leaves them as they are.
-    """
+    """In files that `is_users` knows, os._exit raises SystemExit and os.fork RuntimeError."""
     if _guarded:
         return
 

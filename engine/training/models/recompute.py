@@ -30,11 +30,7 @@ _Around = TypeVar("_Around", bound=Around)
 
 
 def put_around(module: nn.Module, around: type[_Around]) -> _Around:
-    """Puts `around` before the module's class, in place, and returns the module.
-
-    A class rather than a replaced `forward` of the instance, so that a copy of the module calls itself and
-    not the original, and torch.compile sees nothing unusual.
-    """
+    """Puts `around` before the module's class, in place, so that copies of the module call themselves."""
     own = type(module)
     module.__class__ = type(own.__name__, (around, own), {})
     return cast(_Around, module)
@@ -141,12 +137,7 @@ class _Recomputed(Around):
 
 
 def checkpoint_activations(model: nn.Module) -> int:
-    """Recomputes the activations of the model's blocks; returns the number of blocks.
-
-    Blocks are what the model repeats: residual blocks, encoder and decoder layers, dense layers. In a model
-    without repetition they are its direct children that have children. The losses stay the same to the last
-    bit, and BatchNorm's running statistics are updated once per step.
-    """
+    """Recomputes the activations of what the model repeats, or of its parts; returns how many there are."""
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
         put_around(block, _Recomputed)

@@ -31,12 +31,7 @@ def is_timm_model(name: str) -> bool:
 def build_timm_model(
     name: str, *, image_size: int, channels: int, num_classes: int, overrides: Sequence[str], seed: int
 ) -> nn.Module:
-    """A classifier with random weights, on the CPU; reseeds torch's global generator.
-
-    Two pictures are tried on it, since only a forward pass shows which sizes an architecture takes.
-    `overrides` are arguments of `timm.create_model`. Raises ProblemError where the machine has too little
-    memory, or the architecture does not take what is asked of it.
-    """
+    """A classifier with random weights, on the CPU, tried on two pictures. Raises ProblemError."""
     timm = libraries.imported(TIMM.package)
     settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, overrides)}
 

@@ -61,14 +61,11 @@ def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
     """A type's default configuration with overrides; 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
-    library, head = (
-        libraries.imported(TRANSFORMERS.package),
-        libraries.heads_by_type()[name.partition(":")[2]],
-    )
-    classes = num_classes or OWN_CLASSES
+    library, kind = libraries.imported(TRANSFORMERS.package), name.partition(":")[2]
+    head, classes = libraries.heads_by_type()[kind], num_classes or OWN_CLASSES
     try:
         with quiet():
-            default = library.CONFIG_MAPPING[name.partition(":")[2]]()
+            default = library.CONFIG_MAPPING[kind]()
             settings = dict(_settings_here(head, default, image_size, channels, classes))
             settings |= dict(_typed(name, default, override) for override in overrides)
             config = type(default)(**_nested(settings))
@@ -148,24 +145,19 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
         config = None if config is None else dict(_parts(config)).get(part)
     if config is None or last not in _own_keys(config):
         raise ProblemError(_unknown(name, default, override, key))
-    if last in _ALSO_TAKEN and "/" in text:
-        message = "but code from the Hugging Face Hub is not run."
-        raise ProblemError(
-            libraries.override_problem(override, message, f"Write it as {key}=sdpa or {key}=eager.")
-        )
-    now = getattr(config, last, None)
-    if isinstance(now, str):
-        return key, text
-    value = override_value(text)
+    now, message, wanted = getattr(config, last, None), "", ""
+    value = text if isinstance(now, str) else override_value(text)
     if isinstance(now, float) and type(value) is int:
-        return key, float(value)
-    if isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
-        message = f"but {last} of {name} is a list."
-        raise ProblemError(libraries.override_problem(override, message, f"Write it as {key}={list(now)}."))
+        value = float(value)
     kind, words = next((known for known in _KINDS if isinstance(now, known[0])), (type(value), ""))
-    if value is not None and type(value) is not kind:
-        message = f"but {last} of {name} is {words}."
-        raise ProblemError(libraries.override_problem(override, message, f"Write it as {key}={now}."))
+    if last in _ALSO_TAKEN and "/" in text:
+        message, wanted = "but code from the Hugging Face Hub is not run.", f"{key}=sdpa or {key}=eager"
+    elif isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
+        message, wanted = f"but {last} of {name} is a list.", f"{key}={list(now)}"
+    elif value is not None and type(value) is not kind:
+        message, wanted = f"but {last} of {name} is {words}.", f"{key}={now}"
+    if message:
+        raise ProblemError(libraries.override_problem(override, message, f"Write it as {wanted}."))
     return key, value
 
 
@@ -222,12 +214,7 @@ def build_transformers_model(
     overrides: Sequence[str],
     seed: int,
 ) -> nn.Module:
-    """The model with random float32 weights, on the CPU; reseeds torch's global generator.
-
-    For text `num_classes` is the vocabulary; for batches drawn for the model it may be 0. A small batch is
-    tried on the model. Raises ProblemError where the machine has too little memory, or the architecture does
-    not take what is asked of it.
-    """
+    """The model with random float32 weights, on the CPU, tried on a small batch. Raises ProblemError."""
     architecture = architecture_of(name, image_size, channels, num_classes, overrides)
     longest = architecture.longest
     if longest is not None and sequence_length > longest:
@@ -263,11 +250,7 @@ def build_transformers_model(
 def drawn_batch(
     name: str, samples: int, *, num_classes: int, sequence_length: int, overrides: Sequence[str], seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random inputs and classes (samples,), on the host, for a classifier of text or sound without a dataset.
-
-    Text is tokens (samples, sequence_length), sound a waveform of a second, or frames of features if the
-    model takes these. Raises ProblemError for overrides that the model does not take.
-    """
+    """Random tokens, waveforms or frames, and classes (samples,), on the host. Raises ProblemError."""
     architecture = architecture_of(name, 0, 0, num_classes, overrides)
     generator = torch.Generator().manual_seed(seed)
     inputs = _drawn_inputs(architecture, samples, sequence_length, generator)

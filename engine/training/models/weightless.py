@@ -47,11 +47,7 @@ IN_FLOAT32 = frozenset(
 
 
 class AsOnCuda(TorchFunctionMode):
-    """Gives the CPU's autocast and dropout the tensor sizes of CUDA's, for fake tensors.
-
-    CUDA computes normalisations over features, softmax and losses in float32, and its dropout keeps a mask of
-    one byte per element, where a CPU keeps one in the input's format.
-    """
+    """Gives the CPU's autocast and dropout the tensor sizes of CUDA's, for fake tensors."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -80,11 +76,7 @@ def _dropout(
 
 
 class Weightless(TorchFunctionMode):
-    """A model that is built in it has weights that take no memory, and no time to initialise.
-
-    Every module makes its weights by `torch.empty`; only these are on the meta device, so that a constructor
-    may still compute with small tensors of its own and read them.
-    """
+    """A model that is built in it has weights on the meta device; small tensors of its own stay real."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

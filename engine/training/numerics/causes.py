@@ -134,19 +134,13 @@ def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> C
     name = call.name.removeprefix("aten.").rstrip("_")
     has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
     has_infinity = any(bool(tensor.isinf().any()) for tensor in outputs)
-    if name in _SOFTMAXES and any(_has_row_of_minus_infinity(tensor, call.args[1]) for tensor in inputs[:1]):
+    if name in _SOFTMAXES and inputs and bool((inputs[0] == -torch.inf).all(call.args[1]).any()):
         return Cause.MASKED
     if name in _LOGARITHMS and has_infinity:
         return Cause.LOG_OF_ZERO
     if name in _DIVISIONS and has_infinity and _divides_by_zero(name, call.args):
         return Cause.DIVISION_BY_ZERO
-    if has_nan:
-        return Cause.INVALID
-    return Cause.OVERFLOW
-
-
-def _has_row_of_minus_infinity(scores: Tensor, dim: int) -> bool:
-    return bool((scores == -torch.inf).all(dim).any())
+    return Cause.INVALID if has_nan else Cause.OVERFLOW
 
 
 def _divides_by_zero(name: str, args: Sequence[Any]) -> bool:
@@ -204,26 +198,23 @@ def explained_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
     """The origin with its sentence, and the remedy that follows from its cause."""
     cause = _known_cause(origin, around)
     remedy, changes = _remedy(cause, origin, around)
+    largest = origin.judgement.largest
     return FirstNonfinite(
-        module=origin.module,
+        **{name: getattr(origin, name) for name in _SHARED},
         class_name=around.class_name,
-        operation=origin.operation,
-        direction=origin.direction,
-        step=origin.step,
         cause=cause,
-        inputs=origin.inputs,
-        outputs=origin.outputs,
-        least=origin.least,
-        most=origin.most,
-        result=origin.judgement.largest if origin.judgement.largest != math.inf else None,
-        nan=origin.nan,
-        infinite=origin.infinite,
+        result=largest if largest != math.inf else None,
         grad_scale=around.grad_scale,
         batch=around.batch,
         sentence=_sentence(cause, origin, around),
         remedy=remedy,
         changes=changes,
     )
+
+
+_SHARED = (
+    *("module", "operation", "direction", "step", "inputs", "outputs", "least", "most", "nan", "infinite"),
+)
 
 
 def _known_cause(origin: Origin, around: Circumstances) -> Cause:
@@ -282,25 +273,23 @@ def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
         size = f"its result is far {beyond}"
     else:
         size = f"its result of {_number(largest)} is {beyond}"
-    match cause:
-        case Cause.OVERFLOW:
-            return size
-        case Cause.SCALE:
-            scales = f"{_number(around.grad_scale or 1.0)}, but not at {_number(around.calm_scale or 1.0)}"
-            return f"{size} at a loss scale of {scales}"
-        case Cause.WEIGHT if origin.direction == "forward" and origin.module not in _OUTSIDE:
-            grown = f"the weights have grown {_number(around.growth)}-fold since the run began"
-            return f"{size}; {grown}" if around.growth >= _GROWN else "the update made the weights so large"
-        case Cause.LOG_OF_ZERO:
-            return "it took the logarithm of 0"
-        case Cause.DIVISION_BY_ZERO:
-            return "it divided by 0"
-        case Cause.MASKED:
-            return "a row of its inputs was all -Inf"
-        case Cause.INVALID:
-            return "its result has no value, as that of 0/0, Inf - Inf or the root of a negative number"
-        case _:
-            return "why is not known"
+    if cause is Cause.OVERFLOW:
+        return size
+    if cause is Cause.SCALE:
+        scales = f"{_number(around.grad_scale or 1.0)}, but not at {_number(around.calm_scale or 1.0)}"
+        return f"{size} at a loss scale of {scales}"
+    if cause is Cause.WEIGHT and origin.direction == "forward" and origin.module not in _OUTSIDE:
+        grown = f"the weights have grown {_number(around.growth)}-fold since the run began"
+        return f"{size}; {grown}" if around.growth >= _GROWN else "the update made the weights so large"
+    return _WHY.get(cause, "why is not known")
+
+
+_WHY = {
+    Cause.LOG_OF_ZERO: "it took the logarithm of 0",
+    Cause.DIVISION_BY_ZERO: "it divided by 0",
+    Cause.MASKED: "a row of its inputs was all -Inf",
+    Cause.INVALID: "its result has no value, as that of 0/0, Inf - Inf or the root of a negative number",
+}
 
 
 def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, Changes]:

@@ -154,15 +154,12 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _bytes(tensors: list[Tensor]) -> int:
-    return sum(
-        min(tensor.numel() * tensor.itemsize, _stored(tensor))
-        for tensor in {id(tensor): tensor for tensor in tensors}.values()
-    )
-
-
-def _stored(tensor: Tensor) -> int:
-    # sparse tensors have no storage of their own
-    return tensor.untyped_storage().nbytes() if tensor.layout is torch.strided else 2**63
+    count = 0
+    for tensor in {id(tensor): tensor for tensor in tensors}.values():
+        size = tensor.numel() * tensor.itemsize
+        # sparse tensors have no storage of their own
+        count += min(size, tensor.untyped_storage().nbytes()) if tensor.layout is torch.strided else size
+    return count
 
 
 Policy = Literal["FP32", "16 bits", "the format of the inputs"]

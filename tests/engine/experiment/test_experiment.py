@@ -13,7 +13,10 @@ from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.cli import main
+from engine.compare.comparison import SettingRow
 from engine.experiment.experiment import (
+    FACTS,
     Experiment,
     Precision,
     Scaler,
@@ -23,9 +26,15 @@ from engine.experiment.experiment import (
     flattened,
     from_dotted,
     layered,
+    named,
+    setting_help,
+    setting_title,
 )
 from engine.experiment.presets import parse_toml
+from engine.experiment.problem import ProblemError
 from engine.experiment.settings import RECIPE_PARTS, Part, joined
+from engine.export.report.report import setting_lines
+from engine.words.names import applying_settings
 
 names = st.text(min_size=1, max_size=40)
 GIVEN: dict[str, st.SearchStrategy[Any]] = {
@@ -127,9 +136,10 @@ def test_every_setting_has_a_dotted_name() -> None:
     assert "optimizer.learning_rate" in all_settings()
 
 
-def test_without_a_length_it_is_one_epoch() -> None:
+def test_without_a_length_it_is_one_epoch_of_whole_batches() -> None:
     assert Experiment().epochs == 1
     assert Experiment(steps=5).epochs is None
+    assert Experiment(batch_size=16, step=Step(gradient_accumulation=4)).step_samples == 64
 
 
 def test_the_scaler_is_used_for_fp16_unless_the_mode_says_otherwise() -> None:
@@ -138,10 +148,6 @@ def test_the_scaler_is_used_for_fp16_unless_the_mode_says_otherwise() -> None:
     assert Experiment(precision=Precision.BF16, scaler=Scaler(mode="on")).uses_scaler
     assert not Experiment(precision=Precision.FP16, scaler=Scaler(mode="off")).uses_scaler
     assert not Experiment(precision=Precision.FP16_UNSCALED).uses_scaler
-
-
-def test_a_step_trains_on_as_many_samples_as_its_batches_hold() -> None:
-    assert Experiment(batch_size=16, step=Step(gradient_accumulation=4)).step_samples == 64
 
 
 @pytest.mark.parametrize(
@@ -168,7 +174,7 @@ def test_names_of_modules_are_a_list_or_apart_by_commas() -> None:
     assert experiment_from({"step": {"fp32_modules": ""}}).step.fp32_modules == ()
 
 
-def test_the_later_layer_holds_and_tables_are_merged() -> None:
+def test_the_later_layer_holds_also_of_the_two_lengths_and_tables_are_merged() -> None:
     below = {"model": "linear", "optimizer": {"name": "sgd", "learning_rate": 0.1}}
     over = {"optimizer": {"learning_rate": 0.2}, "batch_size": 8}
     assert layered(below, over) == {
@@ -176,13 +182,85 @@ def test_the_later_layer_holds_and_tables_are_merged() -> None:
         "optimizer": {"name": "sgd", "learning_rate": 0.2},
         "batch_size": 8,
     }
-
-
-def test_of_epochs_and_steps_the_one_in_the_later_layer_holds() -> None:
     assert layered({"epochs": 3}, {"steps": 10}) == {"steps": 10}
     assert layered({"steps": 10}, {"epochs": 3}) == {"epochs": 3}
-
-
-def test_a_length_that_is_emptied_in_words_leaves_the_other_one() -> None:
     assert layered({"steps": 10}, {"epochs": "none"})["steps"] == 10
     assert experiment_from(layered({"epochs": 3}, {"epochs": "none", "steps": "5"})).steps == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"overrides": " hidden_size = 256,depths=[2, 2]"}, ("depths=[2, 2]", "hidden_size=256")),
+        ({"overrides": ["b=1", "a=2", "b=3"]}, ("a=2", "b=3")),
+        ({"overrides": ""}, ()),
+        ({"model_config": {"hidden_size": "256"}}, ("hidden_size=256",)),
+        (
+            {"model_config": {"use_cache": True, "depths": [2], "text_config": {"a": 1}}, "overrides": "b=5"},
+            ("b=5", "depths=[2]", "text_config.a=1", "use_cache=true"),
+        ),
+        ({"model_config": {"a": 1}, "overrides": "a=5"}, ("a=1",)),
+    ],
+)
+def test_overrides_have_one_spelling_however_they_are_given(settings, expected):
+    experiment = experiment_from({"model": "hf:llama", **settings})
+    assert experiment.overrides == expected
+    assert Experiment.from_json(experiment.to_json()) == experiment
+    assert applying_settings(experiment)["overrides"] == list(expected)
+    assert "overrides" not in applying_settings(Experiment())
+
+
+@pytest.mark.parametrize("text", ["hidden_size", "=3", "a b=3"])
+def test_what_is_no_override_is_refused(text: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        experiment_from({"overrides": [text]})
+    assert caught.value.problem.message == f"Model settings: '{text}' is not KEY=VALUE."
+    assert caught.value.problem.key == "overrides"
+
+
+@pytest.mark.parametrize(("table", "shown"), [(5, "5"), ("", "empty"), ([1], "[1]")])
+def test_what_is_no_table_of_overrides_is_refused(table: object, shown: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        experiment_from({"model": "hf:llama", "model_config": table})
+    assert [problem.message for problem in caught.value.problems] == [
+        f"model_config is {shown}, but it must be a table of settings."
+    ]
+
+
+def test_another_model_drops_the_overrides_of_the_last() -> None:
+    below = {"model": "hf:llama", "overrides": ["a=1"], "model_config": {"b": 2}}
+    assert layered(below, {"model": "hf:gpt2"}) == {"model": "hf:gpt2"}
+    assert layered(below, {"model": "hf:llama"}) == below
+    assert layered(below, {"model_config": {"c": 3}})["model_config"] == {"b": 2, "c": 3}
+
+
+LONGEST_TITLE = 28
+
+
+@pytest.mark.parametrize("key", flattened(Experiment()))
+def test_every_setting_has_a_short_title_and_a_line_of_help(key: str) -> None:
+    field = all_settings()[key]
+    assert field.title and setting_title(key) == field.title
+    assert len(field.title) <= LONGEST_TITLE and field.title[0].isupper()
+    assert setting_help(key).endswith(".")
+
+
+def test_no_two_settings_or_facts_have_one_title() -> None:
+    titles = [setting_title(key) for key in (*all_settings(), *FACTS)]
+    assert len(set(titles)) == len(titles)
+    assert named("optimizer.learning_rate") == "learning rate"
+    assert named("step.autocast_tf32") == "TF32 within AMP"
+    assert (all_settings()["memory_cap_gib"].unit, all_settings()["seed"].unit) == ("GiB", "")
+
+
+@pytest.mark.parametrize("key", flattened(Experiment()))
+def test_a_report_has_the_titles_of_the_fields(key: str) -> None:
+    (line,) = setting_lines([SettingRow(key, (None, None), ("none", "none"), differs=False)])
+    assert line.title == all_settings()[key].title
+
+
+@pytest.mark.parametrize("key", ["model", "batch_size", "optimizer.learning_rate", "memory_cap_gib"])
+def test_the_command_line_helps_with_the_words_of_the_fields(capsys, key):
+    assert main(["run", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f"{setting_title(key)}. {setting_help(key)[:16]}" in shown

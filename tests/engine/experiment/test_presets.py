@@ -35,9 +35,6 @@ def test_the_built_in_presets_are_there_and_whole() -> None:
     for found in all_presets():
         assert found.title and found.about and not found.is_own
         assert found.experiments(has_gpu=True) and found.experiments(has_gpu=False)
-
-
-def test_every_file_of_the_folder_is_offered_and_a_window_begins_with_fashion() -> None:
     folder = files("resources") / "presets"
     assert {f"{name}.toml" for name in BUILT_IN} == {entry.name for entry in folder.iterdir()}
     assert BUILT_IN[0] == "fashion"
@@ -229,10 +226,6 @@ def test_a_deleted_preset_comes_back_as_it_was_unless_its_name_is_taken() -> Non
     assert preset("mine") == mine
     with pytest.raises(ProblemError, match="already a preset named 'mine'"):
         restore_own(mine, text)
-
-
-def test_a_preset_that_is_gone_cannot_be_deleted() -> None:
-    mine = save_own("Mine", Experiment())
     mine.origin.unlink()
     with pytest.raises(ProblemError, match="could not be deleted"):
         delete_own(mine)

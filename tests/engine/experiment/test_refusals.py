@@ -71,14 +71,9 @@ def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(key, value
     with pytest.raises(ProblemError) as caught:
         experiment_from(from_dotted(key, value))
     problem = caught.value.problem
-    assert (problem.kind, problem.key, problem.value, problem.allowed) == (
-        Kind.REQUEST,
-        key,
-        str(value),
-        allowed,
-    )
-    assert setting_title(key) in problem.message and str(value) in problem.message
-    assert allowed in problem.message
+    assert problem.kind is Kind.REQUEST and problem.key == key
+    assert (problem.value, problem.allowed) == (str(value), allowed)
+    assert all(part in problem.message for part in (setting_title(key), str(value), allowed))
     assert problem.message.endswith(".") and problem.remedy.endswith(".")
 
 
@@ -136,16 +131,13 @@ def test_json_that_is_no_experiment_is_answered(text: str) -> None:
         Experiment.from_json(text)
 
 
-def test_a_toml_file_that_does_not_parse_is_answered_with_its_place(tmp_path: Path) -> None:
+def test_a_toml_file_that_cannot_be_read_is_answered_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("batch_size = = 3\n", encoding="utf-8")
     with pytest.raises(ProblemError) as caught:
         read_toml(path)
     assert str(path) in caught.value.problem.message
     assert "line 1" in caught.value.problem.message
-
-
-def test_a_toml_file_that_is_not_there_or_not_text_is_answered(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     for name in ("absent.toml", "binary.toml"):
         with pytest.raises(ProblemError) as caught:

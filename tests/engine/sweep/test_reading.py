@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -34,26 +33,12 @@ Make = Callable[..., RunRecord]
 
 
 def sweep(cells: dict[int, CellRecord], repeats: int = 1, grid: Grid = GRID) -> SweepRecord:
-    return SweepRecord(
-        id="5" * 12,
-        number=1,
-        created=datetime(2026, 1, 1, tzinfo=UTC),
-        name="Night",
-        grid=grid,
-        plan=Plan(repeats=repeats),
-        device_name="a card",
-        comparison="c" * 12,
-        spent_seconds=0.0,
-        ended=None,
-        problem=None,
-        is_claimed=False,
-        cells=tuple(cells.get(index, cell(index)) for index in range(grid.size)),
-    )
+    known = tuple(cells.get(index, CellRecord(index)) for index in range(grid.size))
+    return SweepRecord(grid, Plan(repeats=repeats), known)
 
 
-def cell(index: int, *runs: RunRecord, **known: object) -> CellRecord:
-    blank = CellRecord(index, left_out="", is_held=False, pilot=None, problem=None, runs=runs)
-    return replace(blank, **known)  # type: ignore[arg-type]
+def cell(index: int, *runs: RunRecord, **known: Any) -> CellRecord:
+    return CellRecord(index, runs=runs, **known)
 
 
 @pytest.fixture

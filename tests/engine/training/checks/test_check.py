@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Callable
+
 import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.protocol.advice import FindingKind
+from engine.experiment.own.code import Code
+from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.check import check
+from engine.training.checks.places import CodePlace, ModuleTree
+from engine.training.checks.static import half_place, static_findings, waits_in_text
+from engine.training.checks.watches import LossWatch
+from engine.training.models.weightless import AsOnCuda
 
 CATALOG = {
     "linear": {"dataset": "synthetic-regression"},
@@ -37,3 +48,187 @@ def test_the_tree_has_shapes_and_formats_in_the_experiments_precision() -> None:
     assert (first.class_name, first.output, first.dtype) == ("Conv2d", "2×32×28×28", "bfloat16")
     assert first.own[0] == "weight 32×1×3×3 float32"
     assert first.depth == 2 and rows[""].depth == 0
+
+
+def _outside_autocast(outputs: Tensor) -> Tensor:
+    with torch.autocast("cpu", enabled=False):
+        return outputs.softmax(-1)
+
+
+def kinds_on_cuda(loss: Callable[[Tensor], Tensor], *, counts: bool = True) -> list[tuple[FindingKind, str]]:
+    watch = LossWatch(ModuleTree(nn.Identity()), is_cuda=True, counts=counts)
+    outputs = torch.rand(2, 4).half()
+    with AsOnCuda(), torch.autocast("cpu", dtype=torch.float16), watch:
+        loss(outputs)
+    return [(finding.kind, finding.severity) for finding in watch.findings()]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda outputs: outputs.softmax(-1).log(),
+        lambda outputs: functional.cross_entropy(outputs, torch.tensor([0, 1])),
+        lambda outputs: functional.log_softmax(outputs, -1),
+        lambda outputs: outputs.float().exp_(),
+    ],
+)
+def test_what_cudas_autocast_computes_in_float32_is_no_finding(loss) -> None:
+    assert kinds_on_cuda(loss) == []
+
+
+@pytest.mark.parametrize(
+    "loss", [functional.logsigmoid, lambda outputs: outputs.clone().exp_(), _outside_autocast]
+)
+def test_what_it_leaves_in_half_is_a_warning(loss) -> None:
+    assert kinds_on_cuda(loss) == [(FindingKind.HALF_IN_LOSS, "warning")]
+
+
+def test_a_loss_that_cudas_autocast_refuses_is_an_error() -> None:
+    def loss(outputs: Tensor) -> Tensor:
+        return functional.binary_cross_entropy(outputs.float(), torch.ones(2, 4))
+
+    assert kinds_on_cuda(loss) == [(FindingKind.RAISES, "error")]
+    # trained in FP32 it ends no run
+    assert kinds_on_cuda(loss, counts=False) == [(FindingKind.RAISES, "warning")]
+
+
+CLEAN = """
+    import torch
+    from torch import nn
+
+    def model():
+        return nn.Linear(8, 8)
+
+    def batch(size):
+        return torch.randn(size, 8), torch.randn(size, 8)
+
+    def step(train, batch):
+        with train.autocast():
+            loss = (train.model(batch[0]) - batch[1]).pow(2).mean()
+        train.backward(loss)
+        train.unscale(train.optimizer)
+        nn.utils.clip_grad_norm_(train.model.parameters(), 1.0)
+        train.step(train.optimizer)
+        if not train.was_skipped(train.optimizer):
+            scheduler.step()
+"""
+
+
+def code_of(text: str, **beside: str) -> Code:
+    return Code(file="net.py", folder="/work", text=textwrap.dedent(text), beside=beside)
+
+
+def findings_of(text: str, **settings: object) -> list[Finding]:
+    return static_findings(experiment_of(text, **settings))
+
+
+def experiment_of(text: str, **settings: object) -> Experiment:
+    return experiment_from({"model": "net.py", "code": code_of(text).to_json(), "dataset": "own", **settings})
+
+
+def line_of(text: str, part: str) -> int:
+    return next(n for n, line in enumerate(textwrap.dedent(text).splitlines(), 1) if part in line)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_a_clean_file_has_no_findings(precision: str) -> None:
+    assert not findings_of(CLEAN, precision=precision)
+    assert not waits_in_text(code_of(CLEAN))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "part", "kind"),
+    [
+        (
+            "        train.unscale(train.optimizer)\n",
+            "",
+            "clip_grad_norm_",
+            FindingKind.CLIPPING_BEFORE_UNSCALING,
+        ),
+        (
+            "        train.unscale(train.optimizer)\n        nn.utils.clip_grad_norm_(train.model",
+            "        nn.utils.clip_grad_value_(train.model.parameters(), 1.0)\n"
+            "        train.unscale(train.optimizer)\n        print(train.model",
+            "clip_grad_value_",
+            FindingKind.CLIPPING_BEFORE_UNSCALING,
+        ),
+        (
+            "        if not train.was_skipped(train.optimizer):\n            scheduler.step()",
+            "        scheduler.step()",
+            "scheduler.step",
+            FindingKind.SCHEDULER_AFTER_SKIP,
+        ),
+        (
+            "if not train.was_skipped(train.optimizer):\n            scheduler",
+            "if train.count % 10 == 0:\n            decay = torch.optim.lr_scheduler.StepLR(a, 1)\n"
+            "            decay",
+            "decay.step",
+            FindingKind.SCHEDULER_AFTER_SKIP,
+        ),
+    ],
+)
+def test_a_mistake_in_the_step_is_found_with_its_line(before, after, part, kind) -> None:
+    assert before in CLEAN
+    text = CLEAN.replace(before, after)
+    (finding,) = findings_of(text, precision="fp16")
+    assert (finding.kind, finding.severity) == (kind, "warning")
+    assert (finding.file, finding.line) == ("net.py", line_of(text, part))
+    assert finding.place == f"net.py:{finding.line}"
+
+
+def test_a_scaler_with_bf16_is_found_in_the_file_and_in_the_settings() -> None:
+    text = CLEAN + "\n    scaler = torch.amp.GradScaler()\n"
+    in_file, in_settings = findings_of(text, precision="bf16", scaler={"mode": "on"})
+    assert {in_file.kind, in_settings.kind} == {FindingKind.SCALER_WITH_BF16}
+    assert in_file.line == line_of(text, "GradScaler") and in_settings.file is None
+    assert not findings_of(text, precision="fp16")
+
+
+def test_reads_of_tensors_in_forward_are_found_and_those_elsewhere_are_not() -> None:
+    text = """
+        class Net:
+            def forward(self, x):
+                print("fine")
+                print(x)
+                return x.mean().item()
+
+        def report(x):
+            return x.item()
+    """
+    assert [found.line for found in waits_in_text(code_of(text))] == [
+        line_of(text, "print(x)"),
+        line_of(text, "x.mean().item()"),
+    ]
+
+
+def test_the_cast_to_16_bits_is_found_in_a_module_beside_the_file() -> None:
+    code = code_of("from layers import Net\n", **{"layers.py": "import torch\nnet = Net().half()\n"})
+    assert half_place(code) == CodePlace("layers.py", 2)
+    assert half_place(code_of(CLEAN)) is None
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "if a == 0:\n    b = 0\n" + "".join(f"elif a == {n}:\n    b = {n}\n" for n in range(1, 1_500)),
+        f"def step(train, batch):\n    if {' + '.join('a' * 900)}:\n        scheduler.step()\n",
+        f"def step(train, batch):\n    a{'[0]' * 1_400} = torch.optim.lr_scheduler.StepLR(1)\n    a.step()\n",
+    ],
+    ids=["elif", "condition", "subscripts"],
+)
+def test_a_file_that_python_takes_is_not_too_deep_to_be_read(deep: str) -> None:
+    text = f"a = 1\n{deep}\ndef model(): ...\n"
+    compile(text, "net.py", "exec")
+    assert {"a", "model"} <= code_of(text).defines
+    steps = [found for found in findings_of(text) if found.kind is FindingKind.SCHEDULER_AFTER_SKIP]
+    assert len(steps) == deep.count(".step()")
+    assert half_place(code_of(text)) is None and not waits_in_text(code_of(text))
+
+
+@pytest.mark.parametrize(
+    "look", ["not train.was_skipped(optimizer)", "scaler.get() >= before", "s['skipped'] == 0"]
+)
+def test_a_condition_that_looks_for_a_skipped_step_guards_the_scheduler(look: str) -> None:
+    text = CLEAN.replace("not train.was_skipped(train.optimizer)", look)
+    assert not findings_of(text, precision="fp16")
+    assert findings_of(text.replace(look, "train"), precision="fp16")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from engine.experiment.checks import resolve
+from engine.experiment.experiment import Experiment
+from engine.training.doctor import read_catalog
 
 
 @pytest.fixture
@@ -12,3 +18,9 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
+
+
+def picture_run(dataset: str, **settings: Any) -> Experiment:
+    """A resolved run of the small CNN on these pictures, with settings over the smallest ones."""
+    given = {"model": "small-cnn", "dataset": dataset, "batch_size": 4, "device": "cpu"}
+    return resolve(Experiment.model_validate(given | settings), read_catalog())

@@ -17,7 +17,7 @@ from engine.training.data.batches import (
     seed_of,
     turns_of,
 )
-from engine.training.data.pictures import Colours, PreparePictures
+from engine.training.data.pictures import PADDING, Colours, PreparePictures, ShiftAndFlip
 
 CPU = torch.device("cpu")
 GREY = Colours((0.5,), (0.25,))
@@ -43,6 +43,9 @@ def test_an_epoch_has_each_sample_once_and_ends_with_what_is_left() -> None:
     batches = drawn(resident(), 1)
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(itertools.chain(*batches)) == list(range(10))
+    source = resident()
+    assert drawn(source, 3, skip=2) == drawn(source, 3)[2:]
+    assert drawn(source, 3, skip=3) == []
 
 
 def test_the_order_depends_on_the_seed_and_the_epoch_alone() -> None:
@@ -50,12 +53,6 @@ def test_the_order_depends_on_the_seed_and_the_epoch_alone() -> None:
     source = resident()
     assert drawn(source, 1) != drawn(source, 2)
     assert drawn(source, 1) == drawn(source, 1) != drawn(resident(seed=1), 1)
-
-
-def test_skipped_batches_are_left_out_and_the_others_stay_as_they_were() -> None:
-    source = resident()
-    assert drawn(source, 3, skip=2) == drawn(source, 3)[2:]
-    assert drawn(source, 3, skip=3) == []
 
 
 def test_validation_keeps_its_order_and_its_limit() -> None:
@@ -106,12 +103,9 @@ def test_each_place_has_a_seed_of_its_own() -> None:
     assert torch.equal(epoch_order(50, 3, 4), epoch_order(50, 3, 4))
 
 
-def test_preparing_keeps_black_black() -> None:
+def test_preparing_normalises_each_channel_by_its_own_and_keeps_black_black() -> None:
     prepare = PreparePictures(GREY, image_size=16, channels=1, device=CPU)
     assert torch.equal(prepare(torch.zeros(1, 1, 8, 8, dtype=torch.uint8)), torch.full((1, 1, 16, 16), -2.0))
-
-
-def test_preparing_normalises_each_channel_by_its_own() -> None:
     colours = Colours((0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
     white = torch.full((2, 3, 4, 4), 255, dtype=torch.uint8)
     prepared = PreparePictures(colours, image_size=4, channels=3, device=CPU)(white)
@@ -129,3 +123,62 @@ def test_grey_pictures_get_three_channels_in_the_layout_that_is_asked_for(image_
     assert prepared.shape == (2, 3, image_size, image_size)
     assert prepared.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(prepared[:, 0], prepared[:, 2]) and torch.equal(pictures, before)
+
+
+def pictures(batch: int = 64, size: int = 12) -> torch.Tensor:
+    """Each pixel of a picture has a value of its own, and none is black."""
+    one = torch.arange(1, size * size + 1, dtype=torch.uint8).view(1, 1, size, size)
+    return one.repeat(batch, 3, 1, 1)
+
+
+def candidates(original: torch.Tensor) -> list[torch.Tensor]:
+    """Every picture that may come of one, (channels, height, width)."""
+    _, height, width = original.shape
+    padded = [torch.nn.functional.pad(one, (PADDING,) * 4) for one in (original, original.flip(2))]
+    places = range(2 * PADDING + 1)
+    return [
+        one[:, row : row + height, column : column + width]
+        for one in padded
+        for row in places
+        for column in places
+    ]
+
+
+def test_each_picture_is_shifted_and_mirrored_as_a_whole() -> None:
+    original = pictures(batch=8)
+    possible = candidates(original[0])
+    changed = ShiftAndFlip(0, CPU)(original, 1, 0)
+    assert changed.dtype == torch.uint8 and changed.shape == original.shape
+    assert all(any(torch.equal(picture, one) for one in possible) for picture in changed)
+    changed = ShiftAndFlip(0, CPU)(pictures(), 1, 0)
+    assert len({bytes(picture.numpy().tobytes()) for picture in changed}) > 30
+
+
+def test_about_half_are_mirrored_and_shifts_are_centred() -> None:
+    marked = torch.zeros(4_000, 1, 20, 20, dtype=torch.uint8)
+    marked[:, 0, 10, 8] = 1
+    changed = ShiftAndFlip(0, CPU)(marked, 1, 0)
+    rows = changed[:, 0].sum(2).argmax(1).float()
+    assert set(rows.tolist()) == set(range(6, 15)) and abs(rows.mean().item() - 10) < 0.2
+    columns = changed[:, 0].sum(1).argmax(1)
+    # mirrored, the mark is at 11, so that columns beyond 12 and below 7 tell the two apart
+    beyond, below = (columns > 12).sum().item(), (columns < 7).sum().item()
+    assert abs(beyond - below) < 200
+
+
+def test_what_is_drawn_depends_on_seed_epoch_and_batch_alone() -> None:
+    first = ShiftAndFlip(3, CPU)
+    once = first(pictures(), 2, 5)
+    first(pictures(), 1, 1)
+    assert torch.equal(first(pictures(), 2, 5), once)
+    assert torch.equal(ShiftAndFlip(3, CPU)(pictures(), 2, 5), once)
+    for other in ((4, 2, 5), (3, 3, 5), (3, 2, 6)):
+        assert not torch.equal(ShiftAndFlip(other[0], CPU)(pictures(), *other[1:]), once)
+
+
+def test_floats_are_taken_too_and_the_global_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    ShiftAndFlip(0, CPU)(pictures(), 1, 0)
+    assert torch.equal(torch.get_rng_state(), before)
+    changed = ShiftAndFlip(0, CPU)(pictures().float(), 1, 0)
+    assert torch.equal(changed, ShiftAndFlip(0, CPU)(pictures(), 1, 0).float())

@@ -8,13 +8,21 @@ import pytest
 import torch
 
 from engine.experiment.checks import resolve
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.training.data import pictures as built_in
 from engine.training.data.batches import Resident, Source, Turns
-from engine.training.data.datasets import DatasetFacts, dataset_entries, facts_of, load_source
+from engine.training.data.datasets import (
+    DatasetFacts,
+    Footprint,
+    dataset_entries,
+    facts_of,
+    footprint,
+    load_source,
+)
 from engine.training.data.loader import Loaded
 from engine.training.doctor import read_catalog
+from engine.training.runs.prepare import RunPlan
 
 CPU = torch.device("cpu")
 
@@ -50,12 +58,9 @@ def test_the_order_is_the_same_for_every_precision() -> None:
     assert orders[0] == orders[1] == orders[2]
 
 
-def test_pictures_are_normalised() -> None:
+def test_pictures_are_normalised_resized_and_given_three_channels_on_the_device() -> None:
     inputs = torch.cat([inputs for inputs, _ in source().epoch(1)])
     assert abs(inputs.mean().item()) < 0.02 and abs(inputs.std().item() - 1) < 0.02
-
-
-def test_pictures_are_resized_and_given_three_channels_on_the_device() -> None:
     inputs, _ = next(source(channels=3, model="resnet18", image_size=40, batch_size=8).epoch(1))
     assert inputs.shape == (8, 3, 40, 40)
     assert torch.equal(inputs[:, 0], inputs[:, 2])
@@ -115,12 +120,9 @@ def test_fake_pictures_are_counted_as_the_guides_have_them() -> None:
     assert not torch.equal(validation, torch.cat(train)[:500])
 
 
-def test_a_text_is_as_long_as_its_samples() -> None:
+def test_each_dataset_has_a_size() -> None:
     facts = facts_of(Experiment(dataset="synthetic-tokens", samples=300))
     assert facts.train_samples == 300 and facts.num_classes == 32_000 and facts.image_size == 0
-
-
-def test_each_dataset_that_can_be_loaded_has_a_size_and_colours() -> None:
     loading = [entry for entry in dataset_entries() if entry.loads]
     assert {entry.name for entry in loading} >= {"fashion", "cifar10", "mnist", "fakedata", "image-folder"}
     # only the file itself shows what arrays are
@@ -133,3 +135,59 @@ def test_a_run_that_cannot_download_says_so(fashion: Any) -> None:
     with pytest.raises(ProblemError) as raised:
         fashion(dataset="fashion-mnist")
     assert raised.value.problem.kind is Kind.DOWNLOAD
+
+
+BATCH = 40
+PICTURES: dict[str, Any] = {
+    "model": "small-cnn",
+    "dataset": "synthetic",
+    "image_size": 8,
+    "num_classes": 4,
+    "device": "cpu",
+    "batch_size": BATCH,
+}
+TOKENS: dict[str, Any] = {
+    "model": "causal-lm-tiny",
+    "dataset": "synthetic-tokens",
+    "sequence_length": 8,
+    "num_classes": 100,
+    "device": "cpu",
+    "batch_size": BATCH,
+}
+
+
+def bytes_of(*tensors: torch.Tensor) -> int:
+    """Of the memory that lies under them, each piece of it once."""
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+def footprint_of(settings: dict[str, Any], device: str = "cpu") -> Footprint:
+    plan = RunPlan(experiment_from(settings), read_catalog())
+    # a machine of any kind can say what a card would need
+    experiment: Experiment = plan.experiment.model_copy(update={"device": device})
+    return footprint(experiment, plan.model_entry, plan.dataset_entry, plan.facts, BATCH)
+
+
+@pytest.mark.parametrize("settings", [PICTURES, TOKENS], ids=["pictures", "tokens"])
+def test_drawn_samples_take_what_is_said_and_that_is_little_more_than_one_batch(settings):
+    experiment = RunPlan(experiment_from(settings), read_catalog()).experiment
+    batches = list(load_source(experiment, 3, torch.device("cpu")).epoch(1))[:8]
+    taken = bytes_of(*(part for batch in batches for part in batch))
+    told = footprint_of(settings)
+    assert bytes_of(*told.held) == bytes_of(*told.held, *told.batches[0]) == taken
+    one_batch = sum(part.nbytes for part in batches[0])
+    assert one_batch < taken < 1.4 * one_batch
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+@pytest.mark.parametrize("dataset", ["synthetic", "fashion"])
+def test_a_captured_step_keeps_a_copy_of_each_of_its_batches(dataset: str, groups: int) -> None:
+    step = {"recipe": "fused+capture", "gradient_accumulation": groups}
+    settings = {**PICTURES, "dataset": dataset, "step": step}
+    if dataset == "fashion":
+        settings |= {"num_classes": None, "image_size": None}
+    plain, captured = footprint_of(settings), footprint_of(settings, "cuda:0")
+    copies = sum(part.nbytes for batch in captured.batches for part in batch)
+    assert len(captured.batches) == groups
+    assert bytes_of(*captured.held) - bytes_of(*plain.held) == copies

@@ -10,7 +10,6 @@ import pytest
 import torch
 from PIL import Image
 
-from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import Failed, to_line
@@ -19,6 +18,8 @@ from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.doctor import read_catalog
 from engine.training.runs.prepare import RunPlan
+
+from .conftest import picture_run
 
 CPU = torch.device("cpu")
 SIZE = 16
@@ -41,15 +42,7 @@ def pets(tmp_path: Path) -> Path:
 
 
 def experiment(path: Path, **settings: Any) -> Experiment:
-    given = {
-        "model": "small-cnn",
-        "dataset": "image-folder",
-        "path": str(path),
-        "image_size": SIZE,
-        "batch_size": 4,
-        "device": "cpu",
-    }
-    return resolve(Experiment.model_validate(given | settings), read_catalog())
+    return picture_run("image-folder", path=str(path), **{"image_size": SIZE, **settings})
 
 
 def source(path: Path, **settings: Any) -> Source:
@@ -72,19 +65,14 @@ def test_the_last_tenth_validates_where_nothing_else_does(pets: Path) -> None:
     assert folder == read_image_folder(str(pets))
 
 
-def test_train_and_val_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_train_and_val_are_taken_as_they_are_and_a_class_that_only_validates_is_refused(tmp_path):
     for part, count in (("train", 3), ("val", 2)):
         for name in ("a", "b"):
             save(tmp_path / part / name, [(count, 0, 0)] * count)
     facts = facts_of(experiment(tmp_path))
     assert (facts.train_samples, facts.validation_samples, facts.num_classes) == (6, 4, 2)
-
-
-def test_pictures_in_folders_within_a_class_are_its_own(pets: Path) -> None:
-    save(pets / "cats" / "kittens", [(255, 0, 0)])
-    folder = read_image_folder(str(pets))
-    kitten = str(pets / "cats" / "kittens" / "000.png")
-    assert (kitten, 0) in (*folder.train, *folder.validation)
+    save(tmp_path / "val" / "c", [(0, 0, 0)])
+    assert "has the class 'c'" in problem_of(tmp_path).message
 
 
 def test_batches_are_normalised_and_have_their_labels(pets: Path) -> None:
@@ -147,20 +135,22 @@ def test_grey_and_transparent_pictures_are_given_three_colours(pets: Path) -> No
     assert inputs.shape == (20, 3, SIZE, SIZE)  # of 22 pictures, 2 validate
 
 
-def test_no_path_is_told() -> None:
+def test_what_is_no_folder_of_two_classes_is_told(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="image-folder needs a folder"):
         facts_of(Experiment(dataset="image-folder"))
-
-
-def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    problem = problem_of(tmp_path / "nowhere")
+    gone, file, alone = (tmp_path / name for name in ("nowhere", "file", "alone"))
+    problem = problem_of(gone)
     assert problem.kind is Kind.REQUEST and problem.key == "path"
-    assert problem.message == f"There is no folder {tmp_path / 'nowhere'}."
-
-
-def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert "is not a folder" in problem_of(tmp_path / "file").message
+    assert problem.message == f"There is no folder {gone}."
+    file.write_text("")
+    assert "is not a folder" in problem_of(file).message
+    alone.mkdir()
+    Image.new("RGB", (4, 4)).save(alone / "alone.png")
+    problem = problem_of(alone)
+    assert "no folders with pictures" in problem.message and f"{alone}/cats" in problem.remedy
+    save(alone / "cats", [(1, 2, 3)] * 4)
+    problem = problem_of(alone)
+    assert problem.key == "path" and "only one class, 'cats'" in problem.message
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is closed to root")
@@ -169,24 +159,6 @@ def test_a_folder_that_is_closed_is_told(pets: Path) -> None:
     problem = problem_of(pets)
     (pets / "cats").chmod(0o700)
     assert "cannot be opened" in problem.message and "permissions" in problem.remedy
-
-
-def test_a_folder_without_classes_says_how_it_should_look(tmp_path: Path) -> None:
-    Image.new("RGB", (4, 4)).save(tmp_path / "alone.png")
-    problem = problem_of(tmp_path)
-    assert "no folders with pictures" in problem.message and f"{tmp_path}/cats" in problem.remedy
-
-
-def test_a_single_class_is_refused(tmp_path: Path) -> None:
-    save(tmp_path / "cats", [(1, 2, 3)] * 4)
-    problem = problem_of(tmp_path)
-    assert problem.key == "path" and "only one class, 'cats'" in problem.message
-
-
-def test_a_class_that_only_validates_is_refused(tmp_path: Path) -> None:
-    for part, name in (("train", "a"), ("train", "b"), ("val", "c")):
-        save(tmp_path / part / name, [(0, 0, 0)])
-    assert "has the class 'c'" in problem_of(tmp_path).message
 
 
 def test_unreadable_pictures_are_counted_and_the_first_is_named(pets: Path) -> None:
@@ -198,12 +170,10 @@ def test_unreadable_pictures_are_counted_and_the_first_is_named(pets: Path) -> N
     assert any(str(Path("dogs", name)) in problem.message for name in ("a.jpg", "b.jpg"))
 
 
-def test_a_batch_larger_than_the_folder_is_refused(pets: Path) -> None:
+def test_settings_that_do_not_fit_the_folder_are_refused(pets: Path) -> None:
     problem = problem_of(pets, batch_size=19)
     assert problem.key == "batch_size" and problem.allowed == "1 to 18"
-
-
-def test_a_saved_runs_number_of_classes_is_taken_and_another_is_refused(pets: Path) -> None:
+    # a saved run has its number of classes
     assert facts_of(experiment(pets, num_classes=2)).num_classes == 2
     problem = problem_of(pets, num_classes=3, batch_size=4)
     assert problem.key == "num_classes" and problem.allowed == "2"
@@ -229,13 +199,15 @@ def test_pictures_that_do_not_fit_the_device_are_refused_before_anything_is_read
     assert problem.key == "data.on_device" and "20 samples take 3.75 GiB" in problem.message
 
 
-def test_hidden_folders_and_links_back_hold_no_pictures(pets: Path) -> None:
+def test_folders_within_a_class_are_its_own_but_hidden_ones_and_links_back(pets: Path) -> None:
+    save(pets / "cats" / "kittens", [(255, 0, 0)])
     save(pets / "cats" / ".ipynb_checkpoints", [(0, 0, 0)] * 3)
     (pets / "cats" / "again").symlink_to(pets / "cats", target_is_directory=True)
     (pets / "cats" / "up").symlink_to(pets, target_is_directory=True)
     found = read_image_folder(str(pets))
     files = [file for file, _ in (*found.train, *found.validation)]
     assert len([file for file in files if "ipynb" in file]) == 0
+    assert (str(pets / "cats" / "kittens" / "000.png"), 0) in (*found.train, *found.validation)
     assert len([file for file in files if Path(file).parent == pets / "cats"]) == 10
 
 

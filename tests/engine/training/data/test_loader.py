@@ -18,8 +18,6 @@ from PIL import Image
 from torchvision.datasets import FakeData
 from torchvision.transforms import PILToTensor
 
-from engine.experiment.checks import resolve
-from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import Data
 from engine.training.data.batches import Draw, Source, draws_in_order
@@ -27,8 +25,9 @@ from engine.training.data.datasets import load_source
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.data.loader import Loader
 from engine.training.data.pictures import FAKE_TRAIN_SAMPLES, FakePictures
-from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
+
+from .conftest import picture_run
 
 CPU = torch.device("cpu")
 SIZE = 8
@@ -42,19 +41,9 @@ def tracker() -> None:
         resource_tracker.ensure_running()
 
 
-def experiment(**settings: Any) -> Experiment:
-    given = {
-        "model": "small-cnn",
-        "dataset": "fakedata",
-        "image_size": SIZE,
-        "batch_size": 64,
-        "device": "cpu",
-    }
-    return resolve(Experiment.model_validate(given | settings), read_catalog())
-
-
 def source(**settings: Any) -> Source:
-    return load_source(experiment(**settings), 3, CPU)
+    given = {"dataset": "fakedata", "image_size": SIZE, "batch_size": 64}
+    return load_source(picture_run(**(given | settings)), 3, CPU)
 
 
 def labels_of(batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> list[list[int]]:

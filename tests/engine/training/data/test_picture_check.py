@@ -9,15 +9,15 @@ import pytest
 import torch
 from PIL import Image
 
-from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Finished, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.datasets import facts_of, load_source
 from engine.training.data.image_folder import look_through, pictures_used, read_image_folder
-from engine.training.doctor import read_catalog
 from engine.training.runs.loop import train
+
+from .conftest import picture_run
 
 CPU = torch.device("cpu")
 LONG_SECONDS = 600.0
@@ -51,16 +51,8 @@ def colours(tmp_path: Path) -> Path:
 
 
 def experiment(path: Path, **settings: Any) -> Experiment:
-    given = {
-        "model": "small-cnn",
-        "dataset": "image-folder",
-        "path": str(path),
-        "image_size": 16,
-        "batch_size": 4,
-        "device": "cpu",
-        "epochs": None if "steps" in settings else 1,
-    }
-    return resolve(Experiment.model_validate(given | settings), read_catalog())
+    length = None if "steps" in settings else 1
+    return picture_run("image-folder", **{"path": str(path), "image_size": 16, "epochs": length, **settings})
 
 
 def test_a_picture_that_breaks_off_in_the_middle_is_found_before_the_first_step(pets: Path) -> None:
@@ -82,7 +74,7 @@ def test_a_run_goes_on_without_it_where_asked_and_names_it_once(pets, capfd):
     assert not any(isinstance(event, Phase) and event.name is PhaseName.CHECKING for event in events)
 
 
-def test_the_next_picture_stands_in_with_its_own_class(colours: Path) -> None:
+def test_the_next_picture_stands_in_with_its_own_class_if_there_is_one(colours: Path) -> None:
     for file, label in trained(colours):
         if label == 0:
             file.write_bytes(b"nothing")
@@ -90,9 +82,6 @@ def test_the_next_picture_stands_in_with_its_own_class(colours: Path) -> None:
     assert facts_of(wanted).train_samples == 18
     for pictures, labels in load_source(wanted, 3, CPU).epoch(1):
         assert labels.eq(1).all() and (pictures[:, 0] > 0).all()
-
-
-def test_a_folder_of_broken_pictures_alone_ends_the_run_all_the_same(colours: Path) -> None:
     for file, _ in trained(colours):
         file.write_bytes(b"nothing")
     source = load_source(experiment(colours, data={"skip_broken": True}), 3, CPU)

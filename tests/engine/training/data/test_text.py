@@ -32,25 +32,19 @@ def starts(batches: Iterable[Batch]) -> list[int]:
     return [int(row[0]) for inputs, _ in batches for row in inputs]
 
 
-def test_targets_are_the_bytes_after_the_inputs() -> None:
+def test_an_epoch_takes_each_sequence_once_and_targets_are_the_bytes_after_the_inputs() -> None:
     for inputs, targets in corpus().epoch(1):
         assert inputs.dtype is torch.int64 and inputs.shape == targets.shape and inputs.shape[1] == 10
         assert torch.equal(targets, inputs + 1) and targets.is_contiguous()
-
-
-def test_an_epoch_takes_each_sequence_once_and_none_overlap() -> None:
     assert sorted(starts(corpus().epoch(1))) == list(range(0, 100, 10))
     assert [len(inputs) for inputs, _ in corpus().epoch(1)] == [4, 4, 2]
 
 
-def test_an_epoch_longer_than_the_text_goes_round_again_in_another_order() -> None:
+def test_an_epoch_longer_than_the_text_goes_round_again_and_a_short_one_is_a_part_of_it() -> None:
     order = starts(corpus(samples=25).epoch(1))
     assert len(order) == 25
     assert sorted(order[:10]) == sorted(order[10:20]) == list(range(0, 100, 10))
     assert order[:10] != order[10:20]
-
-
-def test_a_short_epoch_is_a_part_of_the_text() -> None:
     assert len(set(starts(corpus(samples=3).epoch(1)))) == 3
 
 
@@ -62,13 +56,10 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     assert starts(corpus(seed=6).epoch(1)) != one
 
 
-def test_batches_that_are_skipped_leave_the_rest_as_it_was() -> None:
+def test_skipped_batches_leave_the_rest_as_it_was_and_no_epoch_holds_the_validation() -> None:
     whole, rest = list(corpus().epoch(3)), list(corpus().epoch(3, skip=2))
     assert len(rest) == 1 and torch.equal(rest[0][0], whole[2][0])
     assert list(corpus().epoch(3, skip=3)) == []
-
-
-def test_validation_is_text_that_no_epoch_holds_in_its_own_order() -> None:
     assert starts(corpus().validation(None)) == [200, 210, 220]
     assert starts(corpus().validation(2)) == [200, 210]
 
@@ -94,15 +85,10 @@ def test_a_run_reads_pythons_source() -> None:
     source.close()
 
 
-def test_a_sequence_longer_than_the_text_is_answered_with_the_longest() -> None:
-    experiment = Experiment(dataset="python-source", sequence_length=1_000_000)
-    with pytest.raises(ProblemError) as caught:
-        load_text(experiment, CPU)
-    assert caught.value.problem.key == "sequence_length"
-    assert "at most" in caught.value.problem.remedy
-
-
-def test_a_python_without_its_source_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_a_sequence_and_a_python_without_its_source_are_told(tmp_path, monkeypatch):
+    with pytest.raises(ProblemError, match="is too short for it") as caught:
+        load_text(Experiment(dataset="python-source", sequence_length=1_000_000), CPU)
+    assert caught.value.problem.key == "sequence_length" and "at most" in caught.value.problem.remedy
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     with pytest.raises(ProblemError, match="comes without its own source"):
         load_text(Experiment(dataset="python-source"), CPU)

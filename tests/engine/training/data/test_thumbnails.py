@@ -11,31 +11,26 @@ import pytest
 import torch
 from PIL import Image
 
-from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Log, Pictures
 from engine.protocol.jobs import Control
 from engine.training.data import pictures as built_in
-from engine.training.data.batches import DataSplit, Resident, Source
+from engine.training.data.batches import DataSplit, Resident
 from engine.training.data.datasets import load_source
 from engine.training.data.picture_sets import SETS
 from engine.training.data.picture_sources import picture_events
 from engine.training.data.text import Corpus
-from engine.training.doctor import read_catalog
 from engine.training.runs import loop
 from engine.training.runs.trial import try_batch
+
+from .conftest import picture_run
 
 CPU = torch.device("cpu")
 
 
-def experiment(dataset: str, **settings: Any) -> Experiment:
-    given = {"model": "small-cnn", "dataset": dataset, "batch_size": 4, "device": "cpu"}
-    return resolve(Experiment.model_validate(given | settings), read_catalog())
-
-
 def told(dataset: str, **settings: Any) -> Pictures | None:
     """What is told of a dataset's pictures."""
-    chosen = experiment(dataset, **settings)
+    chosen = picture_run(dataset, **settings)
     source = load_source(chosen, 3, CPU)
     events = list(picture_events(chosen, source))
     source.close()
@@ -76,14 +71,11 @@ def test_colours_become_grey_and_large_pictures_small() -> None:
     assert [round(float(tile.mean())) for tile in event.sheet.tiles()] == [76, 150, 29]
 
 
-def test_a_folders_pictures_are_read_one_by_one_and_few_of_them(folder: Path) -> None:
+def test_a_folder_shows_few_pictures_unless_it_is_held_in_memory(folder: Path) -> None:
     pictures = told("image-folder", path=str(folder), image_size=16)
     assert pictures is not None and (pictures.side, pictures.count) == (48, 48)
     means = pictures.sheet.tiles().mean((1, 2))
     assert set(means.round(-1)) == {0, 260} and (means[:24] < 5).all() and (means[24:] > 250).all()
-
-
-def test_a_folder_that_is_held_in_memory_shows_more(folder: Path) -> None:
     pictures = told("image-folder", path=str(folder), image_size=16, data={"on_device": True})
     assert pictures is not None and (pictures.side, pictures.count) == (16, 54)
 
@@ -93,7 +85,7 @@ def test_pictures_that_are_broken_or_huge_are_left_out(folder: Path) -> None:
         if number % 2:
             file.write_bytes(file.read_bytes()[:60])
     Image.new("L", (2_000, 2_000)).save(folder / "black" / "00.png")
-    chosen = experiment("image-folder", path=str(folder), image_size=16)
+    chosen = picture_run("image-folder", path=str(folder), image_size=16)
     source = load_source(chosen, 3, CPU)
     examples = source.examples(200)
     assert examples is not None and 20 < len(examples) < 45
@@ -133,7 +125,7 @@ def test_they_are_told_once_before_the_first_step_and_change_nothing(fashion, mo
 
 def test_nothing_is_drawn_for_them(folder: Path) -> None:
     for dataset, settings in (("fashion", {}), ("image-folder", {"path": str(folder), "image_size": 16})):
-        chosen = experiment(dataset, **settings)
+        chosen = picture_run(dataset, **settings)
         source = load_source(chosen, 3, CPU)
         states = (torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist())
         assert len(list(picture_events(chosen, source))) == 1
@@ -141,25 +133,21 @@ def test_nothing_is_drawn_for_them(folder: Path) -> None:
         assert np.random.get_state()[1].tolist() == states[2]
 
 
-def test_what_keeps_them_from_being_made_is_said_and_no_matter(fashion, monkeypatch):
-    def refuse(source: Source, count: int) -> None:
-        raise MemoryError
+@pytest.mark.parametrize(
+    ("place", "error", "reason"),
+    [
+        ("engine.training.data.batches.Resident.examples", MemoryError(), "no reason is known"),
+        ("engine.training.data.picture_sources.sheet_of", OSError("no jpeg"), "no jpeg"),
+    ],
+)
+def test_what_keeps_them_from_being_made_is_said_and_no_matter(fashion, monkeypatch, place, error, reason):
+    def refuse(*_: object) -> None:
+        raise error
 
-    monkeypatch.setattr(Resident, "examples", refuse)
+    monkeypatch.setattr(place, refuse)
     trained = fashion()
     said = [event.message for event in trained.events if isinstance(event, Log)]
-    assert "The training pictures cannot be shown: no reason is known" in said
-    assert trained.summary.steps == 3
-
-
-def test_a_pillow_that_writes_no_jpeg_is_no_matter(fashion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(tiles: object) -> None:
-        raise OSError("encoder jpeg not available")
-
-    monkeypatch.setattr("engine.training.data.picture_sources.sheet_of", refuse)
-    trained = fashion()
-    said = [event.message for event in trained.events if isinstance(event, Log)]
-    assert "The training pictures cannot be shown: encoder jpeg not available" in said
+    assert f"The training pictures cannot be shown: {reason}" in said
     assert trained.summary.steps == 3
 
 

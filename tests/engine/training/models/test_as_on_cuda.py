@@ -14,17 +14,13 @@ HALF = torch.ones(4, 8, dtype=torch.bfloat16)
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: functional.softmax(HALF, dim=-1),
-        lambda: HALF.softmax(dim=-1),
-        lambda: torch.softmax(HALF, dim=-1),
-        lambda: functional.log_softmax(HALF, dim=-1),
-        lambda: functional.layer_norm(HALF, (8,)),
-        lambda: functional.group_norm(HALF, 2),
-        lambda: functional.cross_entropy(HALF, torch.zeros(4, dtype=torch.int64)),
-        lambda: HALF.pow(2),
+        lambda: functional.softmax(HALF, dim=-1), lambda: HALF.softmax(dim=-1),
+        lambda: torch.softmax(HALF, dim=-1), lambda: functional.log_softmax(HALF, dim=-1),
+        lambda: functional.layer_norm(HALF, (8,)), lambda: functional.group_norm(HALF, 2),
+        lambda: functional.cross_entropy(HALF, torch.zeros(4, dtype=torch.int64)), lambda: HALF.pow(2),
         lambda: HALF.sum(),
     ],
-)
+)  # fmt: skip
 def test_under_autocast_these_are_float32_on_cuda(made):
     with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
         assert made().dtype is torch.float32
@@ -33,14 +29,11 @@ def test_under_autocast_these_are_float32_on_cuda(made):
 def test_products_stay_in_half():
     with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
         assert functional.linear(torch.ones(2, 8), torch.ones(3, 8)).dtype is torch.bfloat16
-
-
-def test_without_autocast_nothing_is_cast():
     with AsOnCuda():
         assert functional.softmax(HALF, dim=-1).dtype is torch.bfloat16
 
 
-def test_dropout_keeps_a_mask_of_bytes():
+def test_dropout_keeps_a_mask_of_bytes_in_training_only():
     inputs = torch.ones(64, requires_grad=True)
     saved: list[torch.Tensor] = []
 
@@ -52,8 +45,5 @@ def test_dropout_keeps_a_mask_of_bytes():
         dropped = functional.dropout(inputs, 0.5, training=True)
         dropped.sum().backward()
     assert [tensor.dtype for tensor in saved] == [torch.bool]
-
-
-def test_dropout_out_of_training_does_nothing():
     with AsOnCuda():
         assert torch.equal(functional.dropout(HALF, 0.5, training=False), HALF)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, log_softmax
 
 from engine.experiment.problem import ProblemError
+from engine.training.models.build import loss_for, loss_name, loss_unit
 from engine.training.models.outputs import call_model
 from engine.training.models.recompute import keep_in_float32
 
@@ -52,21 +54,15 @@ class Keywords(nn.Module):
 @pytest.mark.parametrize(
     ("model", "inputs", "expected"),
     [
-        (Whole(), {"x": X, "labels": LABELS}, {"x": X, "labels": LABELS}),
-        (Whole(), {"batch": X}, X),
-        (Whole(), (X,), X),
-        (Two(), {"x": X}, (X, None)),
-        (Two(), {"mask": MASK, "x": X}, (X, MASK)),
-        (Two(), {"x": X, "labels": LABELS}, (X, None)),
-        (Hidden(), {"x": X}, ({"x": X}, {})),
+        (Whole(), {"x": X, "labels": LABELS}, {"x": X, "labels": LABELS}), (Whole(), {"batch": X}, X),
+        (Whole(), (X,), X), (Two(), {"x": X}, (X, None)), (Two(), {"mask": MASK, "x": X}, (X, MASK)),
+        (Two(), {"x": X, "labels": LABELS}, (X, None)), (Hidden(), {"x": X}, ({"x": X}, {})),
         (Hidden(), {"batch": X, "more": MASK}, (X, {"more": MASK})),
-        (Anything(), {"x": X}, ((), {"x": X})),
-        (Keywords(), {"x": X, "labels": LABELS}, (X, LABELS)),
-        (Places(), {"x": X}, ({"x": X},)),
-        (nn.Identity(), {"x": X}, {"x": X}),
+        (Anything(), {"x": X}, ((), {"x": X})), (Keywords(), {"x": X, "labels": LABELS}, (X, LABELS)),
+        (Places(), {"x": X}, ({"x": X},)), (nn.Identity(), {"x": X}, {"x": X}),
         (nn.Sequential(Whole()), {"x": X}, {"x": X}),
     ],
-)
+)  # fmt: skip
 def test_a_mapping_is_passed_as_the_model_takes_it(model: nn.Module, inputs: Any, expected: Any) -> None:
     assert call_model(model, inputs) == expected
 
@@ -101,3 +97,29 @@ def test_a_model_that_is_compiled_or_has_parts_in_float32_is_called_alike() -> N
     assert call_model(compiled, {"x": X}) == {"x": X}
     keep_in_float32(inner, ["whole"], torch.device("cpu"))
     assert call_model(inner.whole, {"x": X}) == {"x": X}
+
+
+def test_it_is_the_cross_entropy_and_smoothing_spreads_its_share_over_all_classes() -> None:
+    logits, labels = torch.randn(8, 5), torch.arange(8) % 5
+    assert torch.equal(loss_for("classification")(logits, labels), cross_entropy(logits, labels))
+    spread = -log_softmax(logits, dim=1).mean()
+    expected = 0.9 * cross_entropy(logits, labels) + 0.1 * spread
+    torch.testing.assert_close(loss_for("classification", 0.1)(logits, labels), expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_a_sequence_is_as_many_predictions_as_it_has_tokens(smoothing: float) -> None:
+    logits, targets = torch.randn(3, 7, 11), torch.randint(11, (3, 7))
+    each = [
+        cross_entropy(logits[row, place], targets[row, place], label_smoothing=smoothing)
+        for row in range(3)
+        for place in range(7)
+    ]
+    torch.testing.assert_close(loss_for("language", smoothing)(logits, targets), torch.stack(each).mean())
+
+
+def test_a_regression_has_the_mean_squared_error() -> None:
+    loss = loss_for("regression")(torch.tensor([[1.0], [3.0]]), torch.tensor([[0.0], [1.0]]))
+    assert loss.item() == 2.5
+    assert (loss_name("language"), loss_unit("language")) == ("cross-entropy", "nats")
+    assert (loss_name("regression"), loss_unit("regression")) == ("mean squared error", "")

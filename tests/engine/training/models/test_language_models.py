@@ -37,11 +37,8 @@ def test_parameters_are_counted_as_they_are_built(tiny: nn.Module) -> None:
     assert entries[TINY] == SHAPES[TINY].parameters(USUAL_VOCABULARY) < 10_000_000
 
 
-def test_the_largest_is_the_shape_of_llama_3_1_8b() -> None:
+def test_the_sizes_grow_from_tiny_to_that_of_llama_3_1_8b() -> None:
     assert SHAPES["causal-lm-8b"].parameters(128_256) == 8_030_261_248
-
-
-def test_the_sizes_grow_from_tiny_to_8b() -> None:
     counts = [entry.parameters for entry in language_model_entries()]
     assert counts == sorted(counts) and len(counts) == 5
     assert all(entry.reason is None and entry.max_sequence_length for entry in language_model_entries())
@@ -50,6 +47,8 @@ def test_the_sizes_grow_from_tiny_to_8b() -> None:
 def test_tokens_become_logits_over_the_vocabulary(tiny: nn.Module) -> None:
     logits = tiny(torch.randint(256, (2, 9)))
     assert logits.shape == (2, 9, 256) and logits.dtype is torch.float32
+    names = {name for name, _ in tiny.named_modules()}
+    assert {"model", "model.embed_tokens", "model.layers.3.self_attn.q_proj", "lm_head"} <= names
 
 
 def test_no_prediction_sees_the_tokens_after_it(tiny: nn.Module) -> None:
@@ -71,11 +70,6 @@ def test_the_logits_are_those_of_the_librarys_own_forward() -> None:
     llama = LlamaForCausalLM(config)
     tokens = torch.randint(64, (2, 10))
     assert torch.equal(CausalLanguageModel(llama)(tokens), llama(tokens).logits)
-
-
-def test_its_parts_have_the_names_that_they_have_in_llama(tiny: nn.Module) -> None:
-    names = {name for name, _ in tiny.named_modules()}
-    assert {"model", "model.embed_tokens", "model.layers.3.self_attn.q_proj", "lm_head"} <= names
 
 
 def test_weights_depend_on_the_seed_alone() -> None:

@@ -12,8 +12,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torchvision.models.resnet import BasicBlock, ResNet
 
+from engine.experiment.problem import Kind, ProblemError
 from engine.training.models.build import build_model
-from engine.training.models.recompute import checkpoint_activations
+from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 
 
 def model_of(name: str, **settings: Any) -> nn.Module:
@@ -143,3 +144,179 @@ def test_our_own_models_are_recomputed_where_there_is_something() -> None:
     sizes = {"image_size": 28, "channels": 1, "num_classes": 10, "seed": 0}
     assert checkpoint_activations(build_model("small-cnn", **sizes)) == 1
     assert checkpoint_activations(build_model("linear", **sizes)) == 0
+
+
+CPU = torch.device("cpu")
+
+
+class Blocks(nn.Module):
+    """A small model with a list of blocks, one of which takes nested inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Linear(8, 8)
+        self.blocks = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)])
+        self.mixer = Mixer()
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        features = self.stem(inputs)
+        for block in self.blocks:
+            features = block(features).relu()
+        features = self.mixer([features, (features, torch.arange(2))], scale={"by": features})
+        logits: torch.Tensor = self.head(features)
+        return logits
+
+
+class Mixer(nn.Module):
+    """Remembers the formats of what it was given."""
+
+    def forward(self, inputs: list[Any], *, scale: dict[str, torch.Tensor]) -> torch.Tensor:
+        first, (second, whole) = inputs
+        self.given = (first.dtype, second.dtype, whole.dtype, scale["by"].dtype)
+        return (first + second) * scale["by"]
+
+
+def output_formats(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.dtype]:
+    """The format of what each submodule returns under BF16 autocast."""
+    found: dict[str, torch.dtype] = {}
+
+    def watch(name: str) -> Any:
+        def remember(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> None:
+            found[name] = output.dtype
+
+        return remember
+
+    handles = [module.register_forward_hook(watch(name)) for name, module in model.named_modules() if name]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(inputs)
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+def resnet(blocks: int = 2) -> nn.Module:
+    """ResNet-18, or one with fewer blocks in each of its layers."""
+    torch.manual_seed(0)
+    model: nn.Module = ResNet(BasicBlock, [blocks] * 4, num_classes=10)
+    return model
+
+
+def losses(model: nn.Module, forward: Any, steps: int = 3) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    generator = torch.Generator().manual_seed(1)
+    found = []
+    for _ in range(steps):
+        pictures = torch.randn(2, 3, 32, 32, generator=generator)
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = cross_entropy(forward(pictures), torch.tensor([1, 2]))
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_activations_are_float32_there_and_half_elsewhere(training: bool) -> None:
+    model = resnet().train(training)
+    names = keep_in_float32(model, ["layer3"], CPU)
+    formats = output_formats(model, torch.randn(2, 3, 32, 32))
+    assert names == ("layer3",)
+    convolutions = {name: dtype for name, dtype in formats.items() if "conv" in name}
+    for name, dtype in convolutions.items():
+        expected = torch.float32 if name.startswith("layer3") else torch.bfloat16
+        assert dtype is expected, name
+
+
+def test_patterns_name_many() -> None:
+    model = resnet()
+    names = keep_in_float32(model, ["layer4.*", "*.bn1"], CPU)
+    formats = output_formats(model, torch.randn(2, 3, 32, 32))
+    assert {"layer4.0", "layer4.1.conv2", "layer1.0.bn1"} <= set(names) and "layer1.0.bn2" not in names
+    assert formats["layer4.1.conv2"] is torch.float32 and formats["layer3.0.conv2"] is torch.bfloat16
+    assert formats["layer1.0.bn1"] is torch.float32 and formats["layer1.0.bn2"] is torch.bfloat16
+    model = Blocks()
+    assert keep_in_float32(model, ["blocks"], CPU) == ("blocks",)
+    formats = output_formats(model, torch.randn(2, 8))
+    assert formats["blocks.0"] is formats["blocks.1"] is torch.float32
+    assert formats["stem"] is formats["head"] is torch.bfloat16
+
+
+def test_nested_inputs_are_cast_up_and_whole_numbers_left_alone() -> None:
+    model = Blocks()
+    output_formats(model, torch.randn(2, 8))
+    assert model.mixer.given[0] is torch.bfloat16
+    keep_in_float32(model, ["mixer"], CPU)
+    output_formats(model, torch.randn(2, 8))
+    assert model.mixer.given == (torch.float32, torch.float32, torch.int64, torch.float32)
+
+
+def test_gradients_flow_through_it_and_names_stay() -> None:
+    model = resnet()
+    names = list(model.state_dict())
+    keep_in_float32(model, ["layer3", "fc"], CPU)
+    assert list(model.state_dict()) == names
+    assert type(model.layer3).__name__ == "Sequential" and isinstance(model.layer3, nn.Sequential)
+    losses(model, model, steps=1)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_without_autocast_nothing_changes() -> None:
+    model, kept = Blocks(), Blocks()
+    kept.load_state_dict(model.state_dict())
+    keep_in_float32(kept, ["*"], CPU)
+    inputs = torch.randn(2, 8)
+    assert torch.equal(model(inputs), kept(inputs))
+
+
+def test_a_copy_has_weights_of_its_own() -> None:
+    model = Blocks()
+    keep_in_float32(model, ["stem"], CPU)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.stem.weight.zero_()
+    inputs = torch.randn(2, 8)
+    assert not torch.equal(model(inputs), other(inputs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_it_compiles_as_one_graph_and_trains_the_same(recomputed: bool) -> None:
+    def kept() -> nn.Module:
+        # the compiler takes long over each block
+        model = resnet(blocks=1)
+        keep_in_float32(model, ["layer4.*", "layer1"], CPU)
+        if recomputed:
+            assert checkpoint_activations(model) == 4
+        return model
+
+    eager, compiled = kept(), kept()
+    torch.compiler.reset()
+    forward = torch.compile(compiled, backend="aot_eager", fullgraph=True)
+    assert losses(compiled, forward, steps=2) == losses(eager, eager, steps=2)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("kept_first", [True, False])
+def test_recomputed_activations_are_float32_there_too(kept_first: bool) -> None:
+    model, recomputed = resnet(), resnet()
+    keep_in_float32(model, ["layer3.0"], CPU)
+    if kept_first:
+        keep_in_float32(recomputed, ["layer3.0"], CPU)
+    assert checkpoint_activations(recomputed) == 8
+    if not kept_first:
+        keep_in_float32(recomputed, ["layer3.0"], CPU)
+    assert losses(recomputed, recomputed) == losses(model, model)
+
+
+def test_a_pattern_that_matches_nothing_is_a_problem() -> None:
+    with pytest.raises(ProblemError) as raised:
+        keep_in_float32(resnet(), ["layer3", "layer7", "classifier.*"], CPU)
+    first, second = raised.value.problems
+    assert first.kind is Kind.REQUEST and first.key == "step.fp32_modules" and first.value == "layer7"
+    assert "'layer7'" in first.message and "layer4" in first.remedy
+    assert second.value == "classifier.*" and "fc" in second.remedy
+    with pytest.raises(ProblemError) as raised:
+        keep_in_float32(nn.Linear(2, 1), ["linear"], CPU)
+    assert raised.value.problem.remedy == "Leave it empty."

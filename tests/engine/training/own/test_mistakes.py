@@ -70,6 +70,7 @@ def test_a_clean_file_gives_no_alarm(own, text: str, precision: str) -> None:
 
 FORWARD = "hidden = self.first(x).relu()"
 LOSS = "return nn.functional.cross_entropy(outputs, targets)"
+RANDOM, CAST, LAST = "torch.rand(outputs.shape)", "hidden.to(torch.bfloat16)", "return self.last(hidden)"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ LOSS = "return nn.functional.cross_entropy(outputs, targets)"
         (FORWARD, f"{FORWARD}; print(hidden)", "print", FindingKind.WAITS, "warning"),
         (
             FORWARD,
-            f"{FORWARD}\n        if hidden.sum() > 0: hidden = hidden * 2",
+            f"{FORWARD}\n        if hidden.sum() > 0: pass",
             "if hidden",
             FindingKind.BRANCHES,
             "warning",
@@ -95,28 +96,22 @@ LOSS = "return nn.functional.cross_entropy(outputs, targets)"
         (FORWARD, f"{FORWARD}.half().relu().float()", ".half()", FindingKind.HALF_IN_FORWARD, "warning"),
         (
             FORWARD,
-            f"{FORWARD}; hidden = hidden.to(torch.bfloat16).relu().float()",
+            f"{FORWARD}; hidden = {CAST}.relu().float()",
             "bfloat16",
             FindingKind.HALF_IN_FORWARD,
             "warning",
         ),
         (
             LOSS,
-            "return nn.BCELoss()(outputs.sigmoid(), torch.rand(outputs.shape))",
+            f"return nn.BCELoss()(outputs.sigmoid(), {RANDOM})",
             "BCELoss",
             FindingKind.HALF_IN_LOSS,
             "warning",
         ),
         (LOSS, "return undefined", "undefined", FindingKind.RAISES, "error"),
         (LOSS, "import sys; sys.exit(3)", "sys.exit", FindingKind.RAISES, "error"),
-        (
-            "return self.last(hidden)",
-            "return self.last(hidden).argmax(-1)",
-            "",
-            FindingKind.OUTPUT_NOT_FLOAT,
-            "error",
-        ),
-        ("return self.last(hidden)", "return hidden", "", FindingKind.NO_GRADIENT, "warning"),
+        (LAST, f"{LAST}.argmax(-1)", "", FindingKind.OUTPUT_NOT_FLOAT, "error"),
+        (LAST, "return hidden", "", FindingKind.NO_GRADIENT, "warning"),
         ("return Net()", "return Net().bfloat16()", "bfloat16", FindingKind.NOT_FLOAT32, "warning"),
         ("return Net()", "return 3", "def model", FindingKind.RAISES, "error"),
         ("return Net()", "return Net(1)", "Net(1)", FindingKind.RAISES, "error"),
@@ -188,13 +183,10 @@ def test_weights_in_half_are_an_error_where_the_scaler_would_fail_on_them(own) -
     )
 
 
-def test_waits_are_counted(own) -> None:
+def test_waits_are_counted_and_the_files_own_step_is_watched_too(own) -> None:
     text = CLEAN.replace(FORWARD, f"{FORWARD}\n        for row in range(3): hidden[0, row].item()")
     (found,) = alarms(checked_file(own, text))
     assert found.count == 3 and "3 times" in found.message
-
-
-def test_the_files_own_step_is_watched_too(own) -> None:
     text = (CLEAN + STEP).replace("train.backward(loss)", "train.backward(loss); print(loss.item())")
     (found,) = alarms(checked_file(own, text, precision="bf16"))
     assert found.kind is FindingKind.WAITS and "item" in found.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -311,12 +312,9 @@ def test_an_overflow_is_skipped_and_counted_in_an_own_step(own):
     assert summary.skipped_steps == 6 and summary.final_grad_scale < 2.0**100
 
 
-def test_memory_is_forecast_for_a_model_and_batches_of_the_files_own(own):
+def test_memory_is_forecast_for_a_file_and_one_without_its_text_is_refused(own):
     made = forecast(own.experiment(own.write(LINES.replace("8", "512"))))
     assert made.per_sample_mib > 0 and made.parameters_mib == pytest.approx(4 * 4_099 / 2**20, rel=0.01)
-
-
-def test_code_without_its_text_is_refused(own):
     with pytest.raises(ProblemError) as raised:
         own.events(Experiment(model="net.py", device="cpu"))
     assert raised.value.problem.kind is Kind.REQUEST and "missing" in raised.value.problem.message
@@ -337,3 +335,33 @@ def test_a_batch_norm_over_one_value_is_the_batchs_fault_only_where_the_batch_is
         own.events(own.experiment(own.write(text), batch_size=size))
     problem = problem_of(raised.value)
     assert problem.key == key and ("batch size" in problem.remedy) is (size == 1)
+
+
+ROOT = Path(__file__).resolve().parents[4]
+_FENCED = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def _documented(path: str) -> list[str]:
+    """The Python texts on a page that define a model."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return [code for code in _FENCED.findall(text) if "def model(" in code]
+
+
+FILES = {
+    f"{path} {number}": code
+    for path in ("README.md", "resources/guide/own-model.md", "resources/guide/own-step.md")
+    for number, code in enumerate(_documented(path), start=1)
+}
+
+
+def test_readme_and_guide_show_files() -> None:
+    assert [name.rpartition("/")[2] for name in FILES] == ["README.md 1", "own-model.md 1", "own-step.md 1"]
+    assert len(FILES["README.md 1"].splitlines()) < 15
+
+
+@pytest.mark.parametrize("code", FILES.values(), ids=FILES)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_documented_file_trains(own, code, precision):
+    losses = own.losses(own.experiment(own.write(code), precision=precision))
+    assert len(losses) == 6
+    assert all(map(math.isfinite, losses))

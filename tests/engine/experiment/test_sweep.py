@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import broken_presets, own_presets_folder, parse_toml, preset, save_own
 from engine.experiment.problem import ProblemError
+from engine.experiment.repeats import in_turns
 from engine.experiment.sweep import (
     VARIANT,
+    Axis,
+    Grid,
     axes_of,
     grid_of,
     values_of_table,
     values_of_text,
     values_of_texts,
 )
+from tests.sweeps import small_grid
 
 
 def test_commas_part_values_and_semicolons_those_that_contain_commas() -> None:
@@ -100,3 +105,83 @@ def test_a_preset_with_a_value_that_does_not_validate_is_broken() -> None:
     (own_presets_folder() / "bad.toml").write_text(text, encoding="utf-8")
     (problem,) = broken_presets()
     assert "The cell batch size -1 cannot be trained" in problem.message
+
+
+def test_the_last_axis_varies_fastest_and_every_cell_is_an_experiment() -> None:
+    grid = small_grid()
+    rates = [cell.experiment.optimizer.learning_rate for cell in grid.cells]
+    assert grid.size == len(grid.cells) == 12
+    assert rates[:3] == [0.001, 0.01, 0.001]
+    assert [cell.index for cell in grid.cells] == [grid.index(cell.places) for cell in grid.cells]
+
+
+def test_a_cell_is_compared_with_the_first_precision_at_its_other_values() -> None:
+    grid = small_grid()
+    cell = grid.cells[9]
+    baseline = grid.baseline(cell)
+    assert cell.experiment.precision is Precision.BF16
+    assert baseline.experiment == cell.experiment.model_copy(update={"precision": Precision.FP32})
+
+
+def test_a_cell_is_named_by_its_values() -> None:
+    grid = small_grid()
+    assert grid.name(grid.cells[-1].places) == "BF16 AMP, batch size 128, learning rate 0.01"
+    grid = grid_of({}, [Axis(key="batch_size", values=("32", "64"))])
+    assert grid.axes[0].values == (32, 64)
+
+
+def test_variants_bring_several_settings_each() -> None:
+    overrides = ({"precision": "fp32"}, {"precision": "bf16", "batch_size": 128})
+    grid = grid_of({}, [Axis(key=VARIANT, values=("FP32", "BF16 at 128"), overrides=overrides)])
+    assert grid.cells[1].experiment.batch_size == 128
+    assert grid.name((1,)) == "BF16 at 128"
+    grid = small_grid()
+    assert Grid.model_validate_json(grid.model_dump_json()) == grid
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ([("batch_size", ("32", "x"))], "The cell batch size x cannot be trained: Batch size is 'x'"),
+        ([("batch_size", ("32", "32.0"))], "Batch size has the value 32.0 twice."),
+        ([("bach_size", (32, 64))], "There is no setting named 'bach_size'."),
+        (
+            [("batch_size", tuple(range(1, 102))), ("seed", tuple(range(100)))],
+            "The sweep would have 10,100 cells, but it can have at most 10,000.",
+        ),
+    ],
+)
+def test_a_wrong_grid_is_refused_in_a_sentence(axes, words):
+    with pytest.raises(ProblemError) as caught:
+        grid_of({}, [Axis(key=key, values=values) for key, values in axes])
+    assert words in caught.value.problem.message
+
+
+A = ("A", Experiment(seed=7))
+B = ("B", Experiment(seed=7, precision=Precision.FP16))
+C = ("C", Experiment(seed=9, precision=Precision.BF16))
+
+
+def test_each_repeat_goes_the_other_way_round_with_the_next_seed() -> None:
+    turns = in_turns((A, B, C), 3)
+    assert [turn.label for turn in turns] == ["A", "B", "C", "C", "B", "A", "A", "B", "C"]
+    assert [turn.experiment.seed for turn in turns] == [7, 7, 9, 10, 8, 8, 9, 9, 11]
+    assert [(turn.repeat, turn.repeats) for turn in turns[::3]] == [(1, 3), (2, 3), (3, 3)]
+    assert turns[4].experiment == B[1].model_copy(update={"seed": 8})
+    assert [(turn.label, turn.experiment) for turn in in_turns((A, B))] == [A, B]
+
+
+def test_runs_of_one_name_are_told_apart_by_what_there_are_several_of() -> None:
+    assert [turn.name("Old") for turn in in_turns((A, B))] == ["Old, A", "Old, B"]
+    assert [turn.name("Old") for turn in in_turns((A, B), 2)][2] == "Old, B, repeat 2"
+    assert in_turns((A,), 2)[1].name("Old", is_alone=True) == "Old, repeat 2"
+    assert in_turns((A,))[0].name("Old", is_alone=True) == "Old"
+    assert in_turns((A,), 2)[0].name(None) is None and in_turns((A,), 2)[0].name("") is None
+
+
+def test_seeds_must_not_run_out() -> None:
+    last = ("A", Experiment(seed=2**63 - 2))
+    assert in_turns((last,), 2)[1].experiment.seed == 2**63 - 1
+    with pytest.raises(ProblemError, match="Seed is 9223372036854775806, but 3 repeats") as refused:
+        in_turns((B, last), 3)
+    assert refused.value.problem.key == "seed"
