@@ -31,9 +31,6 @@ from gui.runs.table.rows import Item, StudyKind
 from gui.window.main_window import MainWindow
 from tests.sweeps import small_grid
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 FAULT = Problem(kind=Kind.REQUEST, message="The shapes do not fit.", remedy="Look at that line.")
 FP16 = Experiment(precision=Precision.FP16)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import MagicMock
 
-import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QMenu
@@ -17,9 +16,6 @@ from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
 from gui.runs.table.line import dragged_runs
 from gui.setup.saving import TitleDialog
-
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 def make(folders: FolderList, name: str) -> None:

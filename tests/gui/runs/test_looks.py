@@ -16,9 +16,6 @@ from gui.runs.table.columns import Column
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 
 def test_a_rows_button_tells_what_it_does(panel: RunsPanel, rows: Any) -> None:
     place = rows.button(6)
