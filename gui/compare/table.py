@@ -32,10 +32,7 @@ _HEADING_HEIGHT, _ROW_HEIGHT, _SIZE = 40, 32, 13
 _NAME, _FIGURE, _MOST_WORDS = 170, 92, 160
 _MARKER, _GAP, _SIGN, _EDGE = 8, 6, 14, 8
 _VALUE = Look(600, size=_SIZE)
-_PLAINLY = {
-    "repeats": "95 % interval over repeats",
-    "within run": "95 % interval within the only run",
-}
+_PLAINLY = {"repeats": "95 % interval over repeats", "within run": "95 % interval within the only run"}
 
 
 class _Heading:
