@@ -82,6 +82,7 @@ QPushButton[kind="primary"], QPushButton:default {
     background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
 }
 QPushButton[kind="primary"] { min-height: 42px; }
+QPushButton[kind="primary"][low="true"] { min-height: 34px; }
 QPushButton[wide="true"] { min-width: 260px; }
 QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
 QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
