@@ -35,7 +35,7 @@ def test_every_run_can_be_measured_against_a_chosen_run(panel: RunsPanel, rows: 
     assert panel.model.heading(Column.RATIO)[0] == "Ratio"
     entry(panel.menu_for(rows.runs[2]), "Use as baseline").trigger()
     assert [panel.model.heading(column)[0] for column in COMPARED] == [
-        *("vs Run 2", "Step vs Run 2", "Peak vs Run 2", "Acc. vs Run 2", "Loss vs Run 2"),
+        *("vs Run 2", "Step vs Run 2", "Peak vs Run 2", "Acc. vs Run 2", "Loss vs Run 2")
     ]
     assert [rows.text(3, column) for column in COMPARED] == ["0.50×", "2.00×", "–", "−5.0", "+0.250"]
     assert rows.text(2, Column.RATIO) == "1.00×" and rows.text(1, Column.STEP_RATIO) == "–"

@@ -53,10 +53,7 @@ def test_the_percentage_never_lies_on_the_stop_button(panel: RunsPanel, width: i
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (
-            640,
-            [column for column in Column if column <= Column.RATIO and column is not Column.TAGS],
-        ),
+        (640, [column for column in Column if column <= Column.RATIO and column is not Column.TAGS]),
         (480, [Column.TICK, Column.NAME, Column.WHEN, Column.SPEED, Column.RATIO]),
         (320, [Column.NAME, Column.RATIO]),
     ],
