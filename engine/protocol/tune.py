@@ -97,10 +97,10 @@ class Proof(Message):
 class Tuning(Answer):
     """The experiment that it began with, what bounds it, its trials in order, and its outcome.
 
-    `is_loss_alike`: the losses stay within the band of FP32's own repeats; None where that cannot be
-    make sense here; once it is over `leaders` has the changes of the last, the fastest first. `proofs` broke
-    the guard before the `proof` that counts. `left_out` has the parts of the recipe that were not possible
-    before anything was trained. `runs` counts every process that trained.
+    `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of values
+    that make sense here; once it is over `leaders` has the changes of the last, the fastest first. `proofs`
+    broke the guard before the `proof` that counts. `left_out` has the parts of the recipe that were not
+    possible before anything was trained. `runs` counts every process that trained.
     """
 
     kind = "tune"

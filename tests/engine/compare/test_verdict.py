@@ -14,22 +14,15 @@ from engine.compare.figures import PEAK_MEMORY, SPEED
 from engine.compare.verdict import Verdict, energy_words, joined, step_energy_text
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.events import Environment, Summary
+from engine.protocol.events import Summary
 from engine.protocol.summary import Energy
 from engine.race.card import race_card
 from engine.race.words import memory_words, scene_of, sentence
 from engine.store.record import RunRecord
+from tests.engine.conftest import ENVIRONMENT
 
 Record = Callable[..., RunRecord]
-GPU = Environment(
-    device_name="a GPU",
-    device_memory_mib=1,
-    torch="2.15",
-    cuda="13.0",
-    python="3.13",
-    os="Linux",
-    ammeter="0",
-)
+GPU = ENVIRONMENT.model_copy(update={"device_name": "a GPU", "torch": "2.15", "cuda": "13.0"})
 
 
 def verdicts(
@@ -247,11 +240,6 @@ def test_no_reason_is_taken_from_a_batch_that_the_precision_was_not_measured_at(
     assert "1.00 times as fast from the precision" in found.text and found.verdict.reason is None
 
 
-CARD = Environment(
-    device_name="a CARD", device_memory_mib=1, torch="2", python="3", os="Linux", ammeter="0", cuda="13.0"
-)
-
-
 def energy(joules: float, *, seconds: float = 20.0, idle_watts: float | None = 60.0, **more: Any) -> Energy:
     """Of 100 steps of 640 samples."""
     known = {"source": "nvml", "steps": 100, "samples": 64_000, **more}
@@ -259,15 +247,15 @@ def energy(joules: float, *, seconds: float = 20.0, idle_watts: float | None = 6
 
 
 def comparison(
-    record: Record, base: Energy | None, other: Energy | None, *, gpu: str = "a CARD", **figures: Any
+    record: Record, base: Energy | None, other: Energy | None, *, gpu: str = "a GPU", **figures: Any
 ) -> Comparison:
     """Of FP32 and FP16 AMP, twice as fast, in half the memory."""
     runs = [
-        record(1, Experiment(), environment=CARD, samples_per_second=1_000.0, energy=base),
+        record(1, Experiment(), environment=GPU, samples_per_second=1_000.0, energy=base),
         record(
             2,
             Experiment(precision=Precision.FP16),
-            environment=CARD.model_copy(update={"device_name": gpu}),
+            environment=GPU.model_copy(update={"device_name": gpu}),
             samples_per_second=2_000.0,
             energy=other,
             **figures,
@@ -290,7 +278,7 @@ def test_a_clean_difference_is_in_the_figures_and_in_the_verdict(record: Record)
 
 NOT_CLAIMED: dict[str, dict[str, Any]] = {
     "another source": {"other": energy(3_776.0, source="rapl")},
-    "another device": {"gpu": "another CARD"},
+    "another device": {"gpu": "another GPU"},
     "too short": {"other": energy(3_776.0, seconds=1.5)},
     "not measured": {"other": None},
     "nearly the same": {"other": energy(6_300.0)},

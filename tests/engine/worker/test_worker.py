@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ from engine.protocol.events import (
     from_line,
 )
 from engine.worker.__main__ import EventWriter, _RequestReader
-from engine.worker.launcher import Launcher, Session, Target, iterate
+from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.process import COMMAND, WorkerProcess
 
 TINY = experiment_from(
@@ -169,24 +170,16 @@ def test_what_a_library_prints_does_not_reach_the_protocol():
     assert b"printed" in done.stderr and b"written to descriptor 1" in done.stderr
 
 
-@pytest.fixture(scope="module")
-def told_half_a_request(tmp_path_factory):
-    """A worker that was started where there is another `engine`, and was sent half a request, at its end."""
-    folder = tmp_path_factory.mktemp("current")
-    (folder / "engine").mkdir()
-    (folder / "engine" / "worker.py").write_text("raise SystemExit('the wrong engine')")
-    return subprocess.run(
-        COMMAND, cwd=folder, input=b'{"job": "tra', capture_output=True, check=False, timeout=60
+def test_a_folder_named_engine_in_the_current_one_is_not_run_and_half_a_request_ends_the_worker(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "worker.py").write_text("raise SystemExit('the wrong engine')")
+    done = subprocess.run(
+        COMMAND, cwd=tmp_path, input=b'{"job": "tra', capture_output=True, check=False, timeout=60
     )
-
-
-def test_a_folder_named_engine_in_the_current_one_is_not_run(told_half_a_request):
-    assert told_half_a_request.returncode == 0, told_half_a_request.stderr.decode()
-    assert json.loads(told_half_a_request.stdout)["event"] == "ready"
-
-
-def test_target_thread_is_not_the_default():
-    assert Launcher().target is Target.PROCESS
+    assert done.returncode == 0, done.stderr.decode()
+    assert json.loads(done.stdout)["event"] == "ready" and b"not a request" in done.stderr
 
 
 @pytest.mark.parametrize("line", [jobs.to_line(jobs.Train(experiment=ENDLESS)), b""])
@@ -199,24 +192,10 @@ def test_a_job_whose_sender_has_gone_is_not_run(line):
     assert reader.next_job() is None
 
 
-def test_half_a_request_ends_the_worker(told_half_a_request):
-    assert told_half_a_request.returncode == 0
-    assert b"not a request" in told_half_a_request.stderr
-
-
 def sample(step: int, loss: float = 1.0) -> Samples:
     return Samples(
         step=(step,), seconds=(step / 10,), loss=(loss,), samples_per_second=(64.0,), learning_rate=(0.1,)
     )
-
-
-def read_all(descriptor: int) -> list[Event]:
-    with os.fdopen(descriptor, "rb") as stream:
-        return [from_line(line) for line in stream]
-
-
-def steps_of(events: list[Event]) -> list[int]:
-    return [step for event in events if isinstance(event, Samples) for step in event.step]
 
 
 @pytest.fixture
@@ -224,15 +203,18 @@ def pipe() -> tuple[int, int]:
     return os.pipe()
 
 
-def test_what_is_put_comes_out_in_order(pipe):
+def test_what_is_put_comes_out_in_order_nan_and_infinity_too(pipe):
     source, target = pipe
     writer = EventWriter(target)
-    told = [sample(1), Log(message="between"), sample(2), Finished(summary=Summary(steps=2))]
-    for event in told:
+    told = [sample(1), Log(message="between"), sample(2, math.inf), Finished(summary=Summary(steps=2))]
+    for event in (*told, sample(3, math.nan)):
         writer.put(event)
     writer.close()
     os.close(target)
-    assert read_all(source) == told
+    with os.fdopen(source, "rb") as stream:
+        *read, last = map(from_line, stream)
+    assert read == told
+    assert isinstance(last, Samples) and math.isnan(last.loss[0])
 
 
 def test_a_stalled_reader_costs_no_step_and_few_lines(pipe):
@@ -251,20 +233,9 @@ def test_a_stalled_reader_costs_no_step_and_few_lines(pipe):
                 break
     writer.close()
     os.close(target)
-    assert steps_of(events) == list(range(1, 3_001))
+    steps = [step for event in events if isinstance(event, Samples) for step in event.step]
+    assert steps == list(range(1, 3_001))
     assert len(events) < 1_500
-
-
-def test_nan_and_infinity_survive_the_trip(pipe):
-    source, target = pipe
-    writer = EventWriter(target)
-    writer.put(sample(1, math.nan))
-    writer.put(sample(2, math.inf))
-    writer.close()
-    os.close(target)
-    first, second = read_all(source)
-    assert isinstance(first, Samples) and isinstance(second, Samples)
-    assert math.isnan(first.loss[0]) and second.loss[0] == math.inf
 
 
 def test_a_reader_that_has_gone_does_not_raise(pipe):

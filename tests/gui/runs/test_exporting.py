@@ -209,7 +209,6 @@ def test_a_file_is_named_for_what_is_in_it_and_its_day(trained: Trained) -> None
     )
 
 
-@pytest.mark.qt_log_ignore("This plugin does not support")
 def test_the_export_button_opens_the_formats_or_is_dragged_but_never_both(qtbot: QtBot) -> None:
     button = ExportButton()
     qtbot.addWidget(button)

@@ -16,9 +16,6 @@ from gui.runs.table.columns import Column
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
 
 def test_a_rows_button_tells_what_it_does(panel: RunsPanel, rows: Any) -> None:
     place = rows.button(6)
@@ -56,10 +53,7 @@ def test_the_percentage_never_lies_on_the_stop_button(panel: RunsPanel, width: i
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (
-            640,
-            [column for column in Column if column <= Column.RATIO and column is not Column.TAGS],
-        ),
+        (640, [column for column in Column if column <= Column.RATIO and column is not Column.TAGS]),
         (480, [Column.TICK, Column.NAME, Column.WHEN, Column.SPEED, Column.RATIO]),
         (320, [Column.NAME, Column.RATIO]),
     ],

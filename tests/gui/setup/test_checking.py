@@ -95,9 +95,6 @@ def test_the_tree_is_in_the_models_order_and_can_be_sorted_by_parameters(report:
     assert names(report.tree, model.index(0, 0)) == ["head", "body"]
     report.tree.sortByColumn(-1, Qt.SortOrder.DescendingOrder)
     assert names(report.tree, model.index(0, 0)) == ["body", "head"]
-
-
-def test_a_row_below_a_missing_one_hangs_on_the_nearest_above() -> None:
     tree = ModuleTree((ROWS[0], ROWS[2]))
     assert tree.rowCount(tree.index(0, 0)) == 1
 
@@ -111,16 +108,15 @@ def window(start: Callable[[], MainWindow], qtbot: QtBot) -> Iterator[MainWindow
     window.close_without_asking()
 
 
-def test_the_form_s_model_is_checked(window: MainWindow, qtbot: QtBot, tmp_path: Path) -> None:
+def test_the_form_s_model_is_checked_and_a_cancelled_check_is_not_answered(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
     report = window.findChild(CheckController).report  # type: ignore[union-attr]
     with qtbot.waitSignal(window.experiments.checked, timeout=60_000):
         window.setup.check_action.trigger()
     assert report.isVisible() and "float32" in report.text()
     assert names(report.tree, report.tree.model().index(0, 0))
     report.close()
-
-
-def test_a_cancelled_check_is_not_answered(window: MainWindow, qtbot: QtBot) -> None:
     report = window.findChild(CheckController).report  # type: ignore[union-attr]
     answers: list[object] = []
     window.experiments.checked.connect(lambda _experiment, answer: answers.append(answer))

@@ -24,15 +24,14 @@ FP32, TF32, FP16, BF16 = Precision.FP32, Precision.TF32, Precision.FP16, Precisi
 TypeInto = Callable[[QLineEdit, str], None]
 
 
-def test_the_preset_decides_what_is_ticked_and_what_the_button_says(panel: SetupPanel) -> None:
+def test_the_preset_decides_what_is_ticked_on_a_cpu_and_on_a_gpu(
+    panel: SetupPanel, user: Any, gpu: Catalog
+) -> None:
     ticked = [precision for precision, chip in panel.form.chips.items() if chip.isChecked()]
     assert ticked == [FP32, BF16]
     assert panel.foot.run_button.text() == "Compare 2 precisions"
     assert panel.foot.line.text() == "2 runs, 752 steps each"
     assert panel.foot.run_button.isEnabled()
-
-
-def test_on_a_gpu_the_same_preset_compares_with_fp16(panel: SetupPanel, user: Any, gpu: Catalog) -> None:
     panel.set_catalog(gpu)
     assert [experiment.precision for experiment in user.experiments()] == [FP32, FP16]
 
@@ -83,26 +82,20 @@ def test_a_decimal_comma_is_never_taken_for_thousands(typed: str, read: str) -> 
     assert cleaned("optimizer.learning_rate", typed) == read
 
 
-def test_an_unknown_model_is_answered_with_a_near_one(panel: SetupPanel, type_into: TypeInto) -> None:
+def test_what_does_not_fit_the_model_is_told_at_its_field_which_is_unfolded(
+    panel: SetupPanel, type_into: TypeInto
+) -> None:
+    assert not panel.form.more.is_open()
+    type_into(panel.form.model.field, "resnet50")
+    assert panel.form.more.is_open()
+    assert "needs pictures of 32" in (panel.form.problem("image_size") or "")
     type_into(panel.form.model.field, "resnet5")
     problem = panel.form.problem("model")
     assert problem == "There is no model named 'resnet5'. Did you mean resnet50?"
     type_into(panel.form.model.field, "resnet50")
     assert panel.form.problem("model") is None
-
-
-def test_a_dataset_that_the_model_cannot_take_is_told_at_the_dataset(
-    panel: SetupPanel, type_into: TypeInto
-) -> None:
     type_into(panel.form.model.field, "linear")
     assert "which linear cannot take" in (panel.form.problem("dataset") or "")
-
-
-def test_a_problem_among_the_options_folds_them_out(panel: SetupPanel, type_into: TypeInto) -> None:
-    assert not panel.form.more.is_open()
-    type_into(panel.form.model.field, "resnet50")
-    assert panel.form.more.is_open()
-    assert "needs pictures of 32" in (panel.form.problem("image_size") or "")
 
 
 def test_chips_tick_one_or_several(panel: SetupPanel, qtbot: QtBot) -> None:
@@ -114,13 +107,12 @@ def test_chips_tick_one_or_several(panel: SetupPanel, qtbot: QtBot) -> None:
     assert not panel.run_action.isEnabled()
 
 
-def test_a_precision_that_the_device_cannot_do_says_why(panel: SetupPanel) -> None:
+def test_a_precision_that_the_device_cannot_do_says_why_and_can_only_be_taken_off(
+    panel: SetupPanel, qtbot: QtBot
+) -> None:
     chip = panel.form.chips[TF32]
     assert not chip.isEnabled()
     assert "no Tensor Cores" in chip.toolTip()
-
-
-def test_a_ticked_precision_that_cannot_be_used_can_be_taken_off(panel: SetupPanel, qtbot: QtBot) -> None:
     panel.use_settings(Experiment(precision=TF32))
     assert "cannot do it" in (panel.form.problem("precision") or "")
     assert panel.form.chips[TF32].isEnabled()

@@ -151,16 +151,14 @@ def test_a_setting_that_applies_with_any_of_the_values_is_shown(cpu: Catalog) ->
     assert not draft.single.applies("optimizer.momentum", cpu)
 
 
-def test_a_preset_with_a_sweep_fills_the_fields(
+def test_a_preset_with_a_sweep_fills_the_fields_and_is_saved_from_them(
     panel: SetupPanel, surveyed: Callable[[], Request | None]
 ) -> None:
     panel.choose_preset("batch-sweep")
     assert len(panel.form.batch_size.text().split(", ")) > 1
     request = surveyed()
     assert request is not None and request.grid is not None
-
-
-def test_a_saved_preset_has_the_sweep(panel: SetupPanel, surveyed: Callable[[], Request | None]) -> None:
+    panel.choose_preset("fashion")
     panel.set_text("batch_size", "32, 64")
     panel.set_text("step.clip_norm", "none, 1")
     request = surveyed()
@@ -216,15 +214,15 @@ def test_several_choices_are_ticked_in_a_list_and_a_click_keeps_the_first(
     assert panel.form.more.form.control("optimizer.name").property("several") == "false"
 
 
-def test_several_lengths_change_their_unit_together(panel: SetupPanel) -> None:
+def test_lengths_recipes_and_models_are_swept_too(
+    panel: SetupPanel, surveyed: Callable[[], Request | None]
+) -> None:
     panel.change(lambda draft: draft.with_length(draft.length_key, "1, 2"))
     panel.form.length.unit_button.click()
     assert panel.form.length.text() == "94, 188"
     panel.form.length.edited.emit("94")
     assert panel.foot.run_button.text() == "Compare 2 precisions"
-
-
-def test_recipes_and_models_are_swept_too(panel: SetupPanel, surveyed: Callable[[], Request | None]) -> None:
+    panel.reset_action.trigger()
     panel.set_text("step.recipe", "plain, fast")
     assert panel.form.recipe.several.text() == "Plain, Fast"
     panel.picker.take("small-cnn, resnet50")

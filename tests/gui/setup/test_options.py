@@ -71,16 +71,14 @@ def test_a_schedule_shows_its_own_fields(
     assert user.experiments()[0].schedule.name == schedule
 
 
-def test_what_belongs_to_autocast_is_shown_where_it_is_used(panel: SetupPanel, user: Any) -> None:
+def test_what_belongs_to_autocast_or_a_scaler_is_shown_where_it_is_used(panel: SetupPanel, user: Any) -> None:
     panel.form.more.set_open(True)
     user.choose("step.fp32_modules", "fc, layer4.*")
     assert user.experiments()[1].step.fp32_modules == ("fc", "layer4.*")
     panel.change(lambda draft: draft.with_precisions((FP32,)))
     assert not user.shown() & {"step.fp32_modules", "step.autocast_tf32"}
     assert user.experiments()[0].step.fp32_modules == ()
-
-
-def test_a_scalers_settings_are_shown_where_a_run_has_one(panel: SetupPanel, user: Any) -> None:
+    panel.reset_action.trigger()
     panel.form.more.set_open(True)
     panel.change(lambda draft: draft.with_precisions((FP32, BF16)))
     assert "scaler.init_scale" not in user.shown()
@@ -284,7 +282,7 @@ def test_what_it_holds_is_said_in_words(count: FolderCount | None, words: str) -
     assert folder_words(count, False) == words
 
 
-def test_a_folder_is_counted_and_another_is_counted_anew(
+def test_a_folder_is_counted_by_its_path_and_by_its_kind(
     counter: FolderCounter, qtbot: QtBot, pets: Path
 ) -> None:
     counter.want(str(pets))
@@ -292,9 +290,6 @@ def test_a_folder_is_counted_and_another_is_counted_anew(
     qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
     counter.want(str(pets / "gone"))
     assert counter.count() is None
-
-
-def test_the_same_folder_has_pictures_or_text(counter: FolderCounter, qtbot: QtBot, pets: Path) -> None:
     (pets / "notes.txt").write_text("purring")
     counter.want(str(pets))
     qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))

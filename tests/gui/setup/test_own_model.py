@@ -50,12 +50,23 @@ def code(panel: SetupPanel) -> str:
     return own.text
 
 
-def test_a_file_brings_its_code_and_its_data(panel: SetupPanel, net: Path) -> None:
+def test_a_file_brings_its_code_and_data_and_runs_as_it_is_on_disk(
+    panel: SetupPanel, net: Path, asked: Any
+) -> None:
     panel.picker.open(str(net))
     experiment = requested(panel).experiments[0][1]
     assert (experiment.model, experiment.dataset) == ("net.py", OWN)
     assert experiment.own_code is not None and set(experiment.own_code.beside) == {"layers.py"}
     assert panel.form.model.value() == "net.py"
+    panel.picker.open(str(net))
+    net.write_text(NET + "# changed\n")
+    panel.run_action.trigger()
+    ((request,),) = asked["run"]
+    assert request.experiments[0][1].own_code.text.endswith("# changed\n")
+    (net.parent / "layers.py").write_text("WIDTH = 16\n")
+    panel.reread()
+    own = requested(panel).experiments[0][1].own_code
+    assert own is not None and own.beside == {"layers.py": "WIDTH = 16\n"}
 
 
 def test_settings_that_the_file_takes_over_are_hidden(panel: SetupPanel, net: Path) -> None:
@@ -74,18 +85,6 @@ def test_another_model_takes_the_place_of_the_file_and_its_data(panel: SetupPane
     assert (experiment.code, experiment.dataset) == (None, "fashion")
     panel.picker.take("net.py:Net")
     assert requested(panel).experiments[0][1].model == "net.py:Net", "the folder is a recent one"
-
-
-def test_what_runs_is_what_is_on_disk(panel: SetupPanel, net: Path, asked: Any) -> None:
-    panel.picker.open(str(net))
-    net.write_text(NET + "# changed\n")
-    panel.run_action.trigger()
-    ((request,),) = asked["run"]
-    assert request.experiments[0][1].own_code.text.endswith("# changed\n")
-    (net.parent / "layers.py").write_text("WIDTH = 16\n")
-    panel.reread()
-    own = requested(panel).experiments[0][1].own_code
-    assert own is not None and own.beside == {"layers.py": "WIDTH = 16\n"}
 
 
 def test_a_file_that_cannot_be_read_is_a_problem_of_the_model(panel: SetupPanel, net: Path) -> None:

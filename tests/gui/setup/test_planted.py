@@ -126,13 +126,12 @@ def test_a_path_to_no_file_is_a_problem_of_the_model(panel: SetupPanel, tmp_path
     assert panel.form.problem("model") and panel.request() is None
 
 
-def test_the_path_of_a_preset_is_not_trusted(panel: SetupPanel, planted: Path) -> None:
+def test_neither_the_path_of_a_preset_nor_the_name_of_a_class_is_trusted(
+    panel: SetupPanel, planted: Path
+) -> None:
     write_preset(panel, model=str(planted), steps=1)
     panel.choose_preset("theirs")
     assert not is_trusted(panel)
-
-
-def test_the_names_of_its_classes_are_not_its_path(panel: SetupPanel, planted: Path) -> None:
     planted.write_text(NET + "import torch\nclass Net(torch.nn.Module): ...\n", encoding="utf-8")
     panel.use_settings(Experiment(model=str(planted), steps=1))
     type_model(panel, "evil.py:Net")

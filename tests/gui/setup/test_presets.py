@@ -69,7 +69,9 @@ def test_the_chosen_preset_chosen_again_takes_the_changes_back(panel: SetupPanel
     assert panel.text("batch_size") == "64"
 
 
-def test_the_form_is_saved_as_a_preset(panel: SetupPanel) -> None:
+def test_the_form_is_saved_as_a_preset_and_only_ones_own_can_be_renamed_and_deleted(
+    panel: SetupPanel,
+) -> None:
     change(panel, "32")
     wanted = panel.outcome().experiments
     answer(panel.own_presets.save_action, "My own")
@@ -77,9 +79,7 @@ def test_the_form_is_saved_as_a_preset(panel: SetupPanel) -> None:
     assert panel.state()["preset"] == "my-own"
     assert panel.outcome().experiments == wanted
     assert panel.form.preset.accessibleDescription() == ""
-
-
-def test_only_ones_own_presets_can_be_renamed_and_deleted(panel: SetupPanel) -> None:
+    panel.choose_preset("fashion")
     actions = (panel.own_presets.rename_action, panel.own_presets.delete_action)
     assert not any(action.isVisible() for action in actions)
     answer(panel.own_presets.save_action, "Mine")

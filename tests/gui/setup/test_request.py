@@ -108,15 +108,9 @@ def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, asked: Any) 
     assert panel.run_action.isEnabled() and panel.foot.line.text() == "2 runs, 752 steps each"
 
 
-def test_a_length_that_gives_no_speed_is_told_beforehand(panel: SetupPanel, type_into: TypeInto) -> None:
-    panel.form.length.unit_button.click()
-    type_into(panel.form.length, "59")
-    assert panel.foot.line.text() == "2 runs, 59 steps each; a speed needs 60"
-    type_into(panel.form.length, "60")
-    assert panel.foot.line.text() == "2 runs, 60 steps each"
-
-
-def test_length_is_told_in_epochs_or_in_steps(panel: SetupPanel, type_into: TypeInto, user: Any) -> None:
+def test_a_length_is_in_epochs_or_steps_and_one_that_gives_no_speed_is_told(
+    panel: SetupPanel, type_into: TypeInto, user: Any
+) -> None:
     panel.form.length.unit_button.click()
     assert panel.form.length.text() == "752"
     assert {(run.steps, run.epochs) for run in user.experiments()} == {(752, None)}
@@ -125,6 +119,11 @@ def test_length_is_told_in_epochs_or_in_steps(panel: SetupPanel, type_into: Type
     type_into(panel.form.length, "752")
     panel.form.length.unit_button.click()
     assert panel.form.length.text() == "8"
+    panel.form.length.unit_button.click()
+    type_into(panel.form.length, "59")
+    assert panel.foot.line.text() == "2 runs, 59 steps each; a speed needs 60"
+    type_into(panel.form.length, "60")
+    assert panel.foot.line.text() == "2 runs, 60 steps each"
 
 
 def test_accumulation_makes_fewer_steps(panel: SetupPanel, user: Any) -> None:

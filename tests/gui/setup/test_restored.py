@@ -22,7 +22,7 @@ FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 TypeInto = Callable[[QLineEdit, str], None]
 
 
-def test_what_is_left_behind_survives_a_restart(
+def test_what_is_left_behind_survives_a_restart_also_of_an_older_window(
     panel: SetupPanel, qtbot: QtBot, type_into: TypeInto, cpu: Catalog
 ) -> None:
     type_into(panel.form.batch_size, "32")
@@ -38,9 +38,6 @@ def test_what_is_left_behind_survives_a_restart(
     assert again.outcome().experiments == panel.outcome().experiments
     assert again.state() == panel.state()
     assert again.form.repeat.text() == "5"
-
-
-def test_what_an_older_window_left_behind_is_trained_once(panel: SetupPanel) -> None:
     older = {key: value for key, value in panel.state().items() if key != "repeats"}
     panel.restore(older)
     assert panel.form.repeat.text() == "1" and panel.request() is not None
@@ -63,16 +60,15 @@ def test_a_broken_state_is_refused_and_changes_nothing(panel: SetupPanel, state:
     assert panel.outcome().experiments == before
 
 
-def test_a_runs_settings_can_be_used_again(panel: SetupPanel, user: Any) -> None:
+def test_a_runs_settings_and_its_switches_can_be_used_again(
+    panel: SetupPanel, user: Any, cpu: Catalog
+) -> None:
     wanted = Experiment(
         model="resnet50", dataset="synthetic", batch_size=128, steps=200, precision=FP16, image_size=64
     )
     resolved = wanted.model_copy(update={"device": "cpu", "num_classes": 1_000})
     panel.use_settings(resolved)
     assert user.experiments() == [wanted]
-
-
-def test_a_switch_survives_being_used_again(panel: SetupPanel, cpu: Catalog) -> None:
     wanted = Experiment(
         data={"augment": True, "on_device": False, "workers": 4},
         checkpoint={"last": True, "every": 3},

@@ -62,21 +62,15 @@ def names(groups: list[Group]) -> list[str]:
     return [row.shown for group in groups for row in group.rows]
 
 
-def test_models_stand_in_families_the_smallest_first() -> None:
+def test_models_are_found_by_family_by_recent_use_and_by_parts_of_their_names() -> None:
     group = model_choices(CATALOG, (), None)[-2]
     assert group == Group("ResNet", [Row("resnet18", "11.7 M"), Row("resnet101", "44.5 M")])
-
-
-def test_what_was_used_recently_stands_first_and_once() -> None:
     groups = model_choices(CATALOG, ("resnet101", "/nets/mine.py:Net", "gone"), None)
     assert groups[1] == Group(
         "Recent", [Row("resnet101", "44.5 M"), Row("/nets/mine.py:Net", "/nets", "mine.py:Net")], turn=-1
     )
     assert names(narrowed(groups, "resnet"))[:2] == ["resnet101", "resnet18"]
     assert names(narrowed(groups, "MINE net")) == ["mine.py:Net"]
-
-
-def test_all_words_must_match_and_a_match_at_the_start_of_a_word_comes_first() -> None:
     groups = model_choices(CATALOG, (), None)
     assert names(narrowed(groups, "resnet18")) == ["resnet18", "timm:resnet18.a1_in1k", "timm:seresnet18"]
     assert names(narrowed(groups, "timm 26t")) == ["timm:ecaresnet26t"]
@@ -137,23 +131,19 @@ def test_enter_takes_the_best_match_and_the_arrows_another(box: SearchBox, qtbot
         assert box.value() == chosen and not box.list.isVisible()
 
 
-def test_escape_brings_back_the_model_of_before(box: SearchBox, qtbot: QtBot) -> None:
+def test_escape_brings_back_the_model_an_offer_leaves_it_alone_and_no_heading_is_taken(
+    box: SearchBox, qtbot: QtBot
+) -> None:
     qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
     qtbot.keyClicks(box.list, "dense")
     with qtbot.waitSignal(box.edited, check_params_cb=lambda text: text == "small-cnn"):
         qtbot.keyClick(box.list, Qt.Key.Key_Escape)
     assert box.value() == "small-cnn" and not box.list.isVisible()
-
-
-def test_an_offer_is_picked_and_leaves_the_model_alone(box: SearchBox, qtbot: QtBot) -> None:
     qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
     qtbot.keyClicks(box.list, "mine")
     with qtbot.waitSignal(box.picked) as picked:
         qtbot.keyClick(box.list, Qt.Key.Key_Return)
     assert picked.args == ["/nets/mine.py:Net"] and box.value() == "small-cnn"
-
-
-def test_a_heading_is_never_taken_for_a_model(box: SearchBox, qtbot: QtBot) -> None:
     box.field.selectAll()
     qtbot.keyClicks(box.field, "AlexNet")
     qtbot.keyClick(box.field, Qt.Key.Key_Return)

@@ -64,7 +64,7 @@ def button(window: MainWindow, name: str) -> QAbstractButton:
     return next(one for one in window.findChildren(QAbstractButton) if one.accessibleName() == name)
 
 
-def test_a_click_opens_the_queue_and_from_there_the_log(
+def test_a_click_opens_the_queue_from_there_the_log_and_escape_or_a_click_elsewhere_closes(
     start: Callable[[], MainWindow], qtbot: QtBot
 ) -> None:
     window = start()
@@ -77,9 +77,6 @@ def test_a_click_opens_the_queue_and_from_there_the_log(
     assert opened.page == "queue"
     qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
     assert opened.page == ""
-
-
-def test_a_click_elsewhere_and_escape_close_it(start: Callable[[], MainWindow], qtbot: QtBot) -> None:
     window = start()
     opened = window.backstage
     opened.toggle_page("log")
@@ -101,15 +98,13 @@ def panel(qtbot: QtBot) -> LogPanel:
     return panel
 
 
-def test_a_line_has_time_level_run_and_message(panel: LogPanel) -> None:
+def test_a_line_has_time_level_run_and_message_and_further_lines_are_indented(panel: LogPanel) -> None:
     panel.append("warning", "Speed is null.", "Run 14")
     time, level, rest = panel.text().split("  ", 2)
     assert len(time) == 8
     assert level == "warning"
     assert rest == "Run 14: Speed is null."
-
-
-def test_further_lines_are_indented_under_the_first(panel: LogPanel) -> None:
+    panel.clear()
     panel.append("info", "first\nsecond")
     first, second = panel.text().splitlines()
     assert second.index("second") == first.index("first")
@@ -146,7 +141,7 @@ def test_copy_takes_the_selection_or_everything(panel: LogPanel) -> None:
     assert QGuiApplication.clipboard().text() == panel.text().splitlines()[0]
 
 
-def test_an_empty_log_says_what_comes_and_offers_nothing_to_copy(panel: LogPanel) -> None:
+def test_an_empty_log_says_what_comes_and_its_buttons_follow_what_it_has(panel: LogPanel) -> None:
     copy, clear = (one for one in panel.findChildren(QPushButton) if one.text() in ("Copy", "Clear"))
     assert "appear here" in panel.view.placeholderText()
     assert not copy.isEnabled() and not clear.isEnabled()
@@ -154,9 +149,6 @@ def test_an_empty_log_says_what_comes_and_offers_nothing_to_copy(panel: LogPanel
     assert copy.isEnabled() and clear.isEnabled()
     clear.click()
     assert not copy.isEnabled() and not clear.isEnabled()
-
-
-def test_wrap_and_clear_are_buttons(panel: LogPanel) -> None:
     buttons = {button.text(): button for button in panel.findChildren(QPushButton)}
     buttons["Wrap"].click()
     assert panel.view.lineWrapMode() is QPlainTextEdit.LineWrapMode.WidgetWidth

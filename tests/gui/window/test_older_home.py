@@ -44,7 +44,7 @@ def as_dark() -> Iterator[None]:
     theme().set_mode("dark")
 
 
-def test_its_runs_are_there_with_their_curves_and_compare_as_before(store: Store) -> None:
+def test_its_runs_compare_as_before_and_its_search_has_its_answer(store: Store) -> None:
     bf16, fp32 = store.runs()
     assert [run.id for run in (fp32, bf16)] == [FP32, BF16]
     assert {run.status for run in (fp32, bf16)} == {Status.FINISHED}
@@ -56,9 +56,6 @@ def test_its_runs_are_there_with_their_curves_and_compare_as_before(store: Store
     rows = compare(evidence_of(store, (fp32, bf16)), FP32).figures
     (speed,) = (row for row in rows if row.figure.name == SPEED.name)
     assert speed.cells[1].ratio == pytest.approx(1.39, abs=0.005)
-
-
-def test_its_search_is_there_with_its_answer(store: Store) -> None:
     (entry,) = store.studies.newest("limit")
     (search,) = store.studies.find(entry.id).answer.sides
     assert search.result is not None and search.result.largest_batch == 1_855 and search.result.verified

@@ -25,17 +25,17 @@ def saved(path: Path, **values: object) -> Settings:
     return settings
 
 
-def test_values_come_back(path: Path) -> None:
+def test_values_of_their_type_come_back_and_no_other_file_is_left(path: Path) -> None:
     saved(path, theme="dark", dock_open=False, form={"changes": {"batch_size": "128"}})
     settings = Settings.load(path)
     assert settings.get("theme", "system") == "dark"
     assert settings.get("dock_open", True) is False
     assert settings.get("form", {}) == {"changes": {"batch_size": "128"}}
-
-
-def test_a_value_of_another_type_is_left_out(path: Path) -> None:
     saved(path, ticked_runs="not a list")
     assert Settings.load(path).get(Key.TICKED_RUNS, ["default"]) == ["default"]
+    saved(path, theme="light")
+    saved(path, theme="dark")
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["window.json", "window.json.bak"]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,6 @@ def test_a_folder_that_cannot_be_written_is_a_warning(
     settings.set("theme", "dark")
     assert not settings.save()
     assert "could not be saved" in caplog.text
-
-
-def test_saving_leaves_no_other_file_behind(path: Path) -> None:
-    saved(path, theme="light")
-    saved(path, theme="dark")
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["window.json", "window.json.bak"]
 
 
 def test_each_part_is_restored_in_its_own_try(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -92,12 +92,18 @@ def test_its_button_changes_the_theme_which_it_follows(qtbot: QtBot, bar: TopBar
     assert picture(toggle) == dark
 
 
-def test_the_devices_tip_has_what_counts_for_mixed_precision(bar: TopBar) -> None:
+def test_the_device_has_what_counts_for_mixed_precision_and_its_memory_in_use(bar: TopBar) -> None:
     bar.set_device(device("NVIDIA H200"))
     assert bar.device.accessibleName() == "Device: NVIDIA H200, 139.8 GiB"
     assert "NVIDIA H200, 139.8 GiB, Tensor Cores, BF16." in bar.device.toolTip()
     bar.set_device(device("An older card", bf16_note="emulated", tensor_cores=False))
     assert "An older card, 139.8 GiB." in bar.device.toolTip()
+    usage = next(one for one in bar.device.findChildren(ProgressLine))
+    assert not usage.isVisible()
+    bar.device.set_usage(0.5, "69.9 GiB in use")
+    assert usage.isVisible() and usage.fraction() == 0.5 and "69.9 GiB in use" in bar.device.toolTip()
+    bar.device.set_usage(None, "")
+    assert not usage.isVisible()
 
 
 def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar: TopBar) -> None:
@@ -124,15 +130,6 @@ def test_a_narrow_bar_leaves_out_the_maker(qtbot: QtBot, bar: TopBar) -> None:
     qtbot.waitUntil(lambda: has_words("RTX 4090"))
     bar.resize(1_440, 52)
     qtbot.waitUntil(lambda: has_words("NVIDIA GeForce RTX 4090"))
-
-
-def test_the_memory_in_use_is_a_bar_with_words_behind_it(bar: TopBar) -> None:
-    usage = next(one for one in bar.device.findChildren(ProgressLine))
-    assert not usage.isVisible()
-    bar.device.set_usage(0.5, "69.9 GiB in use")
-    assert usage.isVisible() and usage.fraction() == 0.5 and "69.9 GiB in use" in bar.device.toolTip()
-    bar.device.set_usage(None, "")
-    assert not usage.isVisible()
 
 
 def test_every_control_says_what_it_is(bar: TopBar) -> None:

@@ -19,8 +19,12 @@ def record(telemetry: Telemetry, steps: int) -> None:
         telemetry.record(torch.tensor([float(number)]), samples=8, learning_rate=0.1)
 
 
-def test_more_steps_than_a_block_holds_arrive_in_order() -> None:
-    telemetry = Telemetry(CPU, ("loss",))
+@pytest.fixture
+def telemetry() -> Telemetry:
+    return Telemetry(CPU, ("loss",))
+
+
+def test_more_steps_than_a_block_holds_arrive_in_order(telemetry: Telemetry) -> None:
     record(telemetry, 2_500)
     arrived = telemetry.flush()
     steps = np.concatenate([rows.step for rows in arrived])
@@ -28,15 +32,13 @@ def test_more_steps_than_a_block_holds_arrive_in_order() -> None:
     assert steps.tolist() == list(range(1, 2_501)) and losses.tolist() == list(range(2_500))
 
 
-def test_what_was_collected_is_not_collected_again() -> None:
-    telemetry = Telemetry(CPU, ("loss",))
+def test_what_was_collected_is_not_collected_again(telemetry: Telemetry) -> None:
     record(telemetry, 3)
     assert [rows.last_step for rows in telemetry.collect()] == [3]
     assert telemetry.collect() == telemetry.flush() == []
 
 
-def test_a_gap_is_no_steps_time() -> None:
-    telemetry = Telemetry(CPU, ("loss",))
+def test_a_gap_is_no_steps_time(telemetry: Telemetry) -> None:
     record(telemetry, 2)
     sum(range(1_000_000))  # a gap, as a validation makes one
     record(telemetry, 1)
@@ -46,8 +48,7 @@ def test_a_gap_is_no_steps_time() -> None:
     assert (np.diff(rows.seconds) > 0).all()
 
 
-def test_waiting_for_data_is_part_of_the_step_and_told_apart() -> None:
-    telemetry = Telemetry(CPU, ("loss",))
+def test_waiting_for_data_is_part_of_the_step_and_told_apart(telemetry: Telemetry) -> None:
     telemetry.begin()
     sum(range(1_000_000))  # the data are late
     telemetry.data_ready()
@@ -56,8 +57,7 @@ def test_waiting_for_data_is_part_of_the_step_and_told_apart() -> None:
     assert rows.step_seconds[0] / 2 < rows.wait_seconds[0] < rows.step_seconds[0]
 
 
-def test_a_pause_is_in_no_rows_seconds() -> None:
-    telemetry = Telemetry(CPU, ("loss",))
+def test_a_pause_is_in_no_rows_seconds(telemetry: Telemetry) -> None:
     record(telemetry, 1)
     (before,) = telemetry.flush()
     telemetry.begin(paused_seconds=1_000)

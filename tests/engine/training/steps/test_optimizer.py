@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -47,7 +48,6 @@ def test_the_form_is_pytorchs_own_unless_another_is_wanted(name: str) -> None:
             default["foreach"],
         )
     assert made(name=name, fused=True).defaults["fused"] is True
-    assert made(fused=True, name=name).defaults["fused"] is True
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -91,87 +91,64 @@ def oracle(total_steps: int, make: Callable[[torch.optim.Optimizer], LRScheduler
     return found
 
 
-def warmed_up(
-    optimizer: torch.optim.Optimizer, steps: int, rest: Callable[[torch.optim.Optimizer], LRScheduler]
-) -> LRScheduler:
-    rise = LinearLR(optimizer, start_factor=1 / (steps + 1), total_iters=steps)
-    return SequentialLR(optimizer, [rise, rest(optimizer)], milestones=[steps])
+def cosine(steps: int, lowest: float) -> Callable[[torch.optim.Optimizer], LRScheduler]:
+    return lambda optimizer: CosineAnnealingLR(optimizer, T_max=steps, eta_min=PEAK * lowest)
+
+
+def one_cycle(steps: int, rise: float) -> Callable[[torch.optim.Optimizer], LRScheduler]:
+    return lambda optimizer: OneCycleLR(
+        optimizer, PEAK, total_steps=steps, pct_start=rise, cycle_momentum=False
+    )
+
+
+def warmed_up(optimizer: torch.optim.Optimizer) -> LRScheduler:
+    rise = LinearLR(optimizer, start_factor=1 / 6, total_iters=5)
+    return SequentialLR(optimizer, [rise, cosine(24, 0.1)(optimizer)], milestones=[5])
+
+
+SCHEDULES: list[tuple[int, dict[str, Any], Callable[[torch.optim.Optimizer], LRScheduler]]] = [
+    *(
+        (total, {"name": "cosine", "final_fraction": lowest}, cosine(total - 1, lowest))
+        for total in (2, 47)
+        for lowest in (0.0, 0.1)
+    ),
+    *(
+        (total, {"name": "one-cycle", "rise_fraction": rise}, one_cycle(total, rise))
+        for total in (3, 10, 100)
+        for rise in (0.3, 0.5)
+    ),
+    *(
+        (
+            65,
+            {"name": "step", "decay_epochs": 2, "decay_factor": factor},
+            partial(StepLR, step_size=2 * EPOCH, gamma=factor),
+        )
+        for factor in (0.1, 0.5)
+    ),
+    (12, {"warmup_steps": 4}, partial(LinearLR, start_factor=1 / 5, total_iters=4)),
+    (30, {"name": "cosine", "warmup_steps": 5, "final_fraction": 0.1}, warmed_up),
+]
+
+
+@pytest.mark.filterwarnings("ignore:The epoch parameter in `scheduler.step")
+@pytest.mark.parametrize(("total_steps", "settings", "make"), SCHEDULES)
+def test_the_rates_are_those_of_pytorchs_schedulers(total_steps, settings, make) -> None:
+    assert rates(total_steps, **settings) == pytest.approx(oracle(total_steps, make), rel=1e-9, abs=1e-12)
+
+
+def test_a_rate_is_exactly_the_peak_or_its_end() -> None:
+    assert rates(5) == [PEAK] * 5
+    assert rates(12, warmup_steps=4)[4:] == [PEAK] * 8
+    assert rates(47, name="cosine")[0] == PEAK and rates(47, name="cosine")[-1] == 0
+    # epochs of the step schedule count from the run's begin
+    found = rates(25, name="step", warmup_steps=5, decay_epochs=1)
+    assert found[5:10] == [PEAK] * 5 and found[10:20] == pytest.approx([PEAK * 0.1] * 10)
 
 
 def test_settings_and_guide_say_how_a_warm_up_counts() -> None:
     found = rates(20, name="cosine", warmup_steps=4)
-    assert (
-        found[:2] == pytest.approx([PEAK / (4 + 1), 2 * PEAK / (4 + 1)])
-        and found[4] == PEAK
-        and found[-1] == 0
-    )
+    assert found[:2] == pytest.approx([PEAK / (4 + 1), 2 * PEAK / (4 + 1)])
+    assert found[4] == PEAK and found[-1] == 0
     assert "1/(warm-up + 1)" in all_settings()["schedule.warmup_steps"].about
     guide = files("resources").joinpath("guide", "accuracy.md").read_text(encoding="utf-8")
     assert "1/(`w` + 1) of the peak" in guide and "CosineAnnealingLR" in guide
-
-
-def test_a_constant_rate_stays() -> None:
-    assert rates(5) == [PEAK] * 5
-
-
-@pytest.mark.parametrize("final_fraction", [0.0, 0.1])
-@pytest.mark.parametrize("total_steps", [2, 47])
-def test_cosine_is_pytorch_s_and_ends_at_its_final_rate(total_steps: int, final_fraction: float) -> None:
-    found = rates(total_steps, name="cosine", final_fraction=final_fraction)
-    lowest = PEAK * final_fraction
-    expected = oracle(total_steps, lambda o: CosineAnnealingLR(o, T_max=total_steps - 1, eta_min=lowest))
-    assert found == pytest.approx(expected, abs=1e-12)
-    assert found[0] == PEAK and found[-1] == pytest.approx(lowest, abs=1e-12)
-
-
-@pytest.mark.parametrize("rise_fraction", [0.3, 0.5])
-@pytest.mark.parametrize("total_steps", [3, 10, 100])
-def test_one_cycle_is_pytorch_s(total_steps: int, rise_fraction: float) -> None:
-    found = rates(total_steps, name="one-cycle", rise_fraction=rise_fraction)
-    expected = oracle(
-        total_steps,
-        lambda o: OneCycleLR(o, PEAK, total_steps=total_steps, pct_start=rise_fraction, cycle_momentum=False),
-    )
-    assert found == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("decay_factor", [0.1, 0.5])
-def test_the_step_schedule_is_pytorch_s(decay_factor: float) -> None:
-    found = rates(65, name="step", decay_epochs=2, decay_factor=decay_factor)
-    expected = oracle(65, lambda o: StepLR(o, step_size=2 * EPOCH, gamma=decay_factor))
-    assert found == pytest.approx(expected, rel=1e-12)
-    assert len(set(found)) == 4
-
-
-def test_a_warm_up_rises_in_a_straight_line_to_the_peak() -> None:
-    found = rates(12, warmup_steps=4)
-    expected = oracle(12, lambda o: LinearLR(o, start_factor=1 / 5, total_iters=4))
-    assert found == pytest.approx(expected, rel=1e-12)
-    assert found[0] > 0 and found[4:] == [PEAK] * 8
-
-
-@pytest.mark.filterwarnings("ignore:The epoch parameter in `scheduler.step")
-def test_cosine_follows_its_warm_up() -> None:
-    found = rates(30, name="cosine", warmup_steps=5, final_fraction=0.1)
-    expected = oracle(
-        30,
-        lambda o: warmed_up(o, 5, lambda inner: CosineAnnealingLR(inner, T_max=24, eta_min=PEAK * 0.1)),
-    )
-    assert found == pytest.approx(expected, rel=1e-9)
-
-
-def test_epochs_of_the_step_schedule_count_from_the_run_s_begin() -> None:
-    found = rates(25, name="step", warmup_steps=5, decay_epochs=1)
-    assert found[5:10] == [PEAK] * 5
-    assert found[10:20] == pytest.approx([PEAK * 0.1] * 10)
-
-
-@pytest.mark.parametrize("name", ["constant", "cosine", "one-cycle", "step"])
-def test_a_run_of_one_step_has_a_rate(name: str) -> None:
-    (rate,) = rates(1, name=name)
-    assert 0 < rate <= PEAK
-
-
-def test_a_warm_up_longer_than_the_run_never_reaches_the_peak() -> None:
-    found = rates(5, name="cosine", warmup_steps=9)
-    assert found == sorted(found) and found[-1] == pytest.approx(PEAK / 2)
