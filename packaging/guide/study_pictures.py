@@ -1,4 +1,4 @@
-"""The guide's pictures of a profile and of many runs: where a step's time goes, grids, the queue, a tuning."""
+"""The guide's pictures of a profile, and of many runs: a grid, the queue and a tuning."""
 
 from __future__ import annotations
 
