@@ -173,8 +173,7 @@ def _own_value(grid: Grid, axis_place: int, place: int) -> Value:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-AxisValues = Mapping[str, tuple[Value, ...]]
-"""The values of every swept setting, by its dotted key."""
+AxisValues = Mapping[str, tuple[Value, ...]]  # of every swept setting, by its dotted key
 
 
 def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Value, ...]]:
