@@ -170,7 +170,6 @@ class FramePainter:
             self._write(frame.shade_text, [QPointF(x, y) for y in levels for x in lefts])
 
     def _paint_notes(self) -> None:
-        """Below the point, a little beside it where another or a curve is there, or above."""
         self._painter.setFont(font(12, 600))
         metrics = QFontMetricsF(self._painter.font())
         places = TextPlaces(self._room)
@@ -191,7 +190,6 @@ class FramePainter:
         self._painter.setFont(font(11))
 
     def _paint_marks(self) -> None:
-        """The words stand at the right of their line or at its left, off the curves and off each other."""
         places = TextPlaces(self._room)
         for mark in self._frame.marks:
             place = round(self.x(mark.x)) + 0.5
@@ -230,7 +228,6 @@ class FramePainter:
         self._write(text, [QPointF(x, y) for y in levels for x in lefts])
 
     def _write(self, words: str, wanted: Sequence[QPointF]) -> None:
-        """Writes at the first of these baselines where no curve is, if there is any."""
         width, ascent = self._width(words), self._metrics.capHeight() + 2
         for at in wanted:
             rect = Rect(at.x(), at.y() - ascent, at.x() + width, at.y() + 2)
@@ -239,7 +236,6 @@ class FramePainter:
                 return
 
     def _is_clear(self, rect: Rect) -> bool:
-        """True if no curve runs through a rectangle."""
         (low, high), (least, most) = self._frame.x_range, self._frame.y_range
         across, up = (high - low) / self._area.width(), (most - least) / self._area.height()
         edges = low + (np.array([rect.left - 3, rect.right + 3]) - self._area.left()) * across

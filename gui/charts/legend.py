@@ -131,7 +131,6 @@ def _write(painter: QPainter, left: float, text: str, face: QFont, color: str) -
 
 
 def _needed(entries: Sequence[Entry], fit: _Fit) -> float:
-    """The pixels that the entries need."""
     width = -float(fit.gap)
     for entry in entries:
         width += fit.sample + 8 + _width(font(12, 600), entry.value) + fit.gap

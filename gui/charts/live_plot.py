@@ -242,7 +242,6 @@ class LivePlot(QFrame):
         )
 
     def _with_capacity(self, y_range: Range, scale: Scale) -> tuple[Range, Capacity | None]:
-        """Makes room for the limit: for its line where it is near, else for its words under the top edge."""
         if self._capacity is None:
             return y_range, None
         (value, text), (low, high) = self._capacity, y_range

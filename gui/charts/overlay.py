@@ -211,7 +211,6 @@ class OverlayPlot(QFrame):
         )
 
     def _notes(self) -> tuple[Note, ...]:
-        """The time of each side, at the end of its line."""
         full = self._sides()
         if self._chosen is not None or self.header.by != "seconds" or len(full) > _MOST_NOTES:
             return ()

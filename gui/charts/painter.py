@@ -333,7 +333,7 @@ class Picture(QWidget, Generic[S]):
         self.update()
 
     def _pixmap(self) -> QPixmap:
-        """The drawing, painted once: hovering over a thousand spots repaints only their frames."""
+        # painted once: hovering over a thousand spots repaints only their frames
         ratio = self.devicePixelRatioF()
         if self._painted is None or self._painted.devicePixelRatio() != ratio:
             self._painted = QPixmap((QSizeF(self.size()) * ratio).toSize())

@@ -128,7 +128,6 @@ def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], .
 
 
 def _key(cap: str, device: DeviceEntry | None) -> str:
-    """The choice's key for the cap; without a valid one, that of the device's own memory or usual limit."""
     try:
         size = float(cap)
     except ValueError:

@@ -109,7 +109,6 @@ class LimitController(StudyController[StudyView[Limit]]):
         return catalog.device(self._setup.text("device")) if catalog is not None else None
 
     def _cpu_limit(self) -> float | None:
-        """The memory chosen for limits on a CPU, if the form's device is one with that much memory."""
         device, limit = self._device(), self._panel.cpu_limit_gib
         if device is None or device.name != "cpu" or limit is None:
             return None
@@ -122,7 +121,6 @@ class LimitController(StudyController[StudyView[Limit]]):
 
 
 def _distinct(sides: Sequence[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
-    """The sides that differ in more than batch and length, which a limit ignores."""
     labels: dict[Experiment, str] = {}
     for label, experiment in sides:
         searched = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})

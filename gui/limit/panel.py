@@ -164,7 +164,7 @@ class LimitPanel(QFrame):
         self._unit.setVisible(is_wide or self.stop.isHidden())
 
     def _order_tabs(self) -> None:
-        """Sets the tab order from upper left to lower right, since some widgets are made again."""
+        # from upper left to lower right, since some widgets are made again
         head = (self.forecast, self.menu.button, self.stop)
         stops = (*head, *self.result.stops(), self.trials.export, self.trials.view)
         for chain in ((self.cards.box, self.granularity_box), stops):

@@ -102,7 +102,6 @@ def _place_and_values(first: FirstNonfinite) -> Facts:
 
 
 def _course(search: NonfiniteSearch) -> Facts:
-    """The steps looked through, and the course of the loss scale."""
     since = f", from the state after step {search.from_step:,}" if search.from_step else ""
     again = {0: "", 1: "once", 2: "twice"}.get(search.reproduced, f"{search.reproduced} times")
     scales = ""
@@ -213,7 +212,6 @@ class IslandsView(AnswerPage):
 
 
 def _price(islands: Islands) -> Facts:
-    """The cost of the islands, against the same run without any."""
     memory, added = "", islands.memory_added_mib
     if added is not None:
         memory = f"{memory_text(abs(added))} {'less' if added < 0 else 'more'} at the peak"

@@ -83,7 +83,6 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         self._panel.changes_wanted.connect(self._setup.use_changes)
 
     def _go_deeper(self) -> None:
-        """Examines the chosen parts of what is shown."""
         if (view := self._panel.view()) is not None:
             self.submit(view.study.experiments[0], self._panel.parts())
 

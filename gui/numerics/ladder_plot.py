@@ -111,7 +111,6 @@ class LadderPlot(LivePlot):
         return number(value)
 
     def _above(self, losses: Losses) -> Values:
-        """The losses, or how far they are above those of FP32's first repeat."""
         values = np.array(losses, dtype=float)
         if not self.difference.isChecked() or not self._ladder.repeats:
             return values
@@ -151,7 +150,6 @@ class LadderPlot(LivePlot):
 
 
 def _around(band: Range | None, bounds: Range) -> Range:
-    """The range of differences that shows the band well: what parts far leaves it."""
     if band is None:
         low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
     else:

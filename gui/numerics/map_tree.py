@@ -78,7 +78,6 @@ def rows_of(whole: PrecisionMap) -> tuple[MapRow, ...]:
 
 
 def _around(module: str) -> Iterable[str]:
-    """A module's name and those of the modules around it."""
     if module in _OUTSIDE:
         return (module,)
     parts = module.split(".") if module else []
@@ -142,7 +141,6 @@ def _memory(amount: int) -> str:
 
 
 def _shares_text(shares: Sequence[Share]) -> str:
-    """The format with the largest share, and how many others there are: "FP16 +1"."""
     if not shares:
         return ""
     return dtype_label(shares[0][0]) + (f" +{len(shares) - 1}" if len(shares) > 1 else "")
@@ -236,7 +234,6 @@ _BAR, _HEIGHT, _GAP, _PADDING = 36, 8, 6, 8
 
 
 def _format_color(dtype: str) -> QColor:
-    """The colour of a number format: that of the precision of its name, or a neutral one."""
     palette, precision = theme().palette, _PRECISIONS.get(dtype)
     return QColor(palette.text3 if precision is None else palette.look(precision).color)
 

@@ -233,7 +233,6 @@ _CAST_TIP = "Whether it only changes the number format, and whether autocast put
 
 
 def _columns(*, has_modules: bool) -> list[Column[Operation]]:
-    """The columns, that of the modules only where these differ."""
     # the names of operations are short
     widest = 240 if has_modules else GROWS
     name = Column[Operation]("Operation", lambda operation: operation.name, width=132, widest=widest)

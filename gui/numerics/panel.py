@@ -182,7 +182,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         self._show_answer()
 
     def _show_answer(self) -> None:
-        """Shows the answer above every view but the one that begins with the same sentence."""
+        # not above the view that begins with the same sentence
         part, sentence = self._finding
         self.answer.setVisible(bool(sentence) and self.tabs.name() != part)
 
@@ -215,7 +215,6 @@ def _check_box(choice: _Choice) -> QCheckBox:
 
 
 def _page(view: QWidget, awaited: str) -> QStackedWidget:
-    """The view, and what is said while its part is awaited."""
     page, words = QStackedWidget(), label(awaited, "empty")
     words.setAlignment(Qt.AlignmentFlag.AlignCenter)
     for shown in (view, words):

@@ -179,7 +179,6 @@ class RangeTable(ResultTable[RangeRow]):
 
     def _column_of(self, form: NumberFormat) -> Column[RangeRow]:
         def share(row: RangeRow) -> float:
-            """The share that the format would round to 0 or make infinite."""
             exponents, scale = row.exponents, self._exponent
             return exponents.underflow_fraction(form, scale) + exponents.overflow_fraction(form, scale)
 
@@ -210,7 +209,6 @@ class RangeTable(ResultTable[RangeRow]):
         paint(painter, Drawing(0, 0, (*lost_range(area, axis, form), *shown)))
 
     def _paint_axis(self, painter: QPainter, room: QRectF) -> None:
-        """The axis of the histograms over their column, with the bracket of the chosen format."""
         area = _area(room)
         bar = bracket(area, self.axis, self._form, area.top + 10)
         paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, self.axis, area.bottom - 9))))
@@ -322,7 +320,6 @@ class LossScale(QWidget):
 
 
 def _scale_sentence(gradients: Exponents, overflowing: int, form: NumberFormat, exponent: int) -> str:
-    """The fate of all gradients at a loss scale of 2**exponent; `overflowing` counts modules."""
     under = gradients.underflow_fraction(form, exponent)
     lost = f"{share_text(under)} of the gradients become 0" if under else "no gradient becomes 0"
     words = f"At {scale_text(exponent)}: {lost} in {form.label},"

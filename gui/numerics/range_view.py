@@ -110,7 +110,6 @@ class RangeView(OfferedView):
         self.detail.setFixedWidth(_NARROW_DETAIL if event.size().width() < _NARROW else _WIDE_DETAIL)
 
     def _show_notes(self) -> None:
-        """The first note leads, where there is the height for it."""
         notes = self._ranges.notes if self._ranges is not None else ()
         leads = bool(notes) and self.height() >= _LOW
         set_text(self.headline, notes[0] if notes else "")
@@ -190,7 +189,6 @@ class RangeView(OfferedView):
 
 
 def _own_loss(rows: list[ModuleRange] | tuple[ModuleRange, ...]) -> str:
-    """The losses of the experiment's own precision; empty for none."""
     counts = (
         (sum(row.became_zero for row in rows), "became 0"),
         (sum(row.became_nonfinite for row in rows), "became infinite or NaN"),

@@ -150,7 +150,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self._fill_tab()
 
     def _fill_tab(self) -> None:
-        """Fills the view in front; the others wait until they are looked at: all of them take too long."""
+        # the others wait until they are looked at: all of them take too long
         name = self.tabs.name()
         if name in self._stale:
             self._stale.remove(name)
@@ -184,7 +184,6 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.tabs.open("rows")
 
     def _step(self) -> QScrollArea:
-        """The sides' answers above their bars, which scroll together."""
         page, area = QWidget(), QScrollArea()
         in_column(self.answer, wide(self.bars), parent=page, spacing=4)
         area.setWidgetResizable(True)
@@ -238,7 +237,6 @@ class ProfileAnswer(QWidget):
     def _show_sides(
         self, profiles: Profiles, verdicts: Sequence[Verdict | None], gains: Sequence[Gain | None], told: str
     ) -> None:
-        """Shows each side's gain, its bound unless `told` above, and its remedy."""
         sides, self._texts = QWidget(), []
         grid = QGridLayout(sides)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -283,7 +281,6 @@ class ProfileAnswer(QWidget):
 
 
 def _is_beside(verdict: Verdict, profiles: Profiles) -> bool:
-    """True if the remedy is a precision that another side has already."""
     precisions = {side.experiment.precision.value for side in profiles.sides}
     return bool(verdict.changes) and all(
         key == "precision" and text in precisions for key, text in verdict.changes

@@ -160,7 +160,6 @@ class RooflineView(AnswerPage):
 
 
 def _answer(profiles: Profiles) -> str:
-    """The sides' MFU in short."""
     sides = zip(side_names(profiles), profiles.sides, strict=True)
     known = [
         f"{share_text(side.profile.mfu)}{f' in {name}' if len(profiles.sides) > 1 else ''}"
@@ -173,7 +172,6 @@ def _answer(profiles: Profiles) -> str:
 
 
 def _utilisation(profiles: Profiles) -> list[str]:
-    """The parts of each side's MFU, or why there is none."""
     several = len(profiles.sides) > 1
     sentences: list[str] = []
     uncounted = []

@@ -136,7 +136,6 @@ def _figure(column: figures.Column, group: Group | None, groups: list[Group]) ->
 
 
 def _lines(profiles: Profiles, row: SideRow) -> Iterator[str]:
-    """A row's figures in words, a line for each side."""
     names = side_names(profiles)
     for name, side, cell in zip(names, profiles.sides, row.cells, strict=True):
         if cell is not None and side.profile is not None:

@@ -1,32 +1,37 @@
-"""What is opened in Results: a comparison of runs, a study, or why a run failed."""
+"""Opens things in Results: a comparison of runs, a study, or why a run failed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code, read_code
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import counted, date_text
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
+from gui.limit.panel import LimitPanel
 from gui.results.place import MIDDLE, NARROW, STUDY, WIDE, ResultsPlace
-from gui.results.studies import StudyMaker, StudyPages, read_studies
+from gui.results.studies import StudyMaker, StudyPages, StudyPanel, read_studies
 from gui.results.tabs import add_tabs
 from gui.runs.table.line import Line
 from gui.runs.table.rows import KINDS, Item, StudyKind, StudyRow
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import Studies, StudyView
+from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
+from gui.sweep.controller import SweepController
 from gui.train.outcome import FailureCard, open_file
+from gui.tune.controller import TuneController
 from gui.widgets.boxes import Stretch, in_column, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
@@ -78,7 +83,7 @@ class ResultsController(QObject):
         panel, head = self.page.comparison, self.page.head
         self._fill_tab = add_tabs(panel, head, self.maker, lambda: self._studies)
         self._opened: Item | Line | None = None
-        self._is_in_sight = self._is_stale = False
+        self._is_in_sight = False
         self._background = Background(self)
         self._connect()
         self._read_studies()
@@ -117,15 +122,22 @@ class ResultsController(QObject):
         failure.open_wanted.connect(open_file)
         failure.check_wanted.connect(self._check_failed)
         failure.again_wanted.connect(self._try_again)
+        self.maker.made.connect(self._connect_study)
         self.maker.reported.connect(self._notice.tell)
-        self.maker.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
-        self.maker.guide_wanted.connect(self.guide_wanted)
-        self.maker.comparison_wanted.connect(self.comparisons.compare)
-        self.maker.runs_wanted.connect(self.runs_wanted)
         for work in self._experiments.orders.values():
             for signal in (work.began, work.ended, work.deleted):
                 signal.connect(lambda _key: self._read_studies())
         self._experiments.runs.list_changed.connect(self._drop_gone)
+
+    def _connect_study(self, panel: StudyPanel, controller: StudyController[Any]) -> None:
+        controller.reported.connect(self._notice.tell)
+        controller.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        if not isinstance(panel, LimitPanel):
+            panel.guide_wanted.connect(self.guide_wanted)
+        if isinstance(controller, SweepController | TuneController):
+            controller.comparison_wanted.connect(self.comparisons.compare)
+        if isinstance(controller, SweepController):
+            controller.runs_wanted.connect(self.runs_wanted)
 
     def _read_studies(self) -> None:
         read = partial(read_studies, self._store_path)
@@ -162,17 +174,16 @@ class ResultsController(QObject):
             if row.run.status is Status.FAILED and row.overview.samples_per_second is None:
                 self._show_failure(row.run)
                 return
-        if isinstance(row, Item) and row.is_failed:
+            self.page.head.prefer(row.key)
+        elif row.is_failed:
             self._show_failure(row.lines[0].run, row)
             return
-        if isinstance(row, Line):
-            self.page.head.prefer(row.run.id)
         self._compare([run.id for run in runs if run.status is not Status.QUEUED])
 
     def _compare(self, run_ids: Iterable[str]) -> None:
         ids = tuple(run_ids)
         self._mark(ids)
-        self.page.show_comparison()
+        self.page.bring_up(self.page.comparison)
         self._fit_width()
         self._tell_sight()
         self.comparisons.reader.set_runs(ids)
@@ -191,14 +202,9 @@ class ResultsController(QObject):
         self._runs.table.mark([item.key])
         about = ", ".join(part for part in (item.model, date_text(item.when)) if part)
         actions = self.studies.open(study.kind, study.id)
-        self.page.head.show_study(
-            KINDS[item.kind][1],
-            item.title,
-            about,
-            has_settings=study.experiment is not None,
-            actions=actions,
-        )
-        self.page.show_studies()
+        has_settings, icon = study.experiment is not None, KINDS[item.kind][1]
+        self.page.head.show_study(icon, item.title, about, has_settings=has_settings, actions=actions)
+        self.page.bring_up(self.studies)
         self._place.want_width(_WIDTHS[study.kind], STUDY)
         self._tell_sight()
 
@@ -209,7 +215,8 @@ class ResultsController(QObject):
         title = run.name if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_study("cross-outline", title, about, has_settings=True)
-        self.page.show_failure(run.problem, run.detail, _code_of(run))
+        self.page.failure.tell(run.problem, run.detail, _code_of(run))
+        self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
         self._tell_sight()
 
@@ -286,38 +293,26 @@ def _code_of(run: RunRecord) -> Code | None:
 
 
 class ItemPage(QFrame):
-    """Shows one of them at a time."""
+    """Shows a comparison, a study, or why a run failed, one at a time, below their head."""
 
     def __init__(self, studies: StudyPages, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
         self.head, self.comparison, self.studies = ItemHead(), ComparePanel(self), studies
-        self.failure = FailureCard()
-        failed = QWidget()
-        in_column(self.failure, Stretch(1), parent=failed, margins=16)
-        self._failed = failed
-        pages = QWidget()
+        self.failure, self.failed = FailureCard(), QWidget()
+        in_column(self.failure, Stretch(1), parent=self.failed, margins=16)
+        pages, head = QWidget(), QWidget()
         self._pages = QStackedLayout(pages)
-        for page in (self.comparison, self.studies, failed):
+        for page in (self.comparison, studies, self.failed):
             self._pages.addWidget(page)
-        head = QWidget()
         in_column(self.head, parent=head, margins=(16, 12, 16, 0))
         in_column(head, wide(pages), parent=self, spacing=0)
 
-    def show_comparison(self) -> None:
-        """Brings the comparison to the front."""
-        self._pages.setCurrentWidget(self.comparison)
-
-    def show_studies(self) -> None:
-        """Brings the opened study to the front."""
-        self._pages.setCurrentWidget(self.studies)
-
-    def show_failure(self, problem: Problem, detail: str, code: Code | None) -> None:
-        """Says why a run failed; `detail` is the whole message, `code` the model's own code."""
-        self.failure.tell(problem, detail, code)
-        self._pages.setCurrentWidget(self._failed)
+    def bring_up(self, page: QWidget) -> None:
+        """Brings the comparison, the opened study or the failure to the front."""
+        self._pages.setCurrentWidget(page)
 
     @property
     def is_comparison(self) -> bool:
-        """Whether the comparison is in front."""
+        """True if the comparison is in front."""
         return self._pages.currentWidget() is self.comparison

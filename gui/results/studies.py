@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +54,13 @@ StudyPanel = LimitPanel | NumericsPanel | ProfilePanel | SweepPanel | TunePanel
 
 
 class StudyMaker(QObject):
-    """Makes a page for a study of a kind, and tells what all of them tell.
+    """Makes a page for a study of a kind. `made` carries its panel and its controller."""
 
-    `reported` carries what was done, or why nothing was; `written` the path of a file; `guide_wanted` a page
-    of the guide; `comparison_wanted` and `runs_wanted` run ids.
-    """
-
+    made = Signal(object, object)
     reported = Signal(str)
-    written = Signal(object)
-    guide_wanted = Signal(str)
-    comparison_wanted = Signal(object)
-    runs_wanted = Signal(object)
 
     def __init__(
-        self, store_path: Path, setup: SetupPanel, experiments: Experiments, parent: QObject | None = None
+        self, store_path: Path, setup: SetupPanel, experiments: Experiments, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._store_path, self._setup, self.experiments = store_path, setup, experiments
@@ -75,51 +68,34 @@ class StudyMaker(QObject):
 
     def make(self, kind: StudyKind, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
         """A panel in `parent`, and what fills it."""
-        makers: dict[StudyKind, Callable[[QWidget], tuple[StudyPanel, StudyController[Any]]]] = {
-            "limit": self._limit,
-            "numerics": self._numerics,
-            "profile": self._profile,
-            "sweep": self._sweep,
-            "tune": self._tune,
-        }
-        panel, controller = makers[kind](parent)
+        setup, experiments = self._setup, self.experiments
+        panel: StudyPanel
+        controller: StudyController[Any]
+        match kind:
+            case "limit":
+                panel = LimitPanel(parent)
+                panel.show_alone()
+                controller = _Limits(setup, panel, experiments, self)
+            case "numerics":
+                panel = NumericsPanel(parent)
+                controller = NumericsController(setup, panel, experiments, self, follows=False)
+            case "profile":
+                panel = ProfilePanel(parent)
+                controller = ProfileController(setup, panel, experiments, self, follows=False)
+            case "sweep":
+                panel = SweepPanel(parent)
+                controller = SweepController(self._store_path, setup, panel, experiments, self, follows=False)
+            case "tune":
+                panel = TunePanel(parent)
+                controller = TuneController(setup, panel, experiments, self, follows=False)
         self._controllers.append(controller)
-        controller.reported.connect(self.reported)
-        controller.written.connect(self.written)
-        if not isinstance(panel, LimitPanel):
-            panel.guide_wanted.connect(self.guide_wanted)
+        self.made.emit(panel, controller)
         return panel, controller
 
     def stop(self) -> None:
         """Waits for what is being read or written."""
         for controller in self._controllers:
             controller.stop()
-
-    def _limit(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
-        panel = LimitPanel(parent)
-        panel.show_alone()
-        return panel, _Limits(self._setup, panel, self.experiments, self)
-
-    def _numerics(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
-        panel = NumericsPanel(parent)
-        return panel, NumericsController(self._setup, panel, self.experiments, self, follows=False)
-
-    def _profile(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
-        panel = ProfilePanel(parent)
-        return panel, ProfileController(self._setup, panel, self.experiments, self, follows=False)
-
-    def _sweep(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
-        panel, setup, experiments = SweepPanel(parent), self._setup, self.experiments
-        sweeps = SweepController(self._store_path, setup, panel, experiments, self, follows=False)
-        sweeps.comparison_wanted.connect(self.comparison_wanted)
-        sweeps.runs_wanted.connect(self.runs_wanted)
-        return panel, sweeps
-
-    def _tune(self, parent: QWidget) -> tuple[StudyPanel, StudyController[Any]]:
-        panel = TunePanel(parent)
-        tunings = TuneController(self._setup, panel, self.experiments, self, follows=False)
-        tunings.comparison_wanted.connect(self.comparison_wanted)
-        return panel, tunings
 
 
 class StudyPages(QStackedWidget):

@@ -304,7 +304,6 @@ class GuidedMeasurement(QObject):
             self._refuse(busy(experiment, done))
 
     def _adapt(self, pace: float | None, done: int) -> bool:
-        """Starts again with what suits this pace, or refuses a busy machine; True if the run is ended."""
         pair, case = self.pair, self._case
         if case is None or self._ending or not pair.can_begin_anew:
             return False

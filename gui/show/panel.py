@@ -135,7 +135,7 @@ class ShowPanel(QFrame):
 
     @property
     def _has_race(self) -> bool:
-        """True if the race's page exists: asking for it would make it."""
+        # asking for the page would make it
         return "race" in vars(self)
 
     def _added(self, page: P) -> P:
@@ -187,7 +187,6 @@ class ShowPanel(QFrame):
             act()
 
     def _actions(self) -> dict[int, Callable[[], object]]:
-        """The actions of the keys of a keyboard and of a presenter's remote."""
         race, clock = self.race, self.race.clock
         return {
             Qt.Key.Key_Space: clock.toggle,

@@ -216,7 +216,6 @@ def _question(race: Race) -> str:
 
 
 def _subject(race: Race) -> str:
-    """The subject: the model, or both, and the batch if it is the same."""
     mine, theirs = (race.lane(which).run.experiment for which in LANES)
     model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
     same_batch = mine.batch_size == theirs.batch_size

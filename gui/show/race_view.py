@@ -152,7 +152,6 @@ class RaceView(QWidget):
         painter.end()
 
     def _lay_out(self) -> None:
-        """Makes the card for another scene, size or screen."""
         self._still = None
         if self.scene is None or self.instant is None:
             return
@@ -169,7 +168,6 @@ class RaceView(QWidget):
         self.update()
 
     def _place_labels(self, parts: Sequence[Part], end: Instant) -> None:
-        """Puts what screen readers read, and what is explained, over the parts."""
         while len(self._labels) < len(parts):
             told = QLabel(self)
             told.lower()
@@ -201,7 +199,6 @@ class RaceView(QWidget):
         self.number.setEnabled(bool(number))
 
     def _painted(self, card: Card) -> QPixmap:
-        """All that stays, painted once for a scene, size, screen and theme."""
         if self._still is None:
             palette, ratio = theme().palette, self.devicePixelRatioF()
             self._still = QPixmap((QSizeF(self.size()) * ratio).toSize())

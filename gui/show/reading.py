@@ -213,7 +213,6 @@ class RaceReader(QObject):
         self.shown.emit()
 
     def _play(self) -> None:
-        """Plays a race once, when it was read and the page is visible."""
         if self._is_in_sight and self._is_to_play:
             self._is_to_play = False
             self._panel.play()

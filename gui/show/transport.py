@@ -345,7 +345,6 @@ class RaceClock(QObject):
             self.ticked.emit(seconds)
 
     def _hold_or_run(self) -> None:
-        """Counts from here while the owner is on screen, and stops while it is not."""
         if not self.is_playing:
             return
         self._begun_at, self._begun_seconds = self._now(), self.seconds

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QInputDialog
@@ -16,10 +16,7 @@ from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Grid
 from engine.export.formats import SWEEP
 from engine.store.record import RunRecord
-from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
-from engine.sweep.estimate import estimate_of
-from engine.sweep.order import Estimate
 from engine.sweep.results import Results, results_of
 from gui.session.background import Background
 from gui.session.experiments import Experiments
@@ -57,9 +54,9 @@ class SweepController(StudyController[SweepView]):
         )
         # an export must not delay what is shown
         self._reading = Background(self)
-        self.reader = SweepReader(store_path, self._reading, self)
-        self.reader.read.connect(self._take)
-        self.reader.failed.connect(self._report)
+        self._sweep_id: str | None = None
+        self._known: Mapping[str, Evidence] = {}
+        self._is_in_sight = self._is_stale = self._is_reading = False
         self._connect()
 
     def submit(self, name: str | None, grid: Grid, plan: Plan) -> None:
@@ -74,8 +71,9 @@ class SweepController(StudyController[SweepView]):
             self._write(lambda: _export(store_path, key, path))
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets if the page is visible."""
-        self.reader.set_in_sight(is_in_sight)
+        """Sets if the page is visible; else nothing is read: that takes a core from a run."""
+        self._is_in_sight = is_in_sight
+        self._read()
 
     def stop(self) -> None:
         self._reading.stop()
@@ -83,14 +81,36 @@ class SweepController(StudyController[SweepView]):
 
     def _show_sweep(self, view: SweepView | None) -> None:
         self._panel.show_view(view)
-        self.reader.set_sweep(None if view is None else view.key)
+        sweep_id = None if view is None else view.key
+        if sweep_id != self._sweep_id:
+            self._sweep_id, self._known = sweep_id, {}
+            self._refresh()
+
+    def _refresh(self, sweep_id: str | None = None) -> None:
+        if sweep_id in (None, self._key):
+            self._is_stale = True
+            self._read()
+
+    def _read(self) -> None:
+        sweep_id, path, known = self._sweep_id, self._store_path, self._known
+        if sweep_id is None or not (self._is_in_sight and self._is_stale) or self._is_reading:
+            return
+        self._is_stale, self._is_reading = False, True
+        self._reading.do(lambda: read_sweep(path, sweep_id, known), self._take, self._fail)
 
     def _take(self, read: ReadSweep) -> None:
-        if read.record.id == self._key:
+        self._is_reading = False
+        if read.sweep_id == self._sweep_id:
+            self._known = read.evidence
             self._panel.show_results(read.results)
+        self._read()
+
+    def _fail(self, problem: Problem) -> None:
+        self._is_reading = False
+        self._report(problem)
+        self._read()
 
     def _order(self, order: Callable[[str], str]) -> None:
-        """Has the sweep that is shown go on, or be made again."""
         if (view := self._panel.view()) is not None:
             self._enqueue((cell.experiment for cell in view.grid.cells), lambda: order(view.key))
 
@@ -148,12 +168,8 @@ class SweepController(StudyController[SweepView]):
         )
         self._sweeps.turn_ended.connect(self._refresh)
         # a run of it may have been deleted, or another program may carry it on
-        self._experiments.runs.list_changed.connect(self.reader.refresh)
+        self._experiments.runs.list_changed.connect(lambda: self._refresh())
         self._sweeps.run_began.connect(lambda _run_id: self._refresh(self._sweeps.running or ""))
-
-    def _refresh(self, sweep_id: str) -> None:
-        if sweep_id == self._key:
-            self.reader.refresh()
 
 
 def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
@@ -162,65 +178,11 @@ def _export(store_path: Path, sweep_id: str, path: Path) -> Path:
         return SWEEP.export(store.sweeps.find(sweep_id), path, force=True)
 
 
-class SweepReader(QObject):
-    """Reads a sweep in a thread while the page is visible, and again after `refresh`.
+class ReadSweep(NamedTuple):
+    """The results of a sweep's cells, and the evidence of its runs by id."""
 
-    `read` carries a ReadSweep, `failed` the Problem if the store could not be read.
-    """
-
-    read = Signal(object)
-    failed = Signal(object)
-
-    def __init__(self, store_path: Path, background: Background, parent: QObject) -> None:
-        super().__init__(parent)
-        self._store_path, self._background = store_path, background
-        self._sweep_id: str | None = None
-        self._known: Mapping[str, Evidence] = {}
-        self._is_in_sight = self._is_stale = self._is_reading = False
-
-    def set_sweep(self, sweep_id: str | None) -> None:
-        """Sets which sweep is read."""
-        if sweep_id != self._sweep_id:
-            self._sweep_id, self._known = sweep_id, {}
-            self.refresh()
-
-    def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets if the page is visible; else nothing is read: that takes a core from a run."""
-        self._is_in_sight = is_in_sight
-        self._begin()
-
-    def refresh(self) -> None:
-        """Reads again what may have changed."""
-        self._is_stale = True
-        self._begin()
-
-    def _begin(self) -> None:
-        sweep_id, path, known = self._sweep_id, self._store_path, self._known
-        if sweep_id is None or not (self._is_in_sight and self._is_stale) or self._is_reading:
-            return
-        self._is_stale, self._is_reading = False, True
-        self._background.do(lambda: read_sweep(path, sweep_id, known), self._take, self._fail)
-
-    def _take(self, read: ReadSweep) -> None:
-        self._is_reading = False
-        if read.record.id == self._sweep_id:
-            self._known = read.evidence
-            self.read.emit(read)
-        self._begin()
-
-    def _fail(self, problem: Problem) -> None:
-        self._is_reading = False
-        self.failed.emit(problem)
-        self._begin()
-
-
-@dataclass(frozen=True, eq=False)
-class ReadSweep:
-    """A sweep, the results of its cells, and the evidence of its runs by id."""
-
-    record: SweepRecord
+    sweep_id: str
     results: Results
-    estimate: Estimate | None
     evidence: Mapping[str, Evidence]
 
 
@@ -230,7 +192,7 @@ def read_sweep(store_path: Path, sweep_id: str, known: Mapping[str, Evidence]) -
         record = store.sweeps.find(sweep_id)
         runs = [run for cell in record.cells for run in cell.runs if run.status.is_over]
         evidence = {run.id: _evidence(store, run, known) for run in runs}
-    return ReadSweep(record, results_of(record, tuple(evidence.values())), estimate_of(record), evidence)
+    return ReadSweep(sweep_id, results_of(record, tuple(evidence.values())), evidence)
 
 
 def _evidence(store: Store, run: RunRecord, known: Mapping[str, Evidence]) -> Evidence:

@@ -146,7 +146,7 @@ class SweepPage(QWidget):
             view.mark_cells(cells)
 
     def _fill_tab(self) -> None:
-        """Fills the view in front; the others wait until they are looked at."""
+        # the others wait until they are looked at
         name = self.tabs.name()
         if name in self._stale and self.results is not None:
             self._stale.remove(name)

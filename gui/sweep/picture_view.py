@@ -270,7 +270,6 @@ class Slice:
         self._view.canvas.redraw()
 
     def _keep_apart(self) -> None:
-        """One axis is not shown twice, and the others have their choosers."""
         x, other = self.axes()
         if x == other:
             self.other.choose(None)

@@ -111,7 +111,6 @@ class LiveCards(QWidget):
             self.tensor_cores.set_rows([_activity_row(run) for run in runs])
 
     def _fitting(self) -> int:
-        """How many cards there are in a row."""
         count = len(self.cards)
         return count if self.width() >= count * _LEAST_WIDTH else -(-count // 2)
 
@@ -162,7 +161,6 @@ class LiveCards(QWidget):
         self._show_difference(card, shares, ACCURACY)
 
     def _show_difference(self, card: StatCard, values: Sequence[float | None], figure: Figure) -> None:
-        """Shows how far the second of two runs that are over is above the first, or "same"."""
         is_over = len(values) == 2 and all(run.is_over for run in self._runs)
         if not is_over or values[0] is None or values[1] is None:
             card.set_ratio("")
@@ -210,10 +208,6 @@ def _fill(
     digits: int | None = None,
     has_ratio: bool = True,
 ) -> None:
-    """Fills a card; the ratios of figures with `notes` are marked if the measurement was disturbed.
-
-    The tooltips of the figures have notes and `facts`.
-    """
     ratios = [
         ratio(value, values[0]) if has_ratio and _is_alike(run, runs[0]) else ""
         for run, value in zip(runs, values, strict=True)

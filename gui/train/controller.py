@@ -118,7 +118,6 @@ class LiveController(QObject):
         self._second.stop()
 
     def _follow_sweep(self, sweep_id: str) -> None:
-        """Shows a pilot in place of the runs before it."""
         view = self._experiments.sweeps.view(sweep_id)
         words = "" if view is None else view.pilot_words()
         if words and self._shown and not self._is_training():
@@ -178,7 +177,6 @@ class LiveController(QObject):
         self._live.strip.set_work_left(seconds if is_more else None, at_least=at_least)
 
     def _repaint(self) -> None:
-        """Repaints all that moves while a run trains."""
         if self._live.isVisible():
             self._live.refresh()
         running = self._experiments.running

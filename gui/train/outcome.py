@@ -184,7 +184,6 @@ class AnswerView(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Shows as many clauses as two lines hold, the first at least, and how many more there are."""
         metrics, room = self._quiet.fontMetrics(), QRect(0, 0, self.width(), 1_000)
         for count in range(len(self._clauses), 0, -1):
             more = len(self._clauses) - count

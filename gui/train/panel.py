@@ -179,7 +179,6 @@ class LivePanel(QFrame):
             self.page.answer.show_answer(answer)
 
     def _answered(self) -> tuple[str, ...]:
-        """The runs that the buttons of the answer are about."""
         return tuple(run.run_id for run in self._runs)
 
     def _choose_axis(self, by: By) -> None:
@@ -187,7 +186,6 @@ class LivePanel(QFrame):
         self.set_by(by)
 
     def _want_answer(self) -> None:
-        """Asks for the answer, once for these runs, after the last of them."""
         run_ids = self._answered()
         if len(run_ids) > 1 and run_ids != self._asked_for and all(run.is_over for run in self._runs):
             self._asked_for = run_ids

@@ -98,7 +98,6 @@ class LivePlots(QWidget):
             self._place()
 
     def _choose(self, plot: LivePlot, place: int) -> None:
-        """Shows another plot in the place of this one; one that is shown already changes places with it."""
         if self._chosen is None:
             return
         mine = self.plots.index(plot)
@@ -111,7 +110,6 @@ class LivePlots(QWidget):
         return tuple(plot.header.title() for plot in self.plots)
 
     def _place(self) -> None:
-        """Puts each plot where it is shown, and hides the others."""
         titles = self._named = self._titles() if self._chosen is not None else ()
         for plot, row, column in self._places:
             place = self.plots.index(plot) if plot in self.plots else None
@@ -168,7 +166,6 @@ class LivePlots(QWidget):
         return float(max([*totals, *seen], default=0)) or None
 
     def _curve(self, run: LiveRun, y: Values, *, key: str = "", **more: Any) -> Curve:
-        """A run's curve; what `more` has for each row is cut to the rows that have an x."""
         x = run.column(self._by)
         count = min(len(x), len(y))
         cut = {name: value[:count] for name, value in more.items() if isinstance(value, np.ndarray)}
@@ -194,8 +191,6 @@ class LivePlots(QWidget):
         curve_of: Callable[[LiveRun], Curve],
         alike: Callable[[LiveRun], object] | None = None,
     ) -> None:
-        """Shows the curves of runs, and of those beneath whose values are of the same quantity, as `alike`
-        tells; `usual` says what will appear."""
         shown = {alike(run) for run in runs} if alike is not None else ()
         faint = [
             replace(
@@ -219,7 +214,6 @@ class LivePlots(QWidget):
         )
 
     def _show_second(self, runs: Sequence[LiveRun]) -> None:
-        """Shows the second plot: grad scale, accuracy, or waiting for data."""
         if not runs or any(map(figures.uses_scaler, runs)):
             plot = self.scale
             self._show_scale(runs)
@@ -303,7 +297,6 @@ class LivePlots(QWidget):
 
 
 def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
-    """What an empty plot says: what will appear, or why nothing will."""
     if not runs or not all(run.is_over for run in runs):
         return usual
     if any(len(run.column("step")) for run in runs):
@@ -313,7 +306,6 @@ def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
 
 
 def _may_have_accuracy(run: LiveRun) -> bool:
-    """True if the run has an accuracy, or may have one after its first epoch."""
     is_open = not (run.epochs or run.is_over)
     validates = run.experiment is None or is_validated(run.experiment)
     return bool(figures.accuracies(run)) or (is_open and validates)

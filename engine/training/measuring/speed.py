@@ -1,4 +1,4 @@
-"""The figures of a run: totals over its completed steps, and the median speed over blocks of steps."""
+"""The figures of a run: totals, the median speed over blocks of steps, and the validation."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,21 +25,6 @@ ROOT = Path(__file__).parents[3]
 ERROR_KEYS = {"kind", "message", "remedy", "key", "value", "allowed"}
 
 Capture = pytest.CaptureFixture[str]
-
-
-def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """The exit status and the one JSON object on stdout."""
-    status = main([*arguments, "--json"])
-    out = capsys.readouterr().out
-    assert out.count("\n") == 1
-    return status, json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-
-
-def refusal(capsys: Capture, *arguments: str) -> dict[str, Any]:
-    status, found = answer(capsys, *arguments)
-    assert status == 2
-    assert set(found) == {"error"} and set(found["error"]) == ERROR_KEYS
-    return dict(found["error"])
 
 
 @pytest.fixture
@@ -112,8 +96,8 @@ def test_it_runs_as_a_module_and_loads_neither_qt_nor_torch(home: Path) -> None:
         (["results", "--limit", "none"], "--limit"),
     ],
 )
-def test_what_the_parser_refuses_has_the_same_form(capsys: Capture, arguments: list[str], words: str) -> None:
-    assert words in refusal(capsys, *arguments)["message"]
+def test_what_the_parser_refuses_has_the_same_form(refused, arguments, words):
+    assert words in refused(*arguments)["message"]
 
 
 @pytest.mark.parametrize(
@@ -137,52 +121,40 @@ def test_what_the_parser_refuses_has_the_same_form(capsys: Capture, arguments: l
         (["--set", "batch_size"], "set", "batch_size"),
     ],
 )
-def test_a_wrong_value_is_answered_before_a_worker_starts(capsys, arguments, key, value):
-    error = refusal(capsys, "run", *arguments)
+def test_a_wrong_value_is_answered_before_a_worker_starts(refused, arguments, key, value):
+    error = refused("run", *arguments)
     assert (error["kind"], error["key"], error["value"]) == ("request", key, value)
     assert not store_path().exists(), "nothing is saved"
 
 
-def test_an_unknown_setting_is_answered_with_the_nearest(capsys: Capture) -> None:
-    error = refusal(capsys, "run", "--set", "optimizer.learningrate=1")
+def test_an_unknown_setting_is_answered_with_the_nearest(refused):
+    error = refused("run", "--set", "optimizer.learningrate=1")
     assert error["remedy"].startswith("Did you mean optimizer.learning_rate?")
     assert error["allowed"].split(", ") == sorted(all_settings())
 
 
-@pytest.mark.slow
-def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -> None:
-    assert refusal(capsys, "resume", saved)["message"] == "First [light] was trained to its end."
-    assert "no run, sweep or study whose id starts with 'zz'" in refusal(capsys, "resume", "zz")["message"]
-    with Store() as store:
-        stopped = store.add(Experiment(), name="Stopped")
-        store.record(stopped.id, [Finished(summary=Summary(steps=1), stopped=True)])
-    error = refusal(capsys, "resume", stopped.id)
-    assert error["message"] == "Stopped has no checkpoint to resume from."
-    assert error["key"] == "checkpoint.last" and "save last checkpoint on" in error["remedy"]
-
-
-def test_a_config_that_does_not_parse_or_is_not_there_is_answered(capsys: Capture, tmp_path: Path) -> None:
+def test_a_config_that_does_not_parse_or_is_not_there_is_answered(refused, tmp_path):
     path = tmp_path / "mine.toml"
-    assert str(path) in refusal(capsys, "run", "--config", str(path))["message"]
+    assert str(path) in refused("run", "--config", str(path))["message"]
     path.write_text("model = \n", encoding="utf-8")
-    assert "not valid TOML" in refusal(capsys, "run", "--config", str(path))["message"]
+    assert "not valid TOML" in refused("run", "--config", str(path))["message"]
     path.write_text("batch_size = 0\n", encoding="utf-8")
-    assert refusal(capsys, "run", "--config", str(path))["key"] == "batch_size"
+    assert refused("run", "--config", str(path))["key"] == "batch_size"
 
 
-def test_each_layer_holds_over_the_one_before(capsys: Capture, tmp_path: Path) -> None:
+def test_each_layer_holds_over_the_one_before(refused, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("seed = 1\nbatch_size = 0\n", encoding="utf-8")
     layers = ["run", "--preset", "hello-amp", "--config", str(path)]
-    assert refusal(capsys, *layers)["value"] == "0"
-    assert refusal(capsys, *layers, "--batch-size", "-1")["value"] == "-1"
-    assert refusal(capsys, *layers, "--batch-size", "-1", "--set", "batch_size=-2")["value"] == "-2"
+    assert refused(*layers)["value"] == "0"
+    assert refused(*layers, "--batch-size", "-1")["value"] == "-1"
+    assert refused(*layers, "--batch-size", "-1", "--set", "batch_size=-2")["value"] == "-2"
 
 
 @pytest.mark.parametrize("precisions", [["fp32"], ["fp32", "fp32"]])
-def test_a_comparison_of_one_thing_with_itself_is_refused(capsys: Capture, precisions: list[str]) -> None:
+def test_a_comparison_of_one_thing_with_itself_is_refused(refused, precisions):
     flags = [part for one in precisions for part in ("--precision", one)]
-    assert refusal(capsys, "compare", *flags)["key"] == "precision"
+    assert refused("compare", *flags)["key"] == "precision"
 
 
 def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) -> None:
@@ -196,16 +168,16 @@ def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) ->
     ]
 
 
-def test_an_empty_store_has_no_runs(capsys: Capture) -> None:
-    assert answer(capsys, "runs") == (0, {"runs": []})
+def test_an_empty_store_has_no_runs(answer, capsys):
+    assert answer("runs") == (0, {"runs": []})
     assert main(["runs"]) == 0
     assert "no saved runs" in capsys.readouterr().out
 
 
-def test_a_saved_run_is_listed_and_shown_whole(capsys: Capture, saved: str) -> None:
-    status, listed = answer(capsys, "runs", "--limit", "5")
+def test_a_saved_run_is_listed_and_shown_whole(answer, saved):
+    status, listed = answer("runs", "--limit", "5")
     assert status == 0
-    status, shown = answer(capsys, "show", saved[:6])
+    status, shown = answer("show", saved[:6])
     assert status == 0 and listed["runs"] == [shown]
     assert (shown["id"], shown["name"], shown["status"]) == (saved, "First [light]", "finished")
     assert set(shown["experiment"]) == set(Experiment.model_fields)
@@ -216,8 +188,8 @@ def test_a_saved_run_is_listed_and_shown_whole(capsys: Capture, saved: str) -> N
     assert "samples" not in shown
 
 
-def test_show_samples_adds_the_curves_with_nan_and_infinity(capsys: Capture, saved: str) -> None:
-    _, shown = answer(capsys, "show", saved, "--samples")
+def test_show_samples_adds_the_curves_with_nan_and_infinity(answer, saved):
+    _, shown = answer("show", saved, "--samples")
     assert shown["samples"] == {
         "step": [1, 2],
         "seconds": [0.1, 0.2],
@@ -236,18 +208,18 @@ def test_runs_and_show_are_readable_too(capsys: Capture, saved: str) -> None:
         assert part in shown
 
 
-def test_a_failed_run_is_shown_with_its_problem(capsys: Capture) -> None:
+def test_a_failed_run_is_shown_with_its_problem(answer, capsys):
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
     with Store() as store:
         run = store.add(Experiment())
         store.begin(run.id)
         store.record(run.id, [Failed(problem=problem)])
-    assert answer(capsys, "show", run.id)[1]["problem"]["message"] == "It did not fit."
+    assert answer("show", run.id)[1]["problem"]["message"] == "It did not fit."
     assert main(["show", run.id]) == 0
     assert "Take less." in capsys.readouterr().out
 
 
-def test_what_was_written_on_a_run_is_shown(capsys: Capture, saved: str) -> None:
+def test_what_was_written_on_a_run_is_shown(answer, capsys, saved):
     assert main(["runs"]) == 0 and "Tags" not in capsys.readouterr().out
     with Store() as store:
         store.set_tags(saved, ["paper", "figure 2"])
@@ -256,19 +228,19 @@ def test_what_was_written_on_a_run_is_shown(capsys: Capture, saved: str) -> None
     assert main(["show", saved]) == 0
     shown = capsys.readouterr().out
     assert "Tags: paper, figure 2" in shown and "Clocks were locked." in shown
-    assert answer(capsys, "runs")[1]["runs"][0]["tags"] == ["paper", "figure 2"]
+    assert answer("runs")[1]["runs"][0]["tags"] == ["paper", "figure 2"]
 
 
-def test_deleting_takes_the_run_away_and_a_wrong_id_takes_nothing(capsys: Capture, saved: str) -> None:
-    assert refusal(capsys, "delete", saved, "zzz")["key"] == "id"
-    assert answer(capsys, "delete", saved, saved[:8]) == (0, {"deleted": [saved]})
-    assert answer(capsys, "runs")[1] == {"runs": []}
+def test_deleting_takes_the_run_away_and_a_wrong_id_takes_nothing(answer, refused, saved):
+    assert refused("delete", saved, "zzz")["key"] == "id"
+    assert answer("delete", saved, saved[:8]) == (0, {"deleted": [saved]})
+    assert answer("runs")[1] == {"runs": []}
 
 
-def test_presets_are_listed_with_what_is_wrong_with_ones_own(capsys: Capture) -> None:
+def test_presets_are_listed_with_what_is_wrong_with_ones_own(answer, capsys):
     own_presets_folder().mkdir(parents=True)
     (own_presets_folder() / "wrong.toml").write_text("title = 3", encoding="utf-8")
-    status, found = answer(capsys, "presets")
+    status, found = answer("presets")
     assert status == 0
     kinds = {one["name"]: one["kind"] for one in found["presets"]}
     assert kinds["hello-amp"] == "run" and kinds["fashion"] == "compare"
@@ -277,10 +249,10 @@ def test_presets_are_listed_with_what_is_wrong_with_ones_own(capsys: Capture) ->
     assert "Preset 'wrong'" in capsys.readouterr().out
 
 
-def test_a_store_that_cannot_be_opened_exits_1(capsys: Capture, home: Path) -> None:
+def test_a_store_that_cannot_be_opened_exits_1(answer, home):
     home.mkdir()
     store_path().write_text("not a database at all", encoding="utf-8")
-    status, found = answer(capsys, "runs")
+    status, found = answer("runs")
     assert (status, found["error"]["kind"]) == (1, "store")
 
 
@@ -303,18 +275,18 @@ def test_a_reader_that_has_read_enough_is_no_error(home: Path) -> None:
     assert process.returncode == 1
 
 
-def test_a_run_that_cannot_be_read_does_not_hide_the_others(home, capsys):
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(answer, home, capsys):
     with Store() as store:
         newer, kept = store.add(Experiment(), name="from tomorrow"), store.add(Experiment())
     with closing(sqlite3.connect(store_path())) as file, file:
         settings = json.dumps({**json.loads(kept.experiment.to_json()), "from_tomorrow": 1})
         file.execute("UPDATE runs SET experiment = ? WHERE id = ?", (settings, newer.id))
-    status, told = answer(capsys, "runs")
+    status, told = answer("runs")
     assert status == 0 and [run["id"] for run in told["runs"]] == [kept.id]
     assert [run["id"] for run in told["unreadable"]] == [newer.id]
     assert main(["runs"]) == 0
     shown = capsys.readouterr()
     assert kept.id in shown.out and f"from tomorrow ({newer.id}) is left out." in shown.err
-    status, told = answer(capsys, "show", newer.id)
+    status, told = answer("show", newer.id)
     assert status == 1 and "cannot be read" in told["error"]["message"]
-    assert answer(capsys, "delete", newer.id[:9]) == (0, {"deleted": [newer.id]})
+    assert answer("delete", newer.id[:9]) == (0, {"deleted": [newer.id]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -66,43 +65,38 @@ def saved(home: Path) -> dict[str, str]:
     return {**ids, "run": run.id}
 
 
-def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
-    status = main([*arguments, "--json"])
-    return status, json.loads(capsys.readouterr().out)
-
-
-def test_results_are_one_list_by_date(capsys: Capture, saved: dict[str, str]) -> None:
+def test_results_are_one_list_by_date(answer, capsys, saved):
     assert main(["results"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == ["Id", "Kind", "When", "Title", "Result"]
     assert [line.split()[:2] for line in lines] == [[i, kind] for kind, i in reversed(saved.items())]
     for line in lines:
         assert RESULTS[line.split()[1]] in line
-    _, found = answer(capsys, "results")
+    _, found = answer("results")
     assert [run["id"] for run in found["runs"]] == [saved["run"]]
     assert [sweep["id"] for sweep in found["sweeps"]] == [saved["sweep"]]
     assert {study["kind"]: study["id"] for study in found["studies"]}.items() < saved.items()
-    _, newest = answer(capsys, "results", "--limit", "2")
+    _, newest = answer("results", "--limit", "2")
     assert [len(newest[key]) for key in ("runs", "sweeps", "studies")] == [1, 1, 0]
 
 
 @pytest.mark.parametrize("kind", RESULTS)
-def test_every_kind_is_listed_shown_exported_and_deleted(capsys, saved, tmp_path, kind):
+def test_every_kind_is_listed_shown_exported_and_deleted(answer, capsys, saved, tmp_path, kind):
     start, path = saved[kind][:8], tmp_path / "x.html"
     assert main(["results", "--kind", kind]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [saved[kind]]
     assert main(["show", start]) == 0
     assert capsys.readouterr().out.strip()
-    _, shown = answer(capsys, "show", start)
+    _, shown = answer("show", start)
     assert shown["id"] == saved[kind]
-    status, wrote = answer(capsys, "export", start, "--to", str(path))
+    status, wrote = answer("export", start, "--to", str(path))
     assert status == 0 and saved[kind] in str(wrote) and path.read_text(encoding="utf-8").startswith("<!")
-    assert answer(capsys, "delete", start, saved[kind]) == (0, {"deleted": [saved[kind]]})
-    _, left = answer(capsys, "results")
+    assert answer("delete", start, saved[kind]) == (0, {"deleted": [saved[kind]]})
+    _, left = answer("results")
     assert sum(map(len, left.values())) == len(saved) - 1
 
 
-def test_what_a_kind_does_not_have_is_refused(capsys: Capture, saved: dict[str, str]) -> None:
+def test_what_a_kind_does_not_have_is_refused(answer, saved):
     for arguments in (
         ["show", saved["limit"], "--samples"],
         ["show", saved["sweep"], "--code"],
@@ -114,7 +108,7 @@ def test_what_a_kind_does_not_have_is_refused(capsys: Capture, saved: dict[str, 
         ["show", "nothing"],
         ["show", " "],
     ):
-        assert answer(capsys, *arguments)[0] == 2, arguments
+        assert answer(*arguments)[0] == 2, arguments
 
 
 @pytest.mark.parametrize(
@@ -130,8 +124,8 @@ def test_a_former_verb_goes_on_working_but_is_not_offered(capsys: Capture, forme
     assert f"ammeter {former}" in capsys.readouterr().out
 
 
-def test_nothing_saved_is_said(capsys: Capture) -> None:
-    assert answer(capsys, "results") == (0, {"runs": [], "sweeps": [], "studies": []})
+def test_nothing_saved_is_said(answer, capsys):
+    assert answer("results") == (0, {"runs": [], "sweeps": [], "studies": []})
     for verb in ("results", "runs", "sweeps"):
         assert main([verb]) == 0
         assert "There are no saved" in capsys.readouterr().out

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.cli import main
+from engine.cli.options import asked
+from engine.cli.sweep import Request, grid_from, is_sweep, plan_from
 from engine.cli.sweep_output import SweepProgress, not_reached
+from engine.experiment.problem import ProblemError
 from engine.experiment.repeats import Plan
+from engine.experiment.sweep import Grid
 from engine.store.store import Store
 from engine.sweep.order import SweepEvent, TurnEnded
 from tests.sweeps import small_results
@@ -31,13 +35,8 @@ def batch(size):
 GRID = ["--sweep", "batch_size=10,20", "--sweep", "precision=fp32,bf16"]
 
 
-def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
-    status = main([*arguments, "--json"])
-    return status, json.loads(capsys.readouterr().out)
-
-
-def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(capsys, tmp_path):
-    status, found = answer(capsys, "sweep", *TINY, *GRID, "--name", "Night")
+def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(answer, tmp_path):
+    status, found = answer("sweep", *TINY, *GRID, "--name", "Night")
     assert status == 0
     assert list(found) == [
         "id", "name", "status", "created", "ammeter", "device_name", "plan", "spent_seconds", "grid", "cells",
@@ -53,23 +52,23 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(ca
     assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
     assert len({run for cell in found["cells"] for run in cell["runs"]}) == 4
     assert last["figures"]["final_train_loss"] > 0
-    _, listed = answer(capsys, "sweeps")
+    _, listed = answer("sweeps")
     assert [(sweep["id"], sweep["status"]) for sweep in listed["sweeps"]] == [(found["id"], "finished")]
-    status, refused = answer(capsys, "resume", found["id"][:8])
+    status, refused = answer("resume", found["id"][:8])
     assert status == 2 and refused["error"]["message"] == "Night is complete."
     table = tmp_path / "night.csv"
-    assert answer(capsys, "export", found["id"][:8], "--to", str(table))[0] == 0
+    assert answer("export", found["id"][:8], "--to", str(table))[0] == 0
     assert len(table.read_text(encoding="utf-8").splitlines()) == 5
     for wrong in (["--plot", "loss", "--to", "x.png"], ["--to", "x.webp"]):
-        assert answer(capsys, "export", found["id"], *wrong)[0] == 2
-    assert answer(capsys, "delete", " ")[0] == 2
+        assert answer("export", found["id"], *wrong)[0] == 2
+    assert answer("delete", " ")[0] == 2
     twice = [found["id"], found["id"][:8]]
-    assert answer(capsys, "delete", *twice) == (0, {"deleted": [found["id"]]})
+    assert answer("delete", *twice) == (0, {"deleted": [found["id"]]})
     with Store() as store:
         assert store.sweeps.newest() == () and len(store.runs()) == 4
 
 
-def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(capsys, monkeypatch):
+def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(answer, capsys, monkeypatch):
     show = SweepProgress.show
 
     def interrupted(progress: SweepProgress, event: SweepEvent) -> None:
@@ -85,7 +84,7 @@ def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(capsys, monkeypatch)
         (record,) = store.sweeps.newest()
         assert 1 <= len(store.runs()) < 4 and record.ended is None
     assert f"`ammeter resume {record.id}` goes on with it." in said
-    status, found = answer(capsys, "resume", record.id[:6], "--target", "thread")
+    status, found = answer("resume", record.id[:6], "--target", "thread")
     assert (status, found["id"], found["status"]) == (0, record.id, "finished")
     assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
 
@@ -115,8 +114,8 @@ def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_p
     assert f"\\{mark}" in (tmp_path / "x.md").read_text(encoding="utf-8")
 
 
-def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture) -> None:
-    status, found = answer(capsys, "compare", *TINY, *GRID, "--repeats", "3", "--dry-run")
+def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(answer, capsys):
+    status, found = answer("compare", *TINY, *GRID, "--repeats", "3", "--dry-run")
     assert (status, found["runs"], found["seconds"]) == (0, 12, None)
     assert [cell["status"] for cell in found["cells"]] == ["waiting"] * 4
     cap = ["--sweep", "device=cpu,cuda:7", "--dry-run"]
@@ -127,13 +126,13 @@ def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(capsys: Capture
         assert store.sweeps.newest() == () and store.runs() == ()
 
 
-def test_model_files_of_ones_own_are_swept_with_their_code(capsys: Capture, tmp_path: Path) -> None:
+def test_model_files_of_ones_own_are_swept_with_their_code(answer, tmp_path):
     for folder, width in (("narrow", 2), ("wide", 4)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "net.py").write_text(NET.format(width=width), encoding="utf-8")
     paths = [str(tmp_path / folder / "net.py") for folder in ("narrow", "wide")]
     swept = ["--sweep", f"model={','.join(paths)}", "--steps", "1", "--device", "cpu", "--target", "thread"]
-    status, found = answer(capsys, "compare", *swept, "--time-limit", "1h")
+    status, found = answer("compare", *swept, "--time-limit", "1h")
     assert status == 0 and [cell["status"] for cell in found["cells"]] == ["done", "done"]
     with Store() as store:
         codes = [run.experiment.own_code for run in reversed(store.runs())]
@@ -152,8 +151,100 @@ def test_model_files_of_ones_own_are_swept_with_their_code(capsys: Capture, tmp_
         (["--sweep", "seed=1,2", "--published"], "A sweep is not compared with published figures."),
     ],
 )
-def test_a_wrong_sweep_is_refused_before_anything_runs(capsys, arguments, words):
-    status, found = answer(capsys, "compare", *TINY, *arguments)
+def test_a_wrong_sweep_is_refused_before_anything_runs(answer, arguments, words):
+    status, found = answer("compare", *TINY, *arguments)
     assert status == 2 and words in found["error"]["message"]
     with Store() as store:
         assert store.sweeps.newest() == () and store.runs() == ()
+
+
+def grid(
+    swept: Sequence[str] = (), *, precisions: Sequence[str] = (), on_gpu: bool = False, **options: Any
+) -> Grid:
+    return grid_from(asked({"sweep": None, **options}), Request(precisions, swept, Plan()), on_gpu=on_gpu)
+
+
+def axes(found: Grid) -> dict[str, tuple[object, ...]]:
+    return {axis.key: axis.values for axis in found.axes}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "grid.toml"
+    path.write_text("steps = 5\n[sweep]\nbatch_size = [8, 16]\nseed = [1, 2, 3]\n", encoding="utf-8")
+    return str(path)
+
+
+def test_flags_become_axes_in_their_order() -> None:
+    found = grid(["batch_size=32,64", "precision=fp32,bf16"])
+    assert axes(found) == {"batch_size": (32, 64), "precision": ("fp32", "bf16")}
+    assert found.size == 4 and found.axes[found.compared].key == "precision"
+
+
+def test_several_precisions_are_the_first_axis_and_one_is_a_setting() -> None:
+    assert list(axes(grid(["batch_size=32,64"], precisions=["fp32", "bf16"]))) == ["precision", "batch_size"]
+    cells = grid(["batch_size=32,64"], precisions=["bf16"]).cells
+    assert [cell.experiment.precision.value for cell in cells] == ["bf16", "bf16"]
+
+
+def test_a_flag_replaces_the_axis_of_the_file_and_a_setting_ends_it(config: str) -> None:
+    assert axes(grid(["seed=7,8"], config=config)) == {"batch_size": (8, 16), "seed": (7, 8)}
+    fixed = grid(config=config, batch_size="64")
+    assert axes(fixed) == {"seed": (1, 2, 3)}
+    assert {cell.experiment.batch_size for cell in fixed.cells} == {64}
+
+
+def test_a_comparison_is_a_sweep_where_settings_are_swept_or_a_plan_asks_for_more(config: str) -> None:
+    plain = Request((), (), Plan(repeats=3))
+    assert is_sweep(asked({"sweep": None, "config": config}), plain) and is_sweep(
+        asked({"preset": "batch-sweep"}), plain
+    )
+    assert is_sweep(asked({}), Request((), ("seed=1,2",), Plan())) and not is_sweep(asked({}), plain)
+    assert is_sweep(asked({}), Request((), (), Plan(precision_percent=2)))
+
+
+def test_a_file_with_a_sweep_is_refused_where_nothing_is_swept(config: str) -> None:
+    with pytest.raises(ProblemError, match=r"grid.toml has a table \[sweep\], which only `ammeter sweep`"):
+        asked({"config": config})
+
+
+def test_a_presets_variants_and_sweep_are_axes() -> None:
+    assert list(axes(grid(["seed=1,2"], preset="fashion"))) == ["variant", "seed"]
+    assert axes(grid(["precision=fp32,tf32"], preset="fashion")) == {"precision": ("fp32", "tf32")}
+    swept = grid(preset="batch-sweep", set_=["precision=bf16"])
+    assert axes(swept) == {"batch_size": (32, 64, 128)}
+    assert axes(grid()) == {"precision": ("fp32", "bf16")}
+
+
+@pytest.mark.parametrize(
+    ("swept", "options", "words"),
+    [
+        (["batch_size=32,0"], {}, "The cell batch size 0 cannot be trained: Batch size is"),
+        (["precision=fp32,fp99"], {}, "The cell fp99 cannot be trained: Precision is 'fp99'"),
+        (["batch_size=32,32"], {}, "Batch size has the value 32 twice."),
+        (["nope=1"], {}, "There is no setting named 'nope'."),
+        (["seed=1,2", "seed=3"], {}, "Seed is swept twice."),
+        (["batch_size=8,16"], {"preset": "resnet50-memory"}, "the variants of the preset set it themselves"),
+        (["precision=fp32"], {"precisions": ["fp32", "bf16"]}, "is given by --precision and by --sweep"),
+        ([f"seed={','.join(map(str, range(5_001)))}", "batch_size=1,2"], {}, "10,002 cells, but it can have"),
+        (["model=nowhere/net.py,small-cnn"], {}, "net.py does not exist"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused(swept: list[str], options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ProblemError, match=words):
+        grid(swept, **options)
+
+
+def test_a_plan_is_read_from_percents_and_times() -> None:
+    assert plan_from(3, "2%", "1h30m") == Plan(repeats=3, precision_percent=2, time_limit_seconds=5_400)
+    assert plan_from(1, "0.5 %", "45s").time_limit_seconds == 45
+    assert plan_from(1, "", "") == Plan()
+
+
+@pytest.mark.parametrize(
+    ("to_within", "limit"),
+    [("x", ""), ("0%", ""), ("101", ""), ("", "8"), ("", "0h"), ("", "h"), ("", "9999999999h"), ("", " ")],
+)
+def test_a_wrong_plan_is_refused(to_within: str, limit: str) -> None:
+    with pytest.raises(ProblemError, match=r"--(to-within|time-limit) is '.*', but it must be"):
+        plan_from(1, to_within, limit)

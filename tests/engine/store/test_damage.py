@@ -41,7 +41,7 @@ def written(path: Path, run_id: str, column: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(("column", "value", "why"), DAMAGES)
-def test_it_is_named_beside_the_runs_that_can_be_read(path, store, column, value, why):
+def test_it_is_named_beside_the_runs_that_can_be_read_and_can_be_deleted(path, store, column, value, why):
     before, hurt, after = (store.add(Experiment(seed=seed)) for seed in range(3))
     written(path, hurt.id, column, value)
     found = store.listing()
@@ -51,6 +51,12 @@ def test_it_is_named_beside_the_runs_that_can_be_read(path, store, column, value
     assert store.listing(limit=1).unreadable == ()
     assert store.recover() == ()
     assert store.name(hurt.id[:8]) == (hurt.id, hurt.name)
+    store.delete([hurt.id])
+    assert store.listing().unreadable == () and store.deleted() == (hurt.id,)
+    store.restore([hurt.id])
+    assert len(store.listing().unreadable) == 1 and store.deleted() == ()
+    store.remove([hurt.id])
+    assert store.listing() == ((after, before), ())
 
 
 def test_a_name_of_bytes_is_shown_as_such(path: Path, store: Store) -> None:
@@ -78,18 +84,6 @@ def test_a_damaged_comparison_hides_no_other(path: Path, store: Store) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE comparisons SET title = ? WHERE id = ?", (b"\xff", hurt))
     assert [comparison.id for comparison in store.comparisons()] == [kept]
-
-
-@pytest.mark.parametrize(("column", "value", "_why"), DAMAGES)
-def test_it_can_be_deleted_and_brought_back(path, store, column, value, _why):
-    kept, hurt = store.add(Experiment()), store.add(Experiment())
-    written(path, hurt.id, column, value)
-    store.delete([hurt.id])
-    assert store.listing().unreadable == () and store.deleted() == (hurt.id,)
-    store.restore([hurt.id])
-    assert len(store.listing().unreadable) == 1 and store.deleted() == ()
-    store.remove([hurt.id])
-    assert store.listing() == ((kept,), ())
 
 
 def test_a_whole_record_that_is_damaged_is_told_in_a_sentence(path: Path, store: Store) -> None:

@@ -17,17 +17,32 @@ from engine.store.schema import VERSION
 from engine.store.store import Store
 
 
-def test_a_newer_file_is_refused_and_not_touched(path: Path) -> None:
-    with Store(path) as store:
-        store.add(Experiment())
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-    connection.close()
+def newer(path: Path) -> None:
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+
+
+def letter(path: Path) -> None:
+    path.write_bytes(b"a letter to my aunt, rather long, and no database at all" * 10)
+
+
+def recipes(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [(newer, "newer Ammeter"), (letter, "not a file of Ammeter's"), (recipes, "not a file of Ammeter's")],
+)
+def test_a_file_that_is_not_ours_is_refused_and_not_touched(path, make, why):
+    path.parent.mkdir()
+    make(path)
     before = path.read_bytes()
-    with pytest.raises(ProblemError, match="newer Ammeter") as caught:
+    with pytest.raises(ProblemError, match=why) as caught:
         Store(path)
-    assert caught.value.problem.kind is Kind.STORE
-    assert path.read_bytes() == before
+    assert caught.value.problem.kind is Kind.STORE and path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
@@ -54,26 +69,6 @@ def test_a_file_that_another_program_brings_up_to_date_first_is_opened(path, old
     assert read == [0 if is_new else 15]
 
 
-def test_a_file_that_is_no_database_is_refused_and_not_touched(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"a letter to my aunt, rather long, and no database at all" * 10)
-    before = path.read_bytes()
-    with pytest.raises(ProblemError, match="not a file of Ammeter's saved runs"):
-        Store(path)
-    assert path.read_bytes() == before
-
-
-def test_a_database_of_another_program_is_refused_and_not_touched(path: Path) -> None:
-    path.parent.mkdir()
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE recipes (name TEXT)")
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(ProblemError, match="not a file of Ammeter's saved runs"):
-        Store(path)
-    assert path.read_bytes() == before
-
-
 def test_a_damaged_file_is_answered_with_a_sentence(path: Path) -> None:
     with Store(path) as store:
         for _ in range(50):
@@ -85,17 +80,13 @@ def test_a_damaged_file_is_answered_with_a_sentence(path: Path) -> None:
     assert caught.value.problem.kind is Kind.STORE
 
 
-def test_a_folder_that_cannot_be_made_is_answered_with_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_or_is_no_file_is_answered_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
     with pytest.raises(ProblemError, match="cannot be opened or written") as caught:
         Store(tmp_path / "file" / "ammeter.sqlite")
     assert "AMMETER_HOME" in caught.value.problem.remedy
-
-
-def test_a_folder_in_the_place_of_the_file_is_answered_with_a_sentence(path: Path) -> None:
-    path.mkdir(parents=True)
     with pytest.raises(ProblemError) as caught:
-        Store(path)
+        Store(tmp_path)
     assert caught.value.problem.kind is Kind.STORE
 
 

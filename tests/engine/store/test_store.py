@@ -16,7 +16,18 @@ import pytest
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Step
-from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Summary
+from engine.protocol.events import (
+    Epoch,
+    Failed,
+    Finished,
+    Heartbeat,
+    Log,
+    Pictures,
+    Samples,
+    Skipped,
+    Summary,
+)
+from engine.protocol.pictures import ContactSheet, patterns, sheet_of
 from engine.store.record import Status, Text
 from engine.store.samples import MOST_ROWS
 from engine.store.store import Store
@@ -67,9 +78,6 @@ def test_samples_come_back_column_by_column_with_nan_and_infinity(store, batch):
     np.testing.assert_array_equal(columns["loss"], [math.nan, math.inf, -math.inf, 0.1])
     np.testing.assert_array_equal(columns["grad_scale"], [*scales, *scales])
     assert "allocated_mib" not in columns
-
-
-def test_a_run_without_samples_has_no_columns(store: Store) -> None:
     assert store.samples(store.add(Experiment()).id) == {}
 
 
@@ -106,9 +114,12 @@ def test_runs_are_listed_newest_first_and_numbered(store: Store) -> None:
     assert [run.id for run in store.runs(limit=2)] == ids[:0:-1]
 
 
-def test_a_run_is_found_by_the_start_of_its_id(store: Store) -> None:
+def test_a_run_is_found_by_the_start_of_its_id_and_deleted_with_all_others_or_none(store: Store) -> None:
     run = store.add(Experiment())
     assert store.run(run.id[:4]) == run
+    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+        store.delete([run.id, "000000000000"])
+    assert store.runs() == (run,)
     assert store.run(run.id.upper()) == run
 
 
@@ -139,13 +150,6 @@ def test_a_run_is_renamed_and_deleted_with_all_that_is_its_own(store, batch):
     assert store.samples(run.id) == {} and store.events(run.id) == ()
 
 
-def test_deleting_is_all_or_nothing(store: Store) -> None:
-    run = store.add(Experiment())
-    with pytest.raises(ProblemError, match="no longer among the saved runs"):
-        store.delete([run.id, "000000000000"])
-    assert store.runs() == (run,)
-
-
 def test_only_a_queued_run_begins(store: Store) -> None:
     run = store.add(Experiment())
     store.begin(run.id)
@@ -163,17 +167,6 @@ def test_what_another_store_writes_is_seen_and_noticed(path: Path) -> None:
         run = theirs.add(Experiment(precision=Precision.BF16))
         assert mine.data_version() != version
         assert mine.run(run.id) == run
-
-
-def test_closing_and_opening_finds_everything_again(path: Path, batch: Callable[..., Samples]) -> None:
-    with Store(path) as store:
-        run = store.add(Experiment(steps=3), label="FP32")
-        store.record(run.id, [batch(1, 3), Finished(summary=Summary(steps=3))])
-        saved = store.run(run.id)
-    with Store(path) as store:
-        assert store.run(run.id) == saved
-        assert len(store.samples(run.id)["loss"]) == 3
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 def test_a_commit_of_any_length_is_kept_whole(store: Store, batch: Callable[..., Samples]) -> None:
@@ -239,3 +232,104 @@ def test_damaged_settings_raise_when_they_are_read(path: Path, store: Store) -> 
         run.to_dict()
     with pytest.raises(ValueError, match="model"):
         _ = run.overview
+
+
+SHEET, OTHER = sheet_of(patterns(30)), sheet_of(patterns(12))
+
+
+def told(sheet: ContactSheet) -> Pictures:
+    return Pictures(jpeg=sheet.jpeg, side=sheet.side, count=sheet.count)
+
+
+def with_pictures(store: Store, sheet: ContactSheet | None = SHEET) -> str:
+    """A run that ended and was told these pictures."""
+    run_id = store.add(Experiment()).id
+    if sheet is not None:
+        store.record(run_id, [told(sheet)])
+    store.record(run_id, [Finished(summary=Summary())])
+    return run_id
+
+
+def sheets(store: Store) -> list[str]:
+    return [row["hash"] for row in store._connection.read("SELECT hash FROM pictures ORDER BY hash")]
+
+
+def test_pictures_are_kept_beside_the_events(store, started, batch):
+    run_id = store.add(Experiment()).id
+    remark = Log(message="hello")
+    store.record(run_id, [started(), told(SHEET), remark, batch(1, 4), Finished(summary=Summary(steps=4))])
+    assert store.pictures([run_id]) == SHEET
+    assert [event.event for event in store.events(run_id)] == ["started", "log", "finished"]
+    assert len(store.samples(run_id)["step"]) == 4
+
+
+def test_the_first_of_several_runs_that_has_any(store: Store) -> None:
+    none, some, others = (with_pictures(store, sheet) for sheet in (None, SHEET, OTHER))
+    assert store.pictures([none]) is None and store.pictures(["000000000000"]) is None
+    assert store.pictures([none, some, others]) == SHEET
+    assert store.pictures([others, some]) == OTHER
+    assert store.pictures([none]) is None and store.pictures([]) is None
+
+
+def test_pictures_go_with_the_last_run_that_shows_them(store: Store) -> None:
+    first, second, other = with_pictures(store), with_pictures(store), with_pictures(store, OTHER)
+    assert store.pictures([first]) == store.pictures([second]) == SHEET
+    store.delete([first, second])
+    store.purge([first])
+    # the second can still come back
+    assert sheets(store) == sorted([SHEET.key, OTHER.key])
+    store.purge([second])
+    assert sheets(store) == [OTHER.key]
+    store.remove([other])
+    assert sheets(store) == []
+
+
+def test_a_run_that_goes_on_with_other_pictures_shows_these(store: Store) -> None:
+    run_id = store.add(Experiment()).id
+    store.record(run_id, [told(SHEET)])
+    store.record(run_id, [told(OTHER), told(OTHER)])
+    assert store.pictures([run_id]) == OTHER and sheets(store) == [OTHER.key]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE pictures SET jpeg = substr(jpeg, 1, 500)",
+        "UPDATE pictures SET jpeg = zeroblob(3000000)",
+        "UPDATE pictures SET jpeg = 'text'",
+        "UPDATE pictures SET side = 'text'",
+        "UPDATE pictures SET side = 4000000000, count = 4000000000",
+        "UPDATE pictures SET count = -1",
+        "UPDATE pictures SET side = 23",
+        "PRAGMA foreign_keys = OFF; UPDATE runs SET pictures = 'of no sheet'",
+        "PRAGMA foreign_keys = OFF; UPDATE runs SET pictures = x'00'",
+    ],
+)
+def test_damaged_pictures_are_none_and_hide_no_run(store: Store, path: Path, damage: str) -> None:
+    run_id = with_pictures(store)
+    connection = sqlite3.connect(path)
+    connection.executescript(damage)
+    connection.close()
+    assert store.pictures([run_id]) is None
+    listed = store.listing()
+    assert [run.id for run in listed.runs] == [run_id] and listed.unreadable == ()
+    assert store.pictures([with_pictures(store)]) == SHEET
+    for run in store.runs():
+        store.remove([run.id])
+    assert store.runs() == ()
+
+
+def test_the_listing_reads_no_picture(store: Store) -> None:
+    with_pictures(store)
+    read: list[str] = []
+    with store._connection.reading() as connection:
+        connection.set_trace_callback(read.append)
+        store.listing()
+        connection.set_trace_callback(None)
+    assert read and not any("pictures" in statement for statement in read)
+
+
+def test_a_sheet_is_found_and_given_up_through_an_index(store: Store) -> None:
+    with_pictures(store)
+    plan = store._connection.read("EXPLAIN QUERY PLAN SELECT 1 FROM runs WHERE pictures = 'key'")
+    assert "runs_by_pictures" in plan[0]["detail"]

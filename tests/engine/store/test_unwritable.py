@@ -146,14 +146,6 @@ def test_a_full_disk_is_read_and_written_again_once_there_is_room(path: Path, fi
         assert again.run(finished).name == "other"
 
 
-def test_what_a_kill_left_is_read_on_a_full_disk(path: Path, finished: str) -> None:
-    killed(path)
-    with no_room(), Store(path) as store:
-        assert store.unwritable is not None
-        store.recover()
-        assert [run.status for run in store.runs()] == [Status.INTERRUPTED, Status.FINISHED]
-
-
 def test_a_disk_that_is_full_only_for_what_is_new_is_read_too(path: Path, finished: str) -> None:
     killed(path)
     with no_room(_log(path).stat().st_size), Store(path) as store:

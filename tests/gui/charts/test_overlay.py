@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
@@ -86,6 +85,10 @@ class TestPlot:
             ends[by] = (plot.canvas.frame.x_range[1] / 1.02, plot.canvas.frame.x_ticks[-1].text)
         assert [ends[by][0] for by in ends] == pytest.approx([200.0, 19.9, 12_800.0])
         assert [text.split()[-1] for _, text in ends.values()] == ["steps", "s", "samples"]
+        assert plot.canvas.frame.notes == ()
+        plot.header.choose(by="seconds")
+        assert [note.text for note in plot.canvas.frame.notes] == ["19.9 s", "10.0 s"], "how long each took"
+        assert not plot.grab().isNull()
 
     def test_accuracy_is_offered_where_a_run_has_one(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("one", falling(), accuracies=(40.0, 60.0)), line("other", falling())], {})
@@ -94,15 +97,13 @@ class TestPlot:
         plot.set_lines([line("other", falling())], {})
         assert plot.header.quantity == "loss"
 
-    def test_the_legend_reads_off_at_the_crosshair(self, plot: OverlayPlot) -> None:
+    def test_the_legend_reads_off_at_the_crosshair_and_leaves_out_repeats(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("one", falling()), line("short", falling(100))], {})
         assert [entry.value for entry in plot.legend.entries] == ["1.000", "5.523"]
         plot.canvas.hovered.emit(150.0)
         assert [entry.value for entry in plot.legend.entries] == ["3.261", "–"]
         plot.canvas.hovered.emit(None)
         assert [entry.value for entry in plot.legend.entries] == ["1.000", "5.523"]
-
-    def test_repeats_are_behind_and_not_in_the_legend(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("one", falling()), line("again", falling(), is_repeat=True)], {})
         assert [entry.name for entry in plot.legend.entries] == ["one"]
         assert len(plot.canvas.getPlotItem().items) == 3
@@ -119,13 +120,6 @@ class TestPlot:
         plot.canvas.whole_asked.emit()
         assert plot.canvas.frame.x_range == (0.0, 20_400.0)
 
-    def test_time_says_at_the_end_of_each_curve_how_long_it_took(self, plot: OverlayPlot) -> None:
-        plot.set_lines([line("one", falling()), line("other", falling(), 0.05)], {})
-        assert plot.canvas.frame.notes == ()
-        plot.header.choose(by="seconds")
-        assert [note.text for note in plot.canvas.frame.notes] == ["19.9 s", "10.0 s"]
-        assert not plot.grab().isNull()
-
     def test_twenty_sides_take_several_rows_of_the_legend(self, plot: OverlayPlot) -> None:
         lines = [line(f"side number {n}", falling(), precision=list(Precision)[n % 4]) for n in range(20)]
         one = plot.canvas.height()
@@ -135,34 +129,23 @@ class TestPlot:
         assert plot.canvas.height() < one
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf"), 1e300])
-    def test_losses_that_diverge_are_drawn_without_complaint(self, plot: OverlayPlot, bad: float) -> None:
+    def test_losses_that_diverge_and_a_single_step_are_drawn_without_complaint(
+        self, plot: OverlayPlot, bad: float
+    ) -> None:
         some = [bad if step % 7 == 0 else 1.0 / step for step in range(1, 120)]
-        plot.set_lines([line("some", some), line("all", [bad] * 60)], {})
-        for by in ("seconds", "samples", "step"):
-            plot.header.choose(by=by)
-            assert not plot.grab().isNull()
-
-    def test_a_run_of_one_step_at_second_zero_is_a_point(self, plot: OverlayPlot) -> None:
-        plot.set_lines([line("one", [2.0])], {})
-        plot.header.choose(by="seconds")
+        for lines in ([line("some", some), line("all", [bad] * 60)], [line("one", [2.0])]):
+            plot.set_lines(lines, {})
+            for by in ("samples", "step", "seconds"):
+                plot.header.choose(by=by)
+                assert not plot.grab().isNull()
         low, high = plot.canvas.frame.x_range
-        assert low < high
-        assert not plot.grab().isNull()
+        assert low < high, "a run of one step at second zero is a point"
 
     def test_without_samples_it_says_why_there_is_no_curve(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("none", [])], {})
         assert plot.canvas.frame.hint == "No curve: this run ended before its first step."
         plot.set_lines([line("none", []), line("neither", [])], {})
         assert plot.canvas.frame.hint == "No curve: these runs ended before their first step."
-
-
-@pytest.mark.parametrize(("width", "title"), [(435, "Loss"), (700, "Training loss")])
-def test_its_title_is_whole_in_little_room_too(
-    plot: OverlayPlot, qtbot: QtBot, width: int, title: str
-) -> None:
-    plot.set_lines([line("some", falling())], {})
-    plot.resize(width, 320)
-    qtbot.waitUntil(lambda: title in {label.text() for label in plot.header.findChildren(QLabel)})
 
 
 def test_a_curve_that_shoots_up_does_not_flatten_the_others() -> None:

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve, marker_rows, staircase
-from gui.charts.lines import nearest_row, x_ticks
+from gui.charts.lines import nearest_row
 from gui.charts.live_plot import LivePlot, PlotSpec
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
@@ -45,6 +45,11 @@ def colors_in(plot: LivePlot) -> set[str]:
     return {
         image.pixelColor(x, y).name().upper() for x in range(image.width()) for y in range(image.height())
     }
+
+
+def draw(plot: LivePlot, *curves: Curve) -> None:
+    plot.set_curves(curves)
+    plot.refresh()
 
 
 def readout(plot: LivePlot) -> list[str]:
@@ -96,16 +101,14 @@ class TestLivePlot:
         plot.header.log.setChecked(log)
         plot.set_capacity(100.0, "card capacity")
         plot.warmup = 2.0
-        plot.set_curves([curve(values, shadow=np.asarray(values, dtype=np.float64))])
-        plot.refresh()
+        draw(plot, curve(values, shadow=np.asarray(values, dtype=np.float64)))
         assert not plot.grab().isNull()
         plot.set_crosshair(1.0)
         assert len(readout(plot)) == 1
 
     def test_lines_raw_trace_and_markers_have_the_precisions_colours(self, plot: LivePlot) -> None:
         noisy = 5 + np.random.default_rng(0).normal(0, 1, 300)
-        plot.set_curves([curve(noisy, precision=Precision.FP16)])
-        plot.refresh()
+        draw(plot, curve(noisy, precision=Precision.FP16))
         look = theme().palette.look(Precision.FP16)
         assert {look.color, look.dim, theme().palette.grid} <= colors_in(plot)
         theme().set_mode("light")
@@ -115,22 +118,20 @@ class TestLivePlot:
 
     def test_the_legend_reads_off_at_the_crosshair_and_else_the_latest(self, plot: LivePlot) -> None:
         smoothing().set_steps(0)
-        plot.set_curves([curve(np.arange(100.0)), curve([1.0, 2.0], key="b", precision=Precision.BF16)])
-        plot.refresh()
+        draw(plot, curve(np.arange(100.0)), curve([1.0, 2.0], key="b", precision=Precision.BF16))
         assert readout(plot) == ["99.0", "2.0"] and plot.legend.place == "latest"
         plot.set_crosshair(50.0)
         assert readout(plot) == ["49.0", "–"] and plot.legend.place == "step 50"
         plot.set_by("seconds")
         assert plot.legend.place == "50.0 s"
+        draw(plot, curve([1.0, float("nan")], key="c"))
+        plot.set_crosshair(None)
+        assert readout(plot) == ["NaN"], "in words"
 
-    def test_a_value_that_is_not_a_number_is_told_in_words(self, plot: LivePlot) -> None:
-        plot.set_curves([curve([1.0, float("nan")])])
-        plot.refresh()
-        assert readout(plot) == ["NaN"]
-
-    def test_the_pointer_gives_its_place_and_none_when_it_leaves(self, qtbot: QtBot, plot: LivePlot) -> None:
-        plot.set_curves([curve(np.ones(200))])
-        plot.refresh()
+    def test_the_pointer_or_arrow_keys_give_a_place_and_none_when_it_is_left(
+        self, qtbot: QtBot, plot: LivePlot
+    ) -> None:
+        draw(plot, curve(np.ones(200)))
         middle = plot.canvas.area().center().toPoint()
         with qtbot.waitSignal(plot.hovered) as heard:
             qtbot.mouseMove(plot.canvas.viewport(), middle)
@@ -138,47 +139,38 @@ class TestLivePlot:
         assert plot.canvas.place_at(QPointF(2, 2)) is None
         with qtbot.waitSignal(plot.hovered, check_params_cb=lambda place: place is None):
             qtbot.mouseMove(plot.canvas.viewport(), QPoint(2, 2))
-
-    def test_arrow_keys_move_the_crosshair(self, qtbot: QtBot, plot: LivePlot) -> None:
-        plot.set_curves([curve(np.ones(200))])
-        plot.refresh()
         plot.set_crosshair(100.0)
         with qtbot.waitSignal(plot.hovered, check_params_cb=lambda place: 100 < place < 105):
             qtbot.keyClick(plot.canvas, Qt.Key.Key_Right)
         with qtbot.waitSignal(plot.hovered, check_params_cb=lambda place: place is None):
             qtbot.keyClick(plot.canvas, Qt.Key.Key_Escape)
 
-    def test_following_shows_the_whole_run_and_the_total_to_come(self, plot: LivePlot) -> None:
+    def test_following_shows_the_whole_run_and_the_total_to_come_until_a_range_is_chosen(
+        self, qtbot: QtBot, plot: LivePlot
+    ) -> None:
         plot.total = 200.0
-        plot.set_curves([curve(np.ones(50))])
-        plot.refresh()
+        draw(plot, curve(np.ones(50)))
         frame = plot.canvas.frame
         assert frame.x_range[0] == 0 and 200 < frame.x_range[1] < 220
         assert frame.x_ticks[-1].text == "200 steps"
-
-    def test_a_chosen_range_holds_until_follow_is_pressed(self, qtbot: QtBot, plot: LivePlot) -> None:
-        plot.set_curves([curve(np.arange(1000.0))])
-        plot.set_x_range((100.0, 200.0))
-        plot.refresh()
-        assert plot.canvas.frame.x_range == (100.0, 200.0)
-        assert plot.canvas.frame.y_range[1] < 250
-        assert not plot.header.follow.isChecked()
-        with qtbot.waitSignal(plot.x_range_chosen, check_params_cb=lambda chosen: chosen is None):
-            plot.header.follow.click()
-
-    def test_the_wheel_over_a_plot_chooses_a_range(self, qtbot: QtBot, plot: LivePlot) -> None:
-        plot.set_curves([curve(np.arange(1000.0))])
-        plot.refresh()
+        plot.total = None
+        draw(plot, curve(np.arange(1000.0)))
         view = plot.canvas.getPlotItem().getViewBox()
         with qtbot.waitSignal(plot.x_range_chosen) as heard:
+            # as the wheel does
             view.scaleBy(x=0.5)
             view.sigRangeChangedManually.emit([True, False])
         low, high = heard.args[0]
         assert high - low == pytest.approx(532, abs=2)
+        plot.set_x_range((100.0, 200.0))
+        plot.refresh()
+        assert plot.canvas.frame.x_range == (100.0, 200.0) and plot.canvas.frame.y_range[1] < 250
+        assert not plot.header.follow.isChecked()
+        with qtbot.waitSignal(plot.x_range_chosen, check_params_cb=lambda chosen: chosen is None):
+            plot.header.follow.click()
 
     def test_log_changes_what_is_drawn_but_not_what_is_read(self, plot: LivePlot) -> None:
-        plot.set_curves([curve(np.full(100, 10.0))])
-        plot.refresh()
+        draw(plot, curve(np.full(100, 10.0)))
         linear = plot.canvas.frame.y_range
         plot.header.log.setChecked(True)
         plot.refresh()
@@ -200,8 +192,7 @@ class TestLivePlot:
 
     def test_skipped_steps_stand_at_the_bottom_of_the_grad_scale(self, qtbot: QtBot) -> None:
         plot = made(qtbot, SCALE)
-        plot.set_curves([curve([65536.0] * 100, precision=Precision.FP16, skips=np.array([50.0]))])
-        plot.refresh()
+        draw(plot, curve([65536.0] * 100, precision=Precision.FP16, skips=np.array([50.0])))
         color = theme().palette.look(Precision.FP16).color
         assert plot.canvas.frame.skips == ((50.0, color),)
         area = plot.canvas.area()
@@ -221,8 +212,7 @@ class TestLivePlot:
     def test_the_words_of_the_warm_up_stay_inside_where_all_is_warm_up(self, qtbot: QtBot) -> None:
         plot = made(qtbot, SPEED)
         plot.warmup = 10.0
-        plot.set_curves([curve([13.0, 14.0, 13.5])])
-        plot.refresh()
+        draw(plot, curve([13.0, 14.0, 13.5]))
         theme().set_mode("dark")
         area = plot.canvas.area().toRect()
         picture = plot.canvas.grab(area.adjusted(0, area.height() - 18, 0, -3)).toImage()
@@ -234,13 +224,8 @@ class TestLivePlot:
         ]
         assert len(columns) > 10 and columns[-1] < picture.width() - 2
 
-    def test_a_plot_of_one_step_says_so_in_the_singular(self) -> None:
-        assert [tick.text for tick in x_ticks((0.0, 1.0), 4, "step")][-1] == "1 step"
-        assert [tick.text for tick in x_ticks((0.0, 2.1), 4, "step")][-1] == "2 steps"
-
     def test_a_curve_that_is_gone_leaves_nothing_behind(self, plot: LivePlot) -> None:
-        plot.set_curves([curve([1.0, 2.0, 3.0]), curve([2.0, 2.0, 2.0], key="b", precision=Precision.TF32)])
-        plot.refresh()
+        draw(plot, curve([1.0, 2.0, 3.0]), curve([2.0, 2.0, 2.0], key="b", precision=Precision.TF32))
         plot.set_curves([])
         plot.hint = "Nothing yet."
         plot.refresh()
@@ -249,8 +234,7 @@ class TestLivePlot:
 
     def test_a_hundred_thousand_points_are_drawn_as_a_few(self, plot: LivePlot) -> None:
         noisy = np.random.default_rng(0).normal(5, 1, 100_000)
-        plot.set_curves([curve(noisy)])
-        plot.refresh()
+        draw(plot, curve(noisy))
         items = plot.canvas.getPlotItem().listDataItems()
         drawn = [len(item.getData()[0]) for item in items if item.getData()[0] is not None]
         assert drawn and max(drawn) < 3000

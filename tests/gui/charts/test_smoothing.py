@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.drawing.curve_chart import extended, local_line
@@ -97,7 +97,7 @@ def test_compared_curves_follow_and_say_so(qtbot: QtBot) -> None:
     assert [entry.value for entry in plot.legend.entries] == ["1.500"]
 
 
-def test_the_button_is_never_cut_short(qtbot: QtBot) -> None:
+def test_the_button_and_the_title_are_never_cut_short(qtbot: QtBot) -> None:
     plot = OverlayPlot()
     qtbot.addWidget(plot)
     smoothing().set_steps(101)
@@ -108,6 +108,14 @@ def test_the_button_is_never_cut_short(qtbot: QtBot) -> None:
             plot.show()
         qtbot.waitUntil(lambda text=text: button.text() == text)  # type: ignore[misc]
         qtbot.waitUntil(lambda: button.width() >= button.sizeHint().width())
+
+    def is_titled(title: str) -> bool:
+        return title in {label.text() for label in plot.header.findChildren(QLabel)}
+
+    smoothing().set_steps(15)
+    for width, title in ((435, "Loss"), (700, "Training loss")):
+        plot.resize(width, 320)
+        qtbot.waitUntil(lambda title=title: is_titled(title))  # type: ignore[misc]
 
 
 def test_the_words_say_what_was_done() -> None:

@@ -82,3 +82,5 @@ def test_none_lies_on_another_and_the_last_with_the_unit_is_always_there(qtbot: 
         spans = sorted((left, left + metrics.horizontalAdvance(text)) for text, left in texts)
         assert all(before[1] < after[0] for before, after in pairwise(spans))
     assert len(texts) == len(ticks)
+    ends = [x_ticks((0.0, reach), 4, "step")[-1].text for reach in (1.0, 2.1)]
+    assert ends == ["1 step", "2 steps"]

@@ -22,33 +22,22 @@ Trained = Callable[..., RunRecord]
 
 
 class TestChoices:
-    def test_strict_fp32_is_the_first_baseline_wherever_it_stands(
-        self, workspace: Any, trained: Trained
-    ) -> None:
-        workspace.show(trained("fp16", 1_663.0), trained("bf16", 1_600.0), trained("fp32", 880.0))
-        assert "BF16 AMP trained 1.82 times as fast as FP32" in workspace.words
-
-    def test_another_baseline_turns_the_ratios_round(self, workspace: Any, trained: Trained) -> None:
-        full, half = trained("fp32", 880.0), trained("fp16", 1_760.0)
-        workspace.show(full, half)
-        assert workspace.row("Throughput") == ["880", "1,760", "2.00×"]
-        workspace.measure_against(half)
-        assert workspace.row("Throughput") == ["880", "0.50×", "1,760"]
-        assert "FP32 trained 0.50 times as fast as FP16 AMP" in workspace.words
-
-    def test_baseline_and_headline_can_be_swapped(
+    def test_strict_fp32_is_the_baseline_until_another_is_chosen_or_swapped(
         self, qtbot: QtBot, workspace: Any, trained: Trained
     ) -> None:
-        workspace.show(trained("fp32", 880.0), trained("tf32", 1_000.0), trained("fp16", 1_760.0))
+        half, tf32, full = trained("fp16", 1_760.0), trained("tf32", 1_755.0), trained("fp32", 880.0)
+        workspace.show(half, tf32, full)
+        assert "TF32 trained 1.99 times as fast as FP32" in workspace.words and "plain" not in workspace.words
+        workspace.choose("FP16 AMP")
+        assert "FP16 AMP trained 2.00 times as fast as FP32" in workspace.words
         with qtbot.waitSignal(workspace.reader.shown):
             workspace.choose("Swap")
         assert "FP32 trained 0.50 times as fast as FP16 AMP" in workspace.words
-
-    def test_the_headline_speaks_of_the_side_that_is_chosen(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(trained("fp32", 880.0), trained("tf32", 1_755.0), trained("fp16", 1_663.0))
-        assert "FP16 AMP trained" in workspace.words
-        workspace.choose("TF32")
-        assert "TF32 trained 1.99 times as fast as FP32" in workspace.words
+        workspace.show(half, full)
+        workspace.measure_against(full)
+        assert workspace.row("Throughput") == ["1,760", "2.00×", "880"]
+        workspace.measure_against(half)
+        assert workspace.row("Throughput") == ["1,760", "880", "0.50×"]
 
     def test_choices_hold_while_their_runs_are_there(self, workspace: Any, trained: Trained) -> None:
         runs = [trained("fp32", 880.0), trained("tf32", 1_755.0), trained("fp16", 1_663.0)]
@@ -88,10 +77,6 @@ class TestChoices:
         lines = setting_lines(setting_rows(comparison.sides))
         assert more + 5 == sum(line.is_shared for line in lines)
 
-    def test_where_all_have_one_recipe_none_is_named(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(trained("fp32", 1_000.0), trained("bf16", 1_500.0))
-        assert "plain" not in workspace.words
-
 
 class TestFewRuns:
     def test_none_says_what_to_do_at_the_top(self, qtbot: QtBot, workspace: Any) -> None:
@@ -121,20 +106,17 @@ class TestFewRuns:
         panel.set_saved(1)
         assert not workspace.words.startswith("One run is saved.")
 
-    def test_one_asks_for_another_and_shows_its_figures(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(trained("fp32", 880.0))
+    def test_it_can_go_from_one_to_many_to_none_and_back(self, workspace: Any, trained: Trained) -> None:
+        runs = [trained("fp32", 880.0), trained("fp16", 1_663.0)]
+        workspace.show(runs[0])
         assert "Tick another run too to compare the two" in workspace.words
         assert workspace.row("Throughput") == ["880"]
         assert workspace.head.export.isVisible() and not workspace.head.sides.isVisible()
-
-    def test_it_can_go_from_many_to_none_and_back(self, workspace: Any, trained: Trained) -> None:
-        runs = [trained("fp32", 880.0), trained("fp16", 1_663.0)]
         workspace.show(*runs)
         workspace.show()
         assert not workspace.panel.settings.isVisible() and not workspace.head.sides.isVisible()
         workspace.show(*runs)
-        assert workspace.panel.table.isVisible()
-        assert "1.89 times" in workspace.words
+        assert workspace.panel.table.isVisible() and "1.89 times" in workspace.words
 
     def test_runs_that_are_dropped_on_it_are_asked_for(self, qtbot: QtBot, workspace: Any) -> None:
         data = dragged_runs([("abc", "Run 1"), ("def", "Run 2")])

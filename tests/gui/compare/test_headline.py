@@ -58,27 +58,24 @@ class TestHeadline:
         assert "FP16 AMP trained 0.71 times as fast as FP32" in workspace.words
         assert "It was slower here, likely because" in workspace.words
 
-    def test_without_a_speed_it_gives_the_reason(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(
-            trained("fp32", 880.0), trained("fp16", None, losses=[2.0], speed_note=workspace.NO_SPEED)
-        )
+    def test_without_a_speed_it_gives_the_reason(
+        self, workspace: Any, trained: Trained, saved: Store
+    ) -> None:
+        full = trained("fp32", 880.0)
+        workspace.show(full, trained("fp16", None, losses=[2.0], speed_note=workspace.NO_SPEED))
         assert workspace.words.startswith(
             "The speeds of FP16 AMP and FP32 cannot be compared “Run 2” (FP16 AMP)"
         )
         assert "only 2 whole blocks, and a speed needs 5." in workspace.words
-
-    def test_a_run_that_waits_has_no_speed_yet(self, workspace: Any, trained: Trained, saved: Store) -> None:
-        workspace.show(trained("fp32", 880.0), saved.add(Experiment.model_validate({"precision": "bf16"})))
-        assert "“Run 2” (BF16 AMP) has not run yet." in workspace.words
-
-    def test_a_run_that_failed_has_none_either(self, workspace: Any, trained: Trained, saved: Store) -> None:
+        workspace.show(full, saved.add(Experiment.model_validate({"precision": "bf16"})))
+        assert "“Run 3” (BF16 AMP) has not run yet." in workspace.words
         broken = saved.add(Experiment.model_validate({"precision": "fp16"})).id
         saved.begin(broken)
         problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take less.")
         saved.record(broken, [Failed(problem=problem)])
-        workspace.show(trained("fp32", 880.0), saved.run(broken))
-        assert "“Run 1” (FP16 AMP) failed: The card is full." in workspace.words
-        assert [entry.value for entry in workspace.panel.curves.legend.entries] == ["–", "0.025"]
+        workspace.show(full, saved.run(broken))
+        assert "“Run 4” (FP16 AMP) failed: The card is full." in workspace.words
+        assert [entry.value for entry in workspace.panel.curves.legend.entries] == ["0.025", "–"]
 
     def test_what_speaks_against_the_figures_is_one_line_until_more_is_asked_for(
         self, workspace: Any, trained: Trained
@@ -98,15 +95,13 @@ class TestHeadline:
         more.click()
         assert any(one.isVisible() for one in labels)
 
-    def test_the_precision_alone_raises_no_caution(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0))
-        assert "With caution" not in workspace.words
-
-    def test_memory_of_different_kinds_is_not_compared(self, workspace: Any, trained: Trained) -> None:
+    def test_the_precision_alone_raises_no_caution_and_memory_of_different_kinds_is_not_compared(
+        self, workspace: Any, trained: Trained
+    ) -> None:
         workspace.show(
             trained("fp32", 880.0, peak_resident_mib=900.0), trained("fp16", 1_663.0, peak_allocated_mib=90.0)
         )
-        assert "memory" not in workspace.words
+        assert "With caution" not in workspace.words and "memory" not in workspace.words
 
 
 class TestWhereItComesFrom:
@@ -119,29 +114,22 @@ class TestWhereItComesFrom:
         assert "BF16 AMP (fast) trained 4.50 times as fast as FP32 (plain)" in workspace.words
         assert "1.50× precision alone times 3.00× fast recipe on top gives 4.50×" in workspace.words
 
-    def test_runs_that_are_missing_for_it_can_be_queued(
+    def test_runs_that_are_missing_for_it_can_be_queued_once(
         self, qtbot: QtBot, workspace: Any, trained: Trained
     ) -> None:
         workspace.show(trained("fp32", 1_000.0), trained("bf16", 4_500.0, settings=workspace.FAST))
         assert "not known yet" in workspace.words
-        with qtbot.waitSignal(workspace.panel.headline.missing_wanted) as asked:
+        headline = workspace.panel.headline
+        with qtbot.waitSignal(headline.missing_wanted) as asked:
             workspace.press("Queue the 2 missing runs")
         (missing,) = asked.args or ()
         found = [(one.precision.value, one.step.recipe) for one in missing]
         assert found == [("bf16", "plain"), ("fp32", "fast")]
-
-    def test_what_is_queued_already_is_not_offered_again(
-        self, qtbot: QtBot, workspace: Any, trained: Trained
-    ) -> None:
-        workspace.show(trained("fp32", 1_000.0), trained("bf16", 4_500.0, settings=workspace.FAST))
-        with qtbot.waitSignal(workspace.panel.headline.missing_wanted) as asked:
-            workspace.press("Queue the 2 missing runs")
-        (missing,) = asked.args or ()
-        workspace.panel.headline.set_awaited(frozenset(missing[:1]))
-        with qtbot.waitSignal(workspace.panel.headline.missing_wanted) as asked:
+        headline.set_awaited(frozenset(missing[:1]))
+        with qtbot.waitSignal(headline.missing_wanted) as asked:
             workspace.press("Queue the missing run")
         assert asked.args == [missing[1:]]
-        workspace.panel.headline.set_awaited(frozenset(missing))
+        headline.set_awaited(frozenset(missing))
         assert not workspace.button("Queued").isEnabled()
 
     def test_what_fills_the_gap_is_found_among_all_saved_runs(self, workspace: Any, trained: Trained) -> None:

@@ -13,15 +13,18 @@ from pytestqt.qtbot import QtBot
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence
 from engine.experiment.experiment import Experiment, Precision
-from engine.protocol.events import Finished, Summary
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed, Finished, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from gui.compare.controller import Awaited, AwaitedRuns
 from gui.compare.headline import Headline
 from gui.compare.table import FigureTable
 from gui.runs.table.columns import Column
 from gui.runs.table.line import Baselines, Line
 from gui.runs.table.model import RunsModel
 from gui.session.live_run import LiveRun
+from gui.session.saved_runs import SavedRuns
 from gui.train.cards import LiveCards
 from gui.widgets.stat_card import VerdictLabel
 from gui.window.main_window import MainWindow
@@ -163,3 +166,41 @@ def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
         store.record(run.id, [Finished(summary=Summary(samples_per_second=1_000.0, steps=200))])
         window.experiments.runs.refresh(run.id)
     assert set(window.runs.checked()) == {run.id for run in added}
+
+
+BESIDE = frozenset({"a", "b"})
+
+
+def test_awaited_runs_arrive_together_once_all_have_finished(qtbot: QtBot, saved: Store) -> None:
+    first, second = saved.add(BF16), saved.add(Experiment())
+    runs = SavedRuns(saved)
+    runs.reload()
+    awaited, arrived = AwaitedRuns(runs), list[Awaited]()
+    awaited.arrived.connect(arrived.append)
+    awaited.add(alone := Awaited((first.id,), BESIDE), both := Awaited((first.id, second.id), BESIDE, BESIDE))
+    assert awaited.experiments() == {first.experiment, second.experiment} and not arrived
+    for run, left, told in ((first, {second.experiment}, [alone]), (second, set(), [alone, both])):
+        saved.begin(run.id)
+        saved.record(run.id, [Finished(summary=Summary(steps=1, seconds=1.0))])
+        for _ in range(2):
+            runs.refresh(run.id)
+        assert awaited.experiments() == left and arrived == told
+
+
+@pytest.mark.parametrize("is_withdrawn", [True, False])
+def test_one_that_comes_to_nothing_can_be_asked_for_again(
+    qtbot: QtBot, saved: Store, is_withdrawn: bool
+) -> None:
+    queued, runs = saved.add(BF16), SavedRuns(saved)
+    runs.reload()
+    awaited = AwaitedRuns(runs)
+    awaited.add(Awaited((queued.id,), BESIDE))
+    with qtbot.assertNotEmitted(awaited.arrived), qtbot.waitSignal(awaited.changed):
+        if is_withdrawn:
+            runs.withdraw(queued.id)
+        else:
+            saved.begin(queued.id)
+            problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take less.")
+            saved.record(queued.id, [Failed(problem=problem)])
+            runs.refresh(queued.id)
+    assert awaited.experiments() == frozenset()

@@ -16,7 +16,7 @@ from gui.installation.choice import ChoiceView
 from gui.installation.page import SetupPage
 from gui.installation.progress import Progress, SetupChip
 from gui.installation.setup import EngineSetup, Found
-from gui.installation.words import Purpose
+from gui.installation.words import Purpose, network_text, without_password
 from tests.gui.installation.conftest import BARE, GIB, INSTALLATION, Performed, plan_of
 
 NO_NETWORK = Problem(kind=Kind.DOWNLOAD, message="There is no network.", remedy="Connect to one.")
@@ -181,3 +181,20 @@ def test_a_broken_engine_is_mended_by_one_button(qtbot: QtBot, page: SetupPage, 
     assert (page.begin_button.text(), page.purpose) == ("Repair", Purpose.REPAIR)
     press(qtbot, page.begin_button)
     qtbot.waitUntil(lambda: bool(performed.wanted))
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({}, ""),
+        ({"HTTPS_PROXY": "http://me:secret@proxy:3128"}, "Through the proxy http://proxy:3128 (HTTPS_PROXY)"),
+        ({"https_proxy": "me:secret@proxy:3128"}, "Through the proxy proxy:3128 (https_proxy)"),
+        ({"SSL_CERT_FILE": "/own.pem"}, "Certificates of /own.pem (SSL_CERT_FILE)"),
+    ],
+)
+def test_proxy_and_certificates_in_force_are_told(environment: dict[str, str], words: str) -> None:
+    assert network_text(environment) == words
+
+
+def test_a_mirror_is_remembered_without_its_password() -> None:
+    assert without_password("https://me:secret@wheels.example/simple") == "https://wheels.example/simple"

@@ -128,6 +128,13 @@ class Rows:
     def text(self, number: int, column: Column) -> str:
         return self._panel.model.text(self.place(number), column)
 
+    def add(self, run: RunRecord, column: Column) -> str:
+        """Adds or changes a run, and returns a cell of its row."""
+        self._panel.update_run(run)
+        row = self._panel.model.row_of(run.id)
+        assert row is not None
+        return self._panel.model.text(row, column)
+
     def rect(self, number: int, column: Column) -> QRect:
         return self._table.visualRect(self._panel.model.index(self.place(number), column))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,8 +21,7 @@ from gui.runs.controller import RunsController
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.widgets.notice import Notice
-
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+from gui.window.main_window import MainWindow
 
 
 class Table:
@@ -62,23 +64,19 @@ def test_a_deletion_is_not_asked_about_and_can_be_undone(table: Table) -> None:
     assert table.notice.text() == ""
 
 
-def test_deletions_are_undone_one_after_the_other(table: Table) -> None:
+def test_deletions_are_undone_one_after_the_other_and_the_rest_is_gone_for_good_at_the_end(
+    table: Table,
+) -> None:
     first, second, third = table.ids
     table.edits.delete((first,))
     assert table.notice.text() == "Deleted “Run 1”."
     table.edits.delete((second,))
     table.edits.undo()
     assert {run.id for run in table.store.runs()} == {second, third}
-    table.edits.undo()
-    table.edits.undo()
+    for _ in range(2):
+        table.edits.undo()
     assert len(table.store.runs()) == 3
-
-
-def test_what_stays_deleted_is_gone_for_good_when_the_window_closes(table: Table) -> None:
-    first, second, _ = table.ids
     table.edits.delete((first,))
-    table.edits.delete((second,))
-    table.edits.undo()
     table.experiments.shut_down()
     assert len(table.store.runs()) == 2
     with pytest.raises(ProblemError, match="gone for good"):
@@ -94,20 +92,19 @@ def test_a_deletion_that_another_program_made_final_is_told(table: Table, qtbot:
     assert "gone for good" in signal.args[0].message
 
 
-def test_tags_a_note_and_a_name_are_written_to_the_store(table: Table) -> None:
+def test_tags_a_note_and_a_name_are_written_to_the_store_and_what_it_refuses_is_told(
+    table: Table, qtbot: QtBot
+) -> None:
     first, second, _ = table.ids
-    table.runs.edits.runs.set_tags({first: ("paper",), second: ("paper", "again")})
-    table.runs.edits.runs.set_note(first, "Clocks were locked.")
-    table.runs.edits.runs.rename(first, "Best")
+    edit = table.runs.edits.runs
+    edit.set_tags({first: ("paper",), second: ("paper", "again")})
+    edit.set_note(first, "Clocks were locked.")
+    edit.rename(first, "Best")
     kept = table.store.run(first)
     assert (kept.tags, kept.note, kept.name) == (("paper",), "Clocks were locked.", "Best")
-    shown = table.runs.model.known(first)
-    assert shown == kept and table.runs.model.tags == ("paper", "again")
-
-
-def test_what_the_store_refuses_is_told(table: Table, qtbot: QtBot) -> None:
+    assert table.runs.model.known(first) == kept and table.runs.model.tags == ("paper", "again")
     with qtbot.waitSignal(table.experiments.problem) as signal:
-        table.runs.edits.runs.set_note(table.ids[0], "x" * 10_001)
+        edit.set_note(first, "x" * 10_001)
     assert "10,001 characters" in signal.args[0].message
 
 
@@ -124,3 +121,101 @@ def test_pins_colours_and_folders_are_saved_and_a_deleted_folder_comes_back(tabl
     assert table.notice.text() == "Deleted the folder “thesis”; its runs stay."
     next(button for button in table.notice.findChildren(QAbstractButton) if button.text() == "Undo").click()
     assert (table.store.run(first).folder, table.store.run(second).folder) == ("thesis", "thesis")
+
+
+NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
+
+
+@pytest.fixture
+def ended(store: Store) -> tuple[str, ...]:
+    """The ids of four runs that ended."""
+    ids = tuple(store.add(Experiment(seed=seed)).id for seed in range(4))
+    for run_id in ids:
+        store.record(run_id, [Finished(summary=Summary(steps=1))])
+    return ids
+
+
+def damage(store: Store, run_id: str, change: str, table: str = "runs", key: str = "id") -> None:
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {change} WHERE {key} = ?", (run_id,))
+
+
+def press(window: MainWindow, name: str) -> None:
+    buttons = window.notice.findChildren(QAbstractButton)
+    # of two that offer the same, the newest
+    next(button for button in reversed(buttons) if name in (button.text(), button.accessibleName())).click()
+
+
+def test_a_run_that_cannot_be_read_hides_no_other_and_can_be_deleted(
+    store: Store, ended: tuple[str, ...], start: Callable[[], MainWindow]
+) -> None:
+    damage(store, ended[1], f"name = 'From tomorrow', experiment = '{NEWER}'")
+    damage(store, ended[2], "problem = '{'")
+    window = start()
+    assert len(window.runs.model.lines) == 2
+    text = window.notice.text()
+    assert "“From tomorrow”" in text and "“Run 3”" in text and "cannot be read and are left out" in text
+    assert "from_tomorrow" in window.backstage.log.view.toPlainText()
+    assert window.notice.offers() == ("Keep", "Delete")
+    press(window, "Delete")
+    assert window.notice.text() == "Deleted 2 runs." and store.listing().unreadable == ()
+    press(window, "Undo")
+    assert len(store.listing().unreadable) == 2 and len(window.runs.model.lines) == 2
+
+
+def test_damaged_curves_are_told_when_they_are_asked_for(
+    store: Store, ended: tuple[str, ...], start: Callable[[], MainWindow]
+) -> None:
+    damage(store, ended[0], "line = '{'", "events", "run")
+    window = start()
+    assert window.notice.text() == "" and len(window.runs.model.lines) == 4
+    window.runs.open_requested.emit(ended[0])
+    assert "cannot be read" in window.notice.text() and window.live.runs() == ()
+    window.runs.open_requested.emit(ended[1])
+    assert [run.run_id for run in window.live.runs()] == [ended[1]]
+
+
+def test_what_was_deleted_before_a_crash_is_offered_back(
+    store: Store, ended: tuple[str, ...], start: Callable[[], MainWindow]
+) -> None:
+    store.delete(ended[:3])
+    window = start()
+    assert window.notice.text() == "3 deleted runs can still be brought back."
+    assert window.notice.offers() == ("Undo", "Delete for good") and len(window.runs.model.lines) == 1
+    press(window, "Undo")
+    assert window.notice.text() == "" and len(window.runs.model.lines) == 4 and store.deleted() == ()
+
+
+def test_it_can_be_deleted_for_good_and_is_kept_while_nobody_answers(
+    store: Store, ended: tuple[str, ...], start: Callable[[], MainWindow]
+) -> None:
+    store.delete(ended[:1])
+    start().close_without_asking()
+    assert store.deleted() == ended[:1]
+    window = start()
+    assert window.notice.text() == "1 deleted run can still be brought back."
+    press(window, "Delete for good")
+    assert store.deleted() == ()
+    with pytest.raises(ProblemError, match="gone for good"):
+        store.restore(ended[:1])
+
+
+def test_one_offer_follows_the_other(
+    store: Store, ended: tuple[str, ...], start: Callable[[], MainWindow]
+) -> None:
+    waiting = store.add(Experiment()).id
+    damage(store, ended[0], "tags = '3'")
+    store.delete([ended[1]])
+    window = start()
+    assert "still in the queue" in window.notice.text()
+    press(window, "Close this message")
+    assert "1 deleted run" in window.notice.text()
+    window.runs.edits.delete((ended[2],))
+    assert window.notice.text() == "Deleted “Run 3”."
+    press(window, "Undo")
+    assert "1 deleted run" in window.notice.text() and window.runs.model.known(ended[2]) is not None
+    press(window, "Close this message")
+    assert "“Run 1” cannot be read and is left out." in window.notice.text()
+    press(window, "Close this message")
+    assert window.notice.text() == "" and store.deleted() == (ended[1],)
+    assert store.run(waiting).status.value == "queued"

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.experiment.experiment import Experiment, Precision, Step
-from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.runs.table.line import Line
 from gui.runs.table.rows import Search
+from tests.gui.runs.conftest import FAULT, run
 
-FULL = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take a smaller batch.")
 FAST = Step(recipe="fast")
 
 
-def record(number: int, settings: Experiment, **more: Any) -> RunRecord:
-    """A run that ended, but for what `more` says of it."""
-    plain: dict[str, Any] = {
-        "name": f"Run {number}",
-        "status": Status.FINISHED,
-        "summary": Summary(recipe=settings.step.recipe),
-        "problem": None,
-    }
-    return RunRecord(
-        id=f"{number:012x}",
-        number=number,
-        created=datetime(2026, 1, 1, tzinfo=UTC),
-        started=None,
-        ended=None,
-        experiment=settings,
-        environment=None,
-        detail="",
-        comparison=None,
-        label=None,
-        total_steps=None,
-        **{**plain, **more},
-    )
+def changed(number: int, settings: Experiment, **more: Any) -> RunRecord:
+    whole = Summary(recipe=settings.step.recipe)
+    return replace(run(number), experiment=settings, **{"summary": whole, "problem": None, **more})
 
 
 RUNS = (
-    record(1, Experiment(precision=Precision.FP16, batch_size=64), tags=("Paper", "figure 2")),
-    record(2, Experiment(precision=Precision.FP16_UNSCALED, batch_size=640), note="Try: again."),
-    record(3, Experiment(model="resnet50", step=FAST), status=Status.FAILED, problem=FULL, name="FP16?"),
+    changed(1, Experiment(precision=Precision.FP16, batch_size=64), tags=("Paper", "figure 2")),
+    changed(2, Experiment(precision=Precision.FP16_UNSCALED, batch_size=640), note="Try: again."),
+    changed(3, Experiment(model="resnet50", step=FAST), status=Status.FAILED, problem=FAULT, name="FP16?"),
 )
 
 
@@ -85,7 +64,7 @@ RUNS = (
 )
 def test_it_finds(text: str, found: set[int]) -> None:
     search = Search(text)
-    assert {run.number for run in RUNS if search(Line(run))} == found
+    assert {one.number for one in RUNS if search(Line(one))} == found
 
 
 def test_a_run_is_found_by_the_recipe_that_it_asks_for_whatever_came_of_it() -> None:
@@ -100,7 +79,7 @@ def test_a_run_from_the_store_is_found_as_one_that_is_known_whole(home: Path) ->
             Experiment(model="resnet50", precision=Precision.BF16, batch_size=96, step=FAST)
         ).id
         store.record(run_id, [Finished(summary=Summary(recipe="fast"))])
-        (run,) = store.runs()
+        (kept,) = store.runs()
     for text in ("resnet50", "precision:bf16", "batch:96", "recipe:fast", "status:finished"):
-        assert Search(text)(Line(run)), text
-    assert not Search("batch:9")(Line(run))
+        assert Search(text)(Line(kept)), text
+    assert not Search("batch:9")(Line(kept))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import MagicMock
 
-import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QMenu
@@ -17,9 +16,6 @@ from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
 from gui.runs.table.line import dragged_runs
 from gui.setup.saving import TitleDialog
-
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 def make(folders: FolderList, name: str) -> None:
@@ -116,7 +112,7 @@ def test_the_menu_moves_a_run_into_a_folder_or_a_new_one(
     folders = panel.menu_for(rows.runs[2]).findChild(QMenu, "folder")
     assert folders is not None
     assert [action.text() for action in folders.actions() if action.text()] == [
-        *("No folder", "thesis", "New folder…"),
+        *("No folder", "thesis", "New folder…")
     ]
     assert folders.actions()[0].isChecked()
     folders.actions()[1].trigger()

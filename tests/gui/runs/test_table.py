@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -20,11 +21,8 @@ from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
-from gui.runs.table.line import Line, moment_words
+from gui.runs.table.line import moment_words
 from tests.gui.runs.conftest import RUNS
-
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 def shown(panel: RunsPanel) -> list[str]:
@@ -87,100 +85,107 @@ def test_an_item_is_closed_and_opened_by_its_chevron_and_by_keys(
     assert rows.numbers() == [] and table.currentIndex().row() == place
 
 
-def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(panel: RunsPanel, rows: Any) -> None:
-    cells = {column.name: rows.text(2, column) for column in Column if column.setting is None}
-    assert (
-        cells
-        | {
-            "NAME": "Run 2",
-            "TAGS": "",
-            "WHEN": "",
-            "SPEED": "1,664",
-            "PEAK": "3.10",
-            "ACCURACY": "60.0",
-            "RATIO": "1.89×",
-            "MODEL": "small-cnn",
-            "DATASET": "fashion",
-            "PRECISION": "FP16 AMP",
-            "RECIPE": "Plain",
-            "BATCH": "64",
-            "STATUS": "Finished",
-        }
-        == cells
-    )
+def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(
+    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
+) -> None:
+    told = {
+        Column.NAME: "Run 2",
+        Column.TAGS: "",
+        Column.WHEN: "",
+        Column.SPEED: "1,664",
+        Column.PEAK: "3.10",
+        Column.ACCURACY: "60.0",
+        Column.RATIO: "1.89×",
+        Column.MODEL: "small-cnn",
+        Column.BATCH: "64",
+        Column.DATASET: "fashion",
+        Column.PRECISION: "FP16 AMP",
+        Column.RECIPE: "Plain",
+        Column.STATUS: "Finished",
+    }
+    assert {column: rows.text(2, column) for column in told} == told
     figures = (Column.SPEED, Column.PEAK, Column.ACCURACY, Column.RATIO)
     assert {rows.text(6, figure) for figure in figures} == {"–"}
+    # the memory of a small run is not nothing
+    for peak_mib, words in ((63.24, "0.06"), (2.0, "0.00195")):
+        assert rows.add(record(9, peak_mib=peak_mib), Column.PEAK) == words
+    status, tip = panel.model.index(rows.place(4), Column.STATUS), Qt.ItemDataRole.ToolTipRole
+    assert status.data() == "Out of memory" and status.data(tip) == "The card is full. Take a smaller batch."
+    for is_paused, words in ((True, "Paused"), (False, "Running")):
+        panel.set_progress(rows.runs[6].id, 0.5, is_paused)
+        assert rows.text(6, Column.STATUS) == words
+        panel.table.viewport().grab()
 
 
-@pytest.mark.parametrize(("peak_mib", "shown"), [(63.24, "0.06"), (2.0, "0.00195")])
-def test_the_memory_of_a_small_run_is_not_nothing(
-    panel: RunsPanel, record: Callable[..., RunRecord], peak_mib: float, shown: str
-) -> None:
-    small = record(9, peak_mib=peak_mib)
-    panel.update_run(small)
-    row = panel.model.row_of(small.id)
-    assert row is not None and panel.model.text(row, Column.PEAK) == shown
-
-
-def test_ratios_are_against_the_first_run_also_with_other_settings(
+def test_ratios_are_against_the_first_run_of_the_comparison_whatever_comes_later(
     panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
 ) -> None:
+    for comparison in (None, "c" * 12, "d" * 12):
+        panel.update_run(record(9, Precision.FP32, speed=1_663.9, comparison=comparison))
+        assert rows.text(1, Column.RATIO) == "1.00×" and rows.text(2, Column.RATIO) == "1.89×"
     other = record(9, Precision.FP16, speed=440.2, batch_size=32)
-    panel.update_run(other)
-    assert rows.text(1, Column.RATIO) == "1.00×"
-    row = panel.model.row_of(other.id)
-    assert row is not None and panel.model.text(row, Column.RATIO) == "0.50×"
-    assert panel.model.text(row, Column.STEP_RATIO) == "–", "a step of another batch is another step"
-
-
-@pytest.mark.parametrize("comparison", [None, "c" * 12, "d" * 12], ids=["alone", "its own", "another"])
-def test_a_later_fp32_run_changes_no_ratio(
-    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord], comparison: str | None
-) -> None:
-    panel.update_run(record(9, Precision.FP32, speed=1_663.9, comparison=comparison))
-    assert rows.text(1, Column.RATIO) == "1.00×" and rows.text(2, Column.RATIO) == "1.89×"
-
-
-def test_a_run_of_no_comparison_has_no_baseline_but_a_chosen_one(
-    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
-) -> None:
-    panel.update_run(record(9, speed=880.4, comparison=None))
-    panel.update_run(record(10, Precision.BF16, speed=440.2, comparison=None))
-
-    def ratios() -> list[str]:
-        shown = (panel.model.row_of(f"{number:012x}") for number in (9, 10))
-        return [panel.model.text(row, Column.RATIO) for row in shown if row is not None]
-
-    assert ratios() == ["–", "–"]
-    panel.model.set_baseline(rows.runs[1].id)
-    assert ratios() == ["1.00×", "0.50×"]
-
-
-def test_each_repeat_is_measured_against_that_of_its_own_seed(
-    panel: RunsPanel, record: Callable[..., RunRecord]
-) -> None:
+    assert rows.add(other, Column.RATIO) == "0.50×"
+    assert rows.add(other, Column.STEP_RATIO) == "–", "a step of another batch is another step"
+    # each repeat is measured against that of its own seed
     again = []
     for number, precision, speed in ((9, Precision.FP32, 100.0), (10, Precision.FP16, 300.0)):
         run = record(number, precision, speed=speed)
         again.append(replace(run, experiment=run.experiment.model_copy(update={"seed": 1})))
     panel.set_runs([*RUNS, *again])
-    row = panel.model.row_of(again[1].id)
-    assert row is not None and panel.model.text(row, Column.RATIO) == "3.00×"
+    assert rows.add(again[1], Column.RATIO) == "3.00×"
+
+
+def test_a_run_of_no_comparison_has_no_baseline_but_a_chosen_one(
+    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
+) -> None:
+    alone = record(9, speed=880.4, comparison=None), record(10, Precision.BF16, speed=440.2, comparison=None)
+    assert [rows.add(run, Column.RATIO) for run in alone] == ["–", "–"]
+    panel.model.set_baseline(rows.runs[1].id)
+    assert [rows.add(run, Column.RATIO) for run in alone] == ["1.00×", "0.50×"]
 
 
 def test_when_is_told_as_short_as_it_can_be(record: Callable[..., RunRecord]) -> None:
     run = record(1)
     now = run.created.astimezone().replace(hour=18)
     assert moment_words(run.created, now) == "12:01"
-    later = now + timedelta(days=800)
-    assert moment_words(run.created, later) == f"{run.created.astimezone():%b %Y}"
+    assert moment_words(run.created, now + timedelta(days=800)) == f"{run.created.astimezone():%b %Y}"
 
 
-@pytest.mark.parametrize("wanted", list(Column))
-@pytest.mark.parametrize("order", list(Qt.SortOrder))
-def test_it_sorts_by_every_column(panel: RunsPanel, wanted: Column, order: Qt.SortOrder, rows: Any) -> None:
-    panel.table.sortByColumn(wanted, order)
-    assert sorted(rows.numbers()) == [1, 2, 3, 4, 5, 6, 7, 8]
+def test_it_sorts_by_every_column_with_missing_figures_last_in_either_order(
+    panel: RunsPanel, rows: Any
+) -> None:
+    for column, order in product(Column, Qt.SortOrder):
+        panel.table.sortByColumn(column, order)
+        assert sorted(rows.numbers()) == [1, 2, 3, 4, 5, 6, 7, 8], column
+    speeds = ["880", "1,664", "1,755"]
+    for order, wanted in zip(Qt.SortOrder, (speeds, speeds[::-1]), strict=True):
+        panel.table.sortByColumn(Column.SPEED, order)
+        assert rows.column(Column.SPEED) == [*wanted, *["–"] * 5]
+
+
+def test_the_filter_wants_every_word_and_holds_for_what_changes_later(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, record: Callable[..., RunRecord]
+) -> None:
+    panel.table.selectRow(rows.place(2))
+    qtbot.keyClicks(panel.filter, "fp16 finished")
+    assert rows.numbers() == [2] and [run.number for run in panel.table.highlighted()] == [2]
+    panel.filter.setText("tag:nothing")
+    assert panel.model.rowCount() == 0 and panel.pages.currentIndex() == 1
+    button = next(one for one in panel.findChildren(QAbstractButton) if one.text() == "Show everything")
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert len(rows.numbers()) == len(rows.runs)
+    panel.filter.setText("fp16")
+    panel.update_run(replace(rows.runs[1], name="Renamed"))
+    panel.update_run(record(9, Precision.TF32))
+    assert rows.numbers() == [2, 5, 7]
+    qtbot.keyClick(panel.filter, Qt.Key.Key_Escape)
+    assert panel.filter.text() == ""
+    panel.filter.setText("running")
+    assert rows.numbers() == [6]
+    panel.update_run(replace(rows.runs[6], status=Status.FINISHED))
+    assert rows.numbers() == []
+    panel.update_run(replace(rows.runs[7], status=Status.RUNNING))
+    assert rows.numbers() == [7]
 
 
 def test_sorting_moves_what_views_remember_when_it_begins(panel: RunsPanel) -> None:
@@ -198,75 +203,6 @@ def test_sorting_moves_what_views_remember_when_it_begins(panel: RunsPanel) -> N
     assert [model.shown[one.row()].key for one in remembered] == [other]
 
 
-@pytest.mark.parametrize(
-    ("order", "speeds"),
-    [
-        (Qt.SortOrder.AscendingOrder, ["880", "1,664", "1,755"]),
-        (Qt.SortOrder.DescendingOrder, ["1,755", "1,664", "880"]),
-    ],
-)
-def test_runs_without_a_figure_are_last_in_either_order(
-    panel: RunsPanel, order: Qt.SortOrder, speeds: list[str], rows: Any
-) -> None:
-    panel.table.sortByColumn(Column.SPEED, order)
-    assert rows.column(Column.SPEED) == [*speeds, *["–"] * 5]
-
-
-def test_the_filter_wants_every_word(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    qtbot.keyClicks(panel.filter, "fp16 finished")
-    assert rows.numbers() == [2]
-    panel.filter.setText("nothing like it")
-    assert panel.model.rowCount() == 0
-    assert panel.pages.currentIndex() == 1
-    panel.filter.clear()
-    assert len(rows.numbers()) == 8
-
-
-def test_a_filtered_update_keeps_hidden_runs_hidden(
-    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
-) -> None:
-    panel.filter.setText("fp16")
-    panel.update_run(replace(rows.runs[1], name="Renamed"))
-    panel.update_run(record(9, Precision.TF32))
-    assert rows.numbers() == [2, 5, 7]
-
-
-def test_an_update_that_no_longer_matches_leaves_the_table(panel: RunsPanel, rows: Any) -> None:
-    panel.filter.setText("running")
-    assert rows.numbers() == [6]
-    panel.update_run(replace(rows.runs[6], status=Status.FINISHED))
-    assert rows.numbers() == []
-    panel.update_run(replace(rows.runs[7], status=Status.RUNNING))
-    assert rows.numbers() == [7]
-
-
-def test_what_is_highlighted_stays_so_under_the_filter(panel: RunsPanel, rows: Any) -> None:
-    panel.table.selectRow(rows.place(2))
-    panel.filter.setText("fp16")
-    assert [run.number for run in panel.table.highlighted()] == [2]
-
-
-def test_where_nothing_matches_one_button_shows_all_again(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    panel.filter.setText("tag:nothing")
-    button = next(one for one in panel.findChildren(QAbstractButton) if one.text() == "Show everything")
-    assert button.isVisible()
-    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    assert len(rows.numbers()) == len(rows.runs)
-    panel.filter.setText("fp16")
-    qtbot.keyClick(panel.filter, Qt.Key.Key_Escape)
-    assert panel.filter.text() == ""
-
-
-def test_progress_touches_one_row(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    with qtbot.waitSignal(panel.model.dataChanged) as signal, qtbot.assertNotEmitted(panel.model.modelReset):
-        panel.set_progress(rows.runs[6].id, 0.63)
-    row = rows.place(6)
-    assert [(index.row(), index.column()) for index in signal.args[:2]] == [
-        *((row, Column.SPEED), (row, Column.STATUS)),
-    ]
-    assert panel.model.progress(rows.runs[6].id) == 0.63
-
-
 def test_an_update_keeps_ticks_and_highlights(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     panel.set_checked([rows.runs[1].id, rows.runs[2].id])
     panel.table.selectRow(rows.place(4))
@@ -277,6 +213,9 @@ def test_an_update_keeps_ticks_and_highlights(panel: RunsPanel, qtbot: QtBot, ro
         panel.set_runs([run for run in rows.runs.values() if run.number != 3])
     assert panel.checked() == (rows.runs[1].id, rows.runs[2].id)
     assert [run.number for run in panel.table.highlighted()] == [4]
+    with qtbot.waitSignal(panel.checked_changed) as signal:
+        panel.set_runs([run for run in rows.runs.values() if run.number != 2])
+    assert signal.args == [(rows.runs[1].id,)], "what is gone is no longer ticked"
 
 
 def test_a_name_that_is_being_typed_stays_when_other_runs_come_and_go(
@@ -290,13 +229,6 @@ def test_a_name_that_is_being_typed_stays_when_other_runs_come_and_go(
     qtbot.keyClick(editor, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: edits.runs.rename.called)
     edits.runs.rename.assert_called_with(rows.runs[2].id, "A better name")
-
-
-def test_a_ticked_run_that_is_gone_is_no_longer_ticked(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    panel.set_checked([rows.runs[1].id, rows.runs[2].id])
-    with qtbot.waitSignal(panel.checked_changed) as signal:
-        panel.set_runs([run for run in rows.runs.values() if run.number != 2])
-    assert signal.args == [(rows.runs[1].id,)]
 
 
 @pytest.mark.slow
@@ -348,37 +280,6 @@ def test_thousands_of_runs_are_sorted_and_filtered_and_progress_touches_one_row(
     panel.set_progress(runs[-1].id, 0.5)
     row = panel.model.row_of(runs[-1].id)
     assert touched and set(touched) == {(row, row)} and not whole
-
-
-def test_how_it_is_sorted_survives_a_restart(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    panel.table.sortByColumn(Column.SPEED, Qt.SortOrder.AscendingOrder)
-    again = RunsPanel()
-    qtbot.addWidget(again)
-    again.set_runs(rows.runs.values())
-    again.restore(panel.state())
-    lines = (again.model.shown[row] for row in range(again.model.rowCount()))
-    assert [line.run.number for line in lines if isinstance(line, Line)] == rows.numbers()
-    with pytest.raises(KeyError):
-        again.restore({"column": 99, "descending": True})
-
-
-def test_a_failed_run_tells_its_reason(panel: RunsPanel, rows: Any) -> None:
-    index = panel.model.index(rows.place(4), Column.STATUS)
-    tip = panel.model.data(index, Qt.ItemDataRole.ToolTipRole)
-    assert tip == "The card is full. Take a smaller batch."
-
-
-def test_a_run_without_memory_enough_says_so(panel: RunsPanel, rows: Any) -> None:
-    assert rows.text(4, Column.STATUS) == "Out of memory"
-
-
-def test_a_run_that_waits_to_be_continued_says_so(panel: RunsPanel, rows: Any) -> None:
-    row = rows.place(6)
-    panel.set_progress(rows.runs[6].id, 0.5, True)
-    assert panel.model.text(row, Column.STATUS) == "Paused"
-    panel.table.viewport().grab()
-    panel.set_progress(rows.runs[6].id, 0.5)
-    assert panel.model.text(row, Column.STATUS) == "Running"
 
 
 def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel, rows: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
@@ -17,21 +17,26 @@ from gui.runs.table.columns import Column
 from gui.runs.table.line import dropped_runs
 from gui.runs.table.view import drag_pixmap
 
-# the offscreen platform says so whenever a window or a popup is shown
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-
-def test_a_click_ticks_a_run_or_all_runs_of_a_comparison(panel: RunsPanel, rows: Any) -> None:
-    for number in (2, 1):
+def test_clicks_and_space_tick_runs_or_all_of_a_comparison_but_nothing_that_waits(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    pair = (rows.runs[1].id, rows.runs[2].id)
+    for number in (2, 1, 7):
         rows.click(rows.cell(number, Column.TICK))
-    assert panel.checked() == (rows.runs[1].id, rows.runs[2].id)
-    item = panel.model.owner(rows.runs[1].id)
+    assert panel.checked() == pair
+    item = panel.model.owner(pair[0])
     place = panel.model.row_of(item.key) if item is not None else None
     assert place is not None and panel.model.tick(place) is Qt.CheckState.PartiallyChecked
-    rows.click(panel.table.visualRect(panel.model.index(place, Column.TICK)).center())
+    box = panel.table.visualRect(panel.model.index(place, Column.TICK)).center()
+    rows.click(box)
     assert len(panel.checked()) == 6, "what waits has nothing to show"
-    rows.click(panel.table.visualRect(panel.model.index(place, Column.TICK)).center())
+    rows.click(box)
     assert panel.checked() == ()
+    for number in (1, 2, 7):
+        panel.table.selectRow(rows.place(number))
+        qtbot.keyClick(panel.table, Qt.Key.Key_Space)
+    assert panel.checked() == pair
 
 
 def test_the_ticked_runs_are_unticked_moved_and_deleted_below_the_table(
@@ -56,21 +61,6 @@ def test_a_click_opens_a_run_or_its_comparison(panel: RunsPanel, qtbot: QtBot, r
     for _ in range(2):
         qtbot.keyClick(panel.table, Qt.Key.Key_Up)
     assert seen == [panel.model.shown[rows.place(1)], panel.model.owner(rows.runs[2].id)]
-
-
-def test_a_run_that_waits_cannot_be_ticked(panel: RunsPanel, rows: Any) -> None:
-    rows.click(rows.cell(7, Column.TICK))
-    assert panel.checked() == ()
-
-
-def test_space_ticks_the_highlighted_rows(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    for number in (1, 2):
-        panel.table.selectRow(rows.place(number))
-        qtbot.keyClick(panel.table, Qt.Key.Key_Space)
-    assert panel.checked() == (rows.runs[1].id, rows.runs[2].id)
-    panel.table.selectRow(rows.place(7))
-    qtbot.keyClick(panel.table, Qt.Key.Key_Space)
-    assert rows.runs[7].id not in panel.checked()
 
 
 def test_the_running_row_stops_and_a_queued_row_is_taken_out(
@@ -146,21 +136,16 @@ def test_a_run_that_cannot_be_resumed_says_why(panel: RunsPanel, rows: Any, edit
     assert action_of(panel, rows.runs[5], "Resume").isEnabled()
 
 
-def test_a_run_is_resumed_from_its_menu(panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock) -> None:
-    edits.experiments.why_not_resumed.return_value = None
+def test_a_run_is_resumed_or_begun_from_its_menu_where_it_can_be(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
+) -> None:
+    assert not action_of(panel, rows.runs[7], "Run").isEnabled()
+    edits.experiments.why_not_resumed.return_value = edits.experiments.why_not_begun.return_value = None
     with qtbot.waitSignal(panel.resume_requested) as signal:
         action_of(panel, rows.runs[5], "Resume").trigger()
     assert signal.args == [rows.runs[5].id]
-
-
-def test_a_run_that_waits_since_the_last_start_is_begun_from_its_menu(
-    panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
-) -> None:
-    waiting = next(run for run in rows.runs.values() if run.status is Status.QUEUED)
-    assert not action_of(panel, waiting, "Run").isEnabled()
-    edits.experiments.why_not_begun.return_value = None
-    action_of(panel, waiting, "Run").trigger()
-    edits.experiments.resume_waiting.assert_called_with((waiting.id,))
+    action_of(panel, rows.runs[7], "Run").trigger()
+    edits.experiments.resume_waiting.assert_called_with((rows.runs[7].id,))
 
 
 def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> None:
@@ -170,3 +155,47 @@ def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> N
     assert dropped_runs(data) == tuple(run.id for run in panel.table.highlighted())
     assert data.text().split("\n") == [run.name for run in panel.table.highlighted()]
     assert not drag_pixmap(panel.table.highlighted()).isNull()
+
+
+ALL, SOME, NONE = Qt.CheckState.Checked, Qt.CheckState.PartiallyChecked, Qt.CheckState.Unchecked
+
+
+def press(panel: RunsPanel, qtbot: QtBot, column: Column = Column.TICK) -> None:
+    header = panel.table.horizontalHeader()
+    place = QPoint(header.sectionViewportPosition(column) + 20, header.height() // 2)
+    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
+
+
+def test_it_ticks_all_that_is_shown_and_can_be_ticked_and_then_none(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    ids = [rows.runs[number].id for number in range(1, 7)]
+    assert panel.model.ticks() is NONE
+    panel.set_checked([ids[2]])
+    assert panel.model.ticks() is SOME
+    press(panel, qtbot)
+    assert panel.checked() == tuple(ids) and panel.model.ticks() is ALL
+    press(panel, qtbot)
+    assert panel.checked() == () and panel.model.ticks() is NONE
+    panel.set_checked([ids[2]])
+    panel.filter.setText("fp16")
+    assert len(panel.model.found) == 3 and panel.model.ticks() is NONE
+    press(panel, qtbot)
+    assert panel.checked() == (ids[1], ids[2], ids[4])
+    press(panel, qtbot)
+    assert panel.checked() == (ids[2],)
+    panel.filter.setText("nothing has this")
+    panel.model.toggle_all()
+    assert panel.checked() == (ids[2],) and panel.model.ticks() is NONE
+
+
+def test_it_shows_all_some_and_none_and_sorts_by_nothing(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    header, before, pictures = panel.table.horizontalHeader(), panel.state(), []
+    for numbers in ((), (1,), range(1, 7)):
+        panel.set_checked(rows.runs[number].id for number in numbers)
+        pictures.append(header.grab().toImage().copy(0, 0, 40, header.height()))
+    assert pictures[0] != pictures[1] != pictures[2] != pictures[0]
+    press(panel, qtbot)
+    assert panel.state() == before and panel.model.ticks() is NONE
+    press(panel, qtbot, Column.NAME)
+    assert panel.state()["table"]["column"] == "NAME"

@@ -1,0 +1,202 @@
+"""The verbs that ask a question: what they find, print, save and export, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.cli import main
+from engine.cli.study import Followed
+from engine.limit.driver import LimitDriver
+from engine.protocol.events import Finished, Summary
+from engine.protocol.trials import Limit, Trial
+from engine.store.saved.study import Study
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from tests.engine.limit.test_driver import PRELUDE
+
+HERE = ["--target", "thread"]
+SMALL = ["--model", "small-cnn", "--dataset", "fashion", "--device", "cpu"]
+TINY = ["--model", "small-cnn", "--dataset", "synthetic", "--image-size", "8", "--device", "cpu"]
+TINY += ["--batch-size", "8", "--set", "num_classes=4", "--set", "samples=64"]
+DIVERGES = ["--steps", "4", "--precision", "fp16-unscaled", "--optimizer", "sgd", "--lr", "1000"]
+SCRIPTED = """
+import warnings
+
+import torch
+from torch import nn
+
+def model():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return nn.Sequential(nn.Flatten(), torch.jit.script(nn.Linear(64, 4)))
+
+def batch(size):
+    return torch.zeros(size, 64), torch.zeros(size, dtype=torch.long)
+"""
+
+
+def test_each_precision_has_its_largest_batch_and_its_trials(answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("worker.py").write_text(f"{PRELUDE}    tried(batch, None if batch <= 64 else 'memory')")
+    with Launcher(command=(sys.executable, "worker.py")) as workers:
+        monkeypatch.setattr(
+            "engine.cli.questions.LimitDriver", lambda store, _, catalog: LimitDriver(store, workers, catalog)
+        )
+        limits = ["--memory-gib", "0.1", "--granularity", "64", "--precision", "fp32", "--precision", "bf16"]
+        status, found = answer("limit", *SMALL, *limits, "--to", "x.csv", "--to", "x.html")
+    assert status == 0
+    assert "BF16 AMP fits" in Path("x.html").read_text(encoding="utf-8")
+    trials = sum(len(each["trials"]) for each in found["results"])
+    assert len(Path("x.csv").read_text().splitlines()) == 1 + trials
+    assert [each["precision"] for each in found["results"]] == ["fp32", "bf16"]
+    for each in found["results"]:
+        assert each["verified"] and (each["largest_batch"], each["first_failure"]) == (64, 128)
+        assert (each["peak_mib"], each["budget_mib"]) == (74, 110) and each["seconds"] > 0
+        assert all({"batch_size", "fits", "peak_mib", "seconds"} <= set(trial) for trial in each["trials"])
+    with Store() as store:
+        (saved,) = store.studies.newest("limit")
+    assert {saved.id} == {found["id"], *(each["id"] for each in found["results"])}
+
+
+def test_every_trial_is_printed_and_the_answer_last(capsys, monkeypatch):
+    def followed(_: object, __: object, study: Study[Limit], *_to: object, force: bool) -> Followed[Limit]:
+        trials = tuple(Trial(batch_size=batch, fits=True, seconds=1.0) for batch in range(101, 113))
+        side = study.answer.sides[0].model_copy(update={"trials": trials})
+        return Followed(study.knowing(sides=(side,)), Finished(summary=Summary(), stopped=True), False)
+
+    monkeypatch.setattr("engine.cli.questions.follow", followed)
+    assert main(["limit", *SMALL, "--memory-gib", "1", "--precision", "fp32"]) == 0
+    out = capsys.readouterr().out
+    assert all(str(batch) in out for batch in range(101, 113)) and "more rows" not in out
+    assert out.splitlines()[-1] == "FP32 fits at least 112."
+
+
+def test_the_usual_parts_are_one_object_saved_and_exported(answer, tmp_path: Path) -> None:
+    to = tmp_path / "x.csv"
+    status, found = answer("numerics", *TINY, "--precision", "bf16", "--to", str(to), *HERE)
+    assert status == 0
+    assert {"bfloat16"} in [set(row["outputs"]) for row in found["map"]]
+    assert {row["quantity"] for row in found["range"]} == {"activation", "gradient", "weight"}
+    assert found["first_nonfinite"] is None and found["ladder"] is None and found["fp32_modules"] is None
+    assert found["about"]["nan"]["steps"] == 1 and isinstance(found["advice"], list)
+    with Store() as store:
+        (entry,) = store.studies.newest("numerics")
+        parts = store.studies.find(entry.id).answer.parts
+    assert (entry.id, parts) == (found["id"], ("map", "range", "nan"))
+    with to.open(encoding="utf-8", newline="") as file:
+        assert {row["part"] for row in csv.DictReader(file)} >= {"Ranges", "Precision map"}
+
+
+def test_a_run_without_a_checkpoint_is_looked_through_from_its_start(answer) -> None:
+    status, run = answer("run", *TINY, *DIVERGES, *HERE)
+    assert status == 0 and run["summary"]["first_nan_step"]
+    status, found = answer("numerics", "--run", run["id"], "--nan", *HERE)
+    assert status == 1
+    assert found["first_nonfinite"]["step"] <= run["summary"]["first_nan_step"]
+    assert {"module", "operation", "direction"} <= set(found["first_nonfinite"])
+    with Store() as store:
+        assert store.studies.find(found["id"]).answer.run_id == run["id"]
+
+
+def test_tables_are_printed_for_people(capsys) -> None:
+    assert main(["numerics", *TINY, "--steps", "4", "--map", "--range", *HERE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    titles = ["Precision map", "Ranges", "Advice"]
+    assert [title for title in titles if title in lines] == titles
+    assert len(lines) <= 40 and "First NaN or Inf" not in lines
+
+
+@pytest.mark.slow
+def test_sides_are_one_object_saved_and_exported_with_their_traces(answer, tmp_path: Path) -> None:
+    to, trace = tmp_path / "x.html", tmp_path / "x.json.gz"
+    status, found = answer("profile", *TINY, "--to", str(to), "--trace", str(trace), *HERE)
+    assert status == 0
+    assert [side["experiment"]["precision"] for side in found["sides"]] == ["fp32", "bf16"]
+    first, second = (side["profile"] for side in found["sides"])
+    assert first["step_ms"] > 0 and second["limits"] == first["limits"] is not None
+    assert found["sides"][1]["gain"]["sentence"]
+    with Store() as store:
+        (entry,) = store.studies.newest("profile")
+        measured = store.studies.find(entry.id).answer.measured()
+    assert entry.id == found["id"] and len(measured) == 2
+    assert "Where the time of small-cnn goes" in to.read_text(encoding="utf-8")
+    for path in (trace, tmp_path / "x-2.json.gz"):
+        assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+
+
+@pytest.mark.slow
+def test_a_run_is_profiled_with_its_own_settings_and_printed_for_people(answer, capsys) -> None:
+    _, run = answer("run", *TINY, "--steps", "3", "--seed", "7", *HERE)
+    assert main(["profile", "--run", run["id"][:6], *HERE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Where the time goes" and any(line.startswith("A step ") for line in lines)
+    with Store() as store:
+        (entry,) = store.studies.newest("profile")
+        (side,) = store.studies.find(entry.id).answer.sides
+    assert side.run_id == run["id"] and side.experiment.seed == 7
+
+
+def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypatch):
+    for module, name in (("halving", "SHORT"), ("halving", "LONG"), ("driver", "SHORT")):
+        monkeypatch.setattr(f"engine.tune.{module}.{name}", 0.01)
+    to = tmp_path / "x.html"
+    options = ["--steps", "60", "--change", "precision", "--repeats", "2", "--to", str(to)]
+    status, found = answer("tune", *TINY, *options, *HERE)
+    assert status == 0 and found["phase"] == "over"
+    assert found["experiment"]["precision"] == "fp32" and found["runs"] >= len(found["trials"])
+    assert found["command"].startswith("ammeter run --set") and found["sentences"]
+    assert any("recipes were not to be tried" in sentence for sentence in found["not_tried"])
+    with Store() as store:
+        (saved,) = store.studies.newest("tune")
+    assert saved.id == found["id"] and saved.is_over
+    assert "The fastest settings of small-cnn" in to.read_text(encoding="utf-8")
+    status, refused = answer("tune", "--carry-on", saved.id, *HERE)
+    assert status == 2 and "is over" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["limit", *SMALL, "--to", "x.docx"], "is no format of"),
+        (["limit", *SMALL, "--granularity", "0"], "--granularity"),
+        (["limit", *SMALL, "--margin", "1"], "--margin"),
+        (["limit", *SMALL, "--precision", "fp32", "--precision", "fp32"], "needed only once"),
+        (["limit", *SMALL, "--precision", "fp32"], "emory"),
+        (["numerics", "--run", "beef"], "There is no run whose id starts with 'beef'"),
+        (["numerics", "--run", "beef", "--model", "small-cnn"], "--run takes no others"),
+        (["numerics", "--precision", "fp17"], "Precision is 'fp17'"),
+        (["numerics", "--to", "x.docx"], "is no format of"),
+        (["numerics", *TINY, "--set", "step.fp32_modules=nope", "--map", *HERE], "'nope'"),
+        (["profile", "--run", "beef"], "There is no run whose id starts with 'beef'"),
+        (["profile", "--run", "beef", "--precision", "fp32"], "--run takes no others"),
+        (["profile", "--precision", "fp17"], "Precision is 'fp17'"),
+        (["profile", "--to", "x.docx"], "is no format of"),
+        (["profile", "--trace", "x.json"], "is no format of traces"),
+        (["profile", *TINY, "--set", "step.fp32_modules=nope", *HERE], "'nope'"),
+        (["tune", "--change", "colour"], "no kind of change"),
+        (["tune", "--guard", "some"], "alike or none"),
+        (["tune", "--time-limit", "soon"], "--time-limit is 'soon'"),
+        (["tune", "--carry-on", "beef", *HERE], "no run, sweep or study whose id starts with 'beef'"),
+        (["tune", "--carry-on", "beef", "--model", "linear"], "takes no others"),
+        (["tune", "--to", "x.docx"], "is no format of"),
+        (["tune", "--batch-size", "0"], "Batch size"),
+        (["tune", *TINY, "--set", "batch_size=65", *HERE], "has 64 samples"),
+    ],
+)
+def test_a_wrong_request_leaves_nothing_behind(refused, arguments, said):
+    error = refused(*arguments)
+    assert said in error["message"]
+    if error["key"] == "memory_cap_gib":
+        assert "--memory-gib" in error["remedy"]
+
+
+def test_a_model_that_refuses_hooks_is_refused_by_name(refused, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(SCRIPTED)
+    error = refused("numerics", "--model", str(tmp_path / "net.py"), "--device", "cpu", *HERE)
+    assert "1 is scripted, and hides its operations" in error["message"]
