@@ -23,7 +23,7 @@ class RunsInView(QObject):
         self._live, self._runs, self._experiments = window.live, window.runs, window.experiments
         self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
         self._followed.progressed.connect(self._runs.set_progress)
-        self._followed.progressed.connect(lambda: window.shows and window.shows.refresh())
+        self._followed.progressed.connect(self._refresh_shows)
         self._live.why_not_profiled = self._experiments.why_not_profiled
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
@@ -89,3 +89,7 @@ class RunsInView(QObject):
     def _show_run(self, run_id: str) -> None:
         if (record := self._experiments.runs.record(run_id)) is not None:
             self._runs.update_run(record)
+
+    def _refresh_shows(self) -> None:
+        if (shows := self._window.shows) is not None:
+            shows.refresh()

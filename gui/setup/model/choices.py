@@ -60,12 +60,12 @@ def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) ->
     if recent:
         rows = []
         for name in recent:
-            entry, model = entries.get(name), ModelRef(name)
+            entry, ref = entries.get(name), ModelRef(name)
             if entry is not None:
                 rows.append(Row(name, _size(entry)))
-            elif model.file is not None:
-                place = Path(model.file)
-                rows.append(Row(name, short_folder(place.parent), model.in_file(place.name)))
+            elif ref.file is not None:
+                place = Path(ref.file)
+                rows.append(Row(name, short_folder(place.parent), ref.in_file(place.name)))
         groups.append(Group("Recent", rows, turn=-1))
     # by family, smallest first; unknown sizes are in the order of the catalog
     families: dict[str, list[ModelEntry]] = {}
