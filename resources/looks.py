@@ -95,25 +95,25 @@ _MIDDLE = 0.18
 """The luminance against which black and white stand out alike (WCAG 2)."""
 
 
-_DASHES = {
-    "fp32": (),
-    "tf32": (2.0, 3.0),
-    "fp16": (12.0, 3.0),
-    "bf16": (10.0, 3.0, 2.0, 3.0),
-    "default": (6.0, 3.0),
-    "fp16-unscaled": (10.0, 3.0, 2.0, 3.0, 2.0, 3.0),
+_PRECISIONS: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str], tuple[float, ...], str]] = {
+    "fp32": (("#56B4E9", "#1D2D38", "#2D5369"), ("#0064A6", "#DBE9F3", "#9EC4DD"), (), "o"),
+    "tf32": (("#009E73", "#112A27", "#0C4A3C"), ("#008561", "#DBEEE9", "#9ED1C3"), (2.0, 3.0), "s"),
+    "fp16": (("#E69F00", "#312A17", "#644B11"), ("#BF5700", "#F6E7DB", "#E7BF9E"), (12.0, 3.0), "t1"),
+    "bf16": (
+        ("#CC79A7", "#2E252F", "#5A3C50"),
+        ("#983878", "#F1E3EC", "#D8B3CC"),
+        (10.0, 3.0, 2.0, 3.0),
+        "d",
+    ),
+    "default": (("#8F6BFF", "#25233B", "#433772"), ("#45107A", "#E5DEEC", "#B8A4CC"), (6.0, 3.0), "+"),
+    "fp16-unscaled": (
+        ("#D55E00", "#2F2117", "#5D3211"),
+        ("#9C1200", "#F1DEDB", "#D9A59E"),
+        (10.0, 3.0, 2.0, 3.0, 2.0, 3.0),
+        "t",
+    ),
 }
-_SYMBOLS = {"fp32": "o", "tf32": "s", "fp16": "t1", "bf16": "d", "default": "+", "fp16-unscaled": "t"}
-
-
-def _looks(colors: Mapping[str, tuple[str, str, str]]) -> Mapping[str, PrecisionLook]:
-    return MappingProxyType(
-        {
-            precision: PrecisionLook(color, tint, dim, _DASHES[precision], _SYMBOLS[precision])
-            for precision, (color, tint, dim) in colors.items()
-        }
-    )
-
+"""Colour, tint and dim form of each precision in the dark and in the light theme, its dash and its symbol."""
 
 OWN_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -130,16 +130,6 @@ OWN_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """The colours that a user can give to a run, dark and light."""
 
 
-def _own(place: int, ground: str) -> Mapping[str, Hue]:
-    hues = {name: colors[place] for name, colors in OWN_COLOURS.items()}
-    return MappingProxyType(
-        {
-            name: Hue(color, _mixed(color, ground, 0.14), _mixed(color, ground, 0.38))
-            for name, color in hues.items()
-        }
-    )
-
-
 def _mixed(color: str, ground: str, share: float) -> str:
     pairs = zip(bytes.fromhex(color[1:]), bytes.fromhex(ground[1:]), strict=True)
     return f"#{bytes(round(low + (high - low) * share) for high, low in pairs).hex().upper()}"
@@ -148,78 +138,45 @@ def _mixed(color: str, ground: str, share: float) -> str:
 _LIGHT_HEAT = ("#F0F1F6", "#DFE2EC", "#CBD0E0", "#B3BAD1", "#97A1BF", "#7A86A9", "#5C6890", "#424D75")
 """One hue, so that lightness alone orders the values; the highest stands out most from the ground."""
 
-DARK = Palette(
-    name="dark",
-    bg0="#0D0F12",
-    bg1="#14171B",
-    bg2="#1B1F25",
-    bg3="#2A3038",
-    field="#1B1F25",
-    selected="#2A3038",
-    selected_line="#2A3038",
-    line="#22272E",
-    line2="#343B45",
-    grid="#20252B",
-    hatch="#2A3038",
-    spared="#2A3038",
-    shade="#1D2127",
-    unlit="#1F242B",
-    text="#E9EBEE",
-    text2="#A7AEB8",
-    text3="#8A929E",
-    off="#5B636E",
-    pri="#E9EBEE",
-    pri_hover="#FFFFFF",
-    pri_pressed="#CDD1D7",
-    prifg="#14171B",
-    heat=_LIGHT_HEAT[::-1],
-    precisions=_looks(
-        {
-            "fp32": ("#56B4E9", "#1D2D38", "#2D5369"),
-            "tf32": ("#009E73", "#112A27", "#0C4A3C"),
-            "fp16": ("#E69F00", "#312A17", "#644B11"),
-            "bf16": ("#CC79A7", "#2E252F", "#5A3C50"),
-            "default": ("#8F6BFF", "#25233B", "#433772"),
-            "fp16-unscaled": ("#D55E00", "#2F2117", "#5D3211"),
-        }
-    ),
-    own=_own(0, "#14171B"),
-)
+_COLOURS = {
+    "bg0": ("#0D0F12", "#F1F3F5"),
+    "bg1": ("#14171B", "#FFFFFF"),
+    "bg2": ("#1B1F25", "#F4F5F7"),
+    "bg3": ("#2A3038", "#E3E6EA"),
+    "field": ("#1B1F25", "#FFFFFF"),
+    "selected": ("#2A3038", "#FFFFFF"),
+    "selected_line": ("#2A3038", "#C6CCD4"),
+    "line": ("#22272E", "#E0E4E8"),
+    "line2": ("#343B45", "#C6CCD4"),
+    "grid": ("#20252B", "#ECEEF1"),
+    "hatch": ("#2A3038", "#DFE3E8"),
+    "spared": ("#2A3038", "#C6CCD4"),
+    "shade": ("#1D2127", "#F1F3F5"),
+    "unlit": ("#1F242B", "#D9DEE4"),
+    "text": ("#E9EBEE", "#15181C"),
+    "text2": ("#A7AEB8", "#4B535E"),
+    "text3": ("#8A929E", "#666E7A"),
+    "off": ("#5B636E", "#A3AAB4"),
+    "pri": ("#E9EBEE", "#15181C"),
+    "pri_hover": ("#FFFFFF", "#343B45"),
+    "pri_pressed": ("#CDD1D7", "#4B535E"),
+    "prifg": ("#14171B", "#FFFFFF"),
+}
+"""Dark and light."""
 
-LIGHT = Palette(
-    name="light",
-    bg0="#F1F3F5",
-    bg1="#FFFFFF",
-    bg2="#F4F5F7",
-    bg3="#E3E6EA",
-    field="#FFFFFF",
-    selected="#FFFFFF",
-    selected_line="#C6CCD4",
-    line="#E0E4E8",
-    line2="#C6CCD4",
-    grid="#ECEEF1",
-    hatch="#DFE3E8",
-    spared="#C6CCD4",
-    shade="#F1F3F5",
-    unlit="#D9DEE4",
-    text="#15181C",
-    text2="#4B535E",
-    text3="#666E7A",
-    off="#A3AAB4",
-    pri="#15181C",
-    pri_hover="#343B45",
-    pri_pressed="#4B535E",
-    prifg="#FFFFFF",
-    heat=_LIGHT_HEAT,
-    precisions=_looks(
-        {
-            "fp32": ("#0064A6", "#DBE9F3", "#9EC4DD"),
-            "tf32": ("#008561", "#DBEEE9", "#9ED1C3"),
-            "fp16": ("#BF5700", "#F6E7DB", "#E7BF9E"),
-            "bf16": ("#983878", "#F1E3EC", "#D8B3CC"),
-            "default": ("#45107A", "#E5DEEC", "#B8A4CC"),
-            "fp16-unscaled": ("#9C1200", "#F1DEDB", "#D9A59E"),
-        }
-    ),
-    own=_own(1, "#FFFFFF"),
-)
+
+def _palette(place: int, name: str, heat: tuple[str, ...]) -> Palette:
+    colours = {token: both[place] for token, both in _COLOURS.items()}
+    precisions = {
+        precision: PrecisionLook(*themes[place], dash, symbol)
+        for precision, (*themes, dash, symbol) in _PRECISIONS.items()
+    }
+    ground, own = colours["bg1"], {}
+    for colour, both in OWN_COLOURS.items():
+        own[colour] = Hue(both[place], *(_mixed(both[place], ground, share) for share in (0.14, 0.38)))
+    looks, hues = MappingProxyType(precisions), MappingProxyType(own)
+    return Palette(name=name, heat=heat, precisions=looks, own=hues, **colours)
+
+
+DARK = _palette(0, "dark", _LIGHT_HEAT[::-1])
+LIGHT = _palette(1, "light", _LIGHT_HEAT)

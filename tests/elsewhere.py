@@ -17,6 +17,7 @@ import runpy
 import signal
 import socket
 import sys
+import sysconfig
 import time
 import traceback
 from collections.abc import Iterator
@@ -46,6 +47,8 @@ _LINUX_NAMES: dict[ModuleType, str] = {os: "memfd_create posix_fallocate sched_g
 
 def pretend(system: str) -> None:
     """Makes this process one of "win32" or "darwin" for all code of the program, for good."""
+    # read once: later it would be looked for under the other system's name
+    sysconfig.get_config_vars()
     sys.platform = system
     name, machine = {"win32": ("Windows", "AMD64"), "darwin": ("Darwin", "arm64")}[system]
     platform.system, platform.machine = lambda: name, lambda: machine

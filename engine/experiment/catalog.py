@@ -34,12 +34,8 @@ class Precision(StrEnum):
         return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED)
 
 
-NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]
-"""The parts of numerics; advice comes with any of them."""
-
-Task = Literal["classification", "regression", "language", "own"]
-"""The task of a model; "own": only its file, or a file of arrays, tells."""
-
+NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]  # advice comes with any of them
+Task = Literal["classification", "regression", "language", "own"]  # "own": only a file tells
 
 SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"
 PYTHON_SOURCE, IMAGE_FOLDER = "python-source", "image-folder"

@@ -52,8 +52,7 @@ def check_seeds(sides: Sequence[tuple[str, Experiment]], repeats: int) -> None:
         raise setting_error("seed", message, "Give a smaller seed.", value=seed)
 
 
-MOST_EXTRA_REPEATS = 20
-"""Most runs of a cell for the sake of a wanted precision, unless `repeats` asks for more."""
+MOST_EXTRA_REPEATS = 20  # of a cell for the sake of a wanted precision, unless `repeats` asks for more
 
 
 class Plan(Message):

@@ -15,7 +15,6 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import (
     Experiment,
     all_settings,
-    dotted,
     experiment_from,
     flattened,
     from_dotted,
@@ -27,7 +26,7 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import with_code
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import ProblemError, request_error, unknown_name_of_key
-from engine.experiment.value import MOST_ENTRIES, Message, shortened
+from engine.experiment.value import MOST_ENTRIES, Message, dotted, shortened
 
 Value = str | int | float | bool | None
 
@@ -173,8 +172,7 @@ def _own_value(grid: Grid, axis_place: int, place: int) -> Value:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-AxisValues = Mapping[str, tuple[Value, ...]]
-"""The values of every swept setting, by its dotted key."""
+AxisValues = Mapping[str, tuple[Value, ...]]  # of every swept setting, by its dotted key
 
 
 def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Value, ...]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -21,39 +21,23 @@ class Message(BaseModel):
 
 
 # A line may come from any program; every reader can store, divide by and draw what is within these bounds.
-MOST_ENTRIES = 10_000
-"""In any list of a message, columns of samples excepted."""
-
-MOST_ROWS = 65_536
-"""In a batch of samples: a window that was asleep gets all it missed in a few of them."""
-
-Whole = Annotated[int, Field(ge=0, lt=2**63)]
-"""A count that fits into the store's 64-bit integers."""
-
-Positive = Annotated[int, Field(ge=1, lt=2**63)]
-"""A count that is divided by."""
-
+MOST_ENTRIES = 10_000  # in any list of a message, columns of samples excepted
+MOST_ROWS = 65_536  # in a batch of samples: a window that was asleep gets all it missed in a few of them
+Whole = Annotated[int, Field(ge=0, lt=2**63)]  # as the store's 64-bit integers
+Positive = Annotated[int, Field(ge=1, lt=2**63)]  # a count that is divided by
 LARGEST_STEP = 2**53
-StepNumber = Annotated[int, Field(ge=0, le=LARGEST_STEP)]
-"""A step number that float64 columns hold exactly."""
+StepNumber = Annotated[int, Field(ge=0, le=LARGEST_STEP)]  # float64 columns hold it exactly
 
 KIB_PER_MIB = MIB_PER_GIB = 1024.0
 BYTES_PER_MIB, BYTES_PER_GIB = 2**20, 2**30
 
-MOST_MIB = 1e15
+MOST_MIB, MOST_SECONDS = 1e15, 1e9  # far from where float64 overflows
 Mib = Annotated[float, Field(ge=-MOST_MIB, le=MOST_MIB, allow_inf_nan=False)]
-"""MiB to calculate with, far from where float64 overflows."""
-
-MOST_SECONDS = 1e9
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
-
-LONGEST_TEXT = 10_000
-LONGEST_LINE = 1_000
-LONGEST_SENTENCE = 600
-LONGEST_DETAILS = 200_000
-"""In characters; of details the end is kept, where a traceback says what happened."""
+# in characters; of details the end is kept, where a traceback says what happened
+LONGEST_TEXT, LONGEST_LINE, LONGEST_SENTENCE, LONGEST_DETAILS = 10_000, 1_000, 600, 200_000
 
 # Control characters, which a terminal obeys; direction marks, which would reverse the rest of a sentence if a
 # name left one open; lone surrogates and noncharacters, which neither a file nor a page can hold.
@@ -105,24 +89,12 @@ class _Short(reprlib.Repr):
 _short = _Short()
 
 
-def _bounded(value: Any) -> Any:
-    return _cut(value, printable, LONGEST_TEXT) if isinstance(value, str) else value
-
-
-def _sentence(value: Any) -> Any:
-    if not isinstance(value, str) or len(value) <= LONGEST_SENTENCE:
-        return _bounded(value)
+def _sentence(text: str) -> str:
+    if len(text) <= LONGEST_SENTENCE:
+        return printable(text)
     # what it quotes is in the middle; why that is a problem comes after it
     half = LONGEST_SENTENCE // 2
-    return f"{printable(value[: half - 1])}…{printable(value[-half:])}"
-
-
-def _line(value: Any) -> Any:
-    return _cut(value, one_line, LONGEST_LINE) if isinstance(value, str) else value
-
-
-def _details(value: Any) -> Any:
-    return printable(value[-LONGEST_DETAILS:]) if isinstance(value, str) else value
+    return f"{printable(text[: half - 1])}…{printable(text[-half:])}"
 
 
 def _cut(text: str, clean: Callable[[str], str], most: int) -> str:
@@ -131,19 +103,26 @@ def _cut(text: str, clean: Callable[[str], str], most: int) -> str:
     return start if len(start) <= most else f"{start[: most - 1]}…"
 
 
-Sentence = Annotated[str, BeforeValidator(_sentence)]
-"""A sentence or two that may quote what is from outside; of much of it the middle is left out."""
+def _of_text(clean: Callable[[str], str]) -> BeforeValidator:
+    return BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)
 
-Text = Annotated[str, BeforeValidator(_bounded)]
-"""Sentences from outside, perhaps several lines."""
 
-Line = Annotated[str, BeforeValidator(_line)]
-"""A name or a clause from outside."""
-
-Details = Annotated[str, BeforeValidator(_details)]
-"""A traceback, or the end of what a worker wrote to stderr."""
+# from outside: a sentence or two, several lines, a name or a clause, and a traceback or the end of stderr
+Sentence = Annotated[str, _of_text(_sentence)]
+Text = Annotated[str, _of_text(lambda text: _cut(text, printable, LONGEST_TEXT))]
+Line = Annotated[str, _of_text(lambda text: _cut(text, one_line, LONGEST_LINE))]
+Details = Annotated[str, _of_text(lambda text: printable(text[-LONGEST_DETAILS:]))]
 
 
 def in_sentence(words: str) -> str:
     """A sentence's first words as written within one; an abbreviation keeps its capitals."""
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]
+
+
+def dotted(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables by their dotted keys."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

@@ -19,27 +19,16 @@ from engine.protocol.events import Epoch, Summary
 from engine.store.record import RunRecord, Status
 from engine.words.names import applying_settings
 
-CURVE_TAGS = {
-    "loss": "train/loss",
-    "learning_rate": "train/learning_rate",
-    "grad_scale": "train/grad_scale",
-    "grad_norm": "train/grad_norm",
-    "samples_per_second": "speed/samples_per_second",
-    "data_wait_ms": "speed/data_wait_ms",
-    "allocated_mib": "memory/allocated_mib",
-    "reserved_mib": "memory/reserved_mib",
-    "device_used_mib": "memory/device_used_mib",
-    "resident_mib": "memory/resident_mib",
-    "other_programs_mib": "memory/other_programs_mib",
-    "gpu_utilization_percent": "device/gpu_utilization_percent",
-    "sm_activity_percent": "device/sm_activity_percent",
-    "tensor_activity_percent": "device/tensor_activity_percent",
-    "memory_activity_percent": "device/memory_activity_percent",
-    "power_watts": "device/power_watts",
-    "temperature_celsius": "device/temperature_celsius",
-    "clock_mhz": "device/clock_mhz",
-    "slowdown": "device/slowdown",
+_CURVES = {
+    "train": ("loss", "learning_rate", "grad_scale", "grad_norm"),
+    "speed": ("samples_per_second", "data_wait_ms"),
+    "memory": ("allocated_mib", "reserved_mib", "device_used_mib", "resident_mib", "other_programs_mib"),
+    "device": (
+        *("gpu_utilization_percent", "sm_activity_percent", "tensor_activity_percent"),
+        *("memory_activity_percent", "power_watts", "temperature_celsius", "clock_mhz", "slowdown"),
+    ),
 }
+CURVE_TAGS = {name: f"{group}/{name}" for group, names in _CURVES.items() for name in names}
 """The tags of the columns of samples, which have one value per step."""
 
 _EPOCH_TAGS = {

@@ -73,7 +73,8 @@ def head(title: str, beside: Iterable[str], width: float) -> Iterator[Shape]:
     """A title, and in grey what else there is to say."""
     yield Words(0, 15, title, "text", 13, 600)
     after = text_width(title, 13, 600) + 8
-    yield Words(after, 15, shortened(", ".join(filter(None, beside)), width - after, 12), "text3", 12)
+    if words := shortened(", ".join(filter(None, beside)), width - after, 12):
+        yield Words(after, 15, words, "text3", 12)
 
 
 def levels(ticks: Iterable[Tick], left: float, right: float) -> Iterator[Shape]:

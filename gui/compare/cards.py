@@ -196,7 +196,7 @@ class PublishedCard(QFrame):
 
     @property
     def is_open(self) -> bool:
-        """Whether the published figures are wanted."""
+        """True if the published figures are wanted."""
         return self.opener.isChecked()
 
     def show_comparison(self, comparison: Comparison) -> None:

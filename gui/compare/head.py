@@ -249,7 +249,7 @@ class ItemHead(QWidget):
 
 
 def title_of(comparison: Comparison) -> str:
-    """What is compared: "FP32 against BF16 AMP", "3 precisions", "FP32"."""
+    """Names what is compared: "FP32 against BF16 AMP", "3 precisions", "FP32"."""
     sides = comparison.sides
     if len(sides) > 2:
         are_precisions = len({side.precision for side in sides}) == len(sides)

@@ -1,4 +1,4 @@
-"""What a comparison shows, as it is read from the store: a thread does it, while the page is in sight."""
+"""The content of a comparison, as it is read from the store: a thread does it, while the page is in sight."""
 
 from __future__ import annotations
 

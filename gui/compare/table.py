@@ -6,15 +6,13 @@ The foot takes an accuracy, for which the table shows the time to reach it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.figures import Cell, Figure, FigureRow
-from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
 from engine.export.document import FigureText
 from engine.export.report.report import figure_text
@@ -32,56 +30,32 @@ _HEADING_HEIGHT, _ROW_HEIGHT, _SIZE = 40, 32, 13
 _NAME, _FIGURE, _MOST_WORDS = 170, 92, 160
 _MARKER, _GAP, _SIGN, _EDGE = 8, 6, 14, 8
 _VALUE = Look(600, size=_SIZE)
-_PLAINLY = {
-    "repeats": "95 % interval over repeats",
-    "within run": "95 % interval within the only run",
-}
+_PLAINLY = {"repeats": "95 % interval over repeats", "within run": "95 % interval within the only run"}
 
 
-class _Heading:
-    def __init__(self, report: SideReport, fill: MarkFill) -> None:
-        side = report.side
-        pieces = [
-            _icon("info", "text3") if report.doubts else None,
-            _marker(side, fill),
-            _words(side.label, Look(600)),
-            _words(side.note, Look(ink="text2")) if side.note else None,
-            _icon("bolt", "text2") if side.is_named_fast else None,
-        ]
-        self._pieces = [piece for piece in pieces if piece is not None]
-        self.width = sum(piece.width + _GAP for piece in self._pieces) - _GAP + 2 * (PADDING + _EDGE)
+def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainter, QRectF], None]]:
+    side = report.side
+    texts = [(side.label, Look(600)), *([(side.note, Look(ink="text2"))] if side.note else [])]
+    widths = [min(_MOST_WORDS, text_width(text, look.weight) + 1) for text, look in texts]
+    before, after = (_SIGN + _GAP) * bool(report.doubts), (_SIGN + _GAP) * side.is_named_fast
+    width = before + _MARKER + sum(widths) + _GAP * len(widths) + after + 2 * (PADDING + _EDGE)
 
-    def paint(self, painter: QPainter, room: QRectF) -> None:
-        left = room.right() - self.width + 2 * PADDING + _EDGE
-        for piece in self._pieces:
-            piece.paint(painter, QRectF(left, room.top(), piece.width, room.height()))
-            left += piece.width + _GAP
-
-
-class _Piece(NamedTuple):
-    width: int
-    paint: Callable[[QPainter, QRectF], None]
-
-
-def _icon(name: str, ink: str) -> _Piece:
     def paint(painter: QPainter, room: QRectF) -> None:
-        place = QRectF(room.left(), room.center().y() - _SIGN / 2, _SIGN, _SIGN)
-        draw_icon(painter, place, name, getattr(theme().palette, ink))
+        palette, middle = theme().palette, room.center().y()
+        left = room.right() - width + 2 * PADDING + _EDGE
+        if report.doubts:
+            draw_icon(painter, QRectF(left, middle - _SIGN / 2, _SIGN, _SIGN), "info", palette.text3)
+        ink = palette.look(side.precision, side.colour).color
+        place = QPointF(left + before + _MARKER / 2, middle)
+        draw_marker(painter, place, side.precision, _MARKER, fill=fill, color=ink)
+        left += before + _MARKER + _GAP
+        for (text, look), needed in zip(texts, widths, strict=True):
+            paint_words(painter, QRectF(left, room.top(), needed, room.height()), text, look)
+            left += needed + _GAP
+        if side.is_named_fast:
+            draw_icon(painter, QRectF(left, middle - _SIGN / 2, _SIGN, _SIGN), "bolt", palette.text2)
 
-    return _Piece(_SIGN, paint)
-
-
-def _marker(side: Side, fill: MarkFill) -> _Piece:
-    def paint(painter: QPainter, room: QRectF) -> None:
-        ink = theme().palette.look(side.precision, side.colour).color
-        draw_marker(painter, room.center(), side.precision, _MARKER, fill=fill, color=ink)
-
-    return _Piece(_MARKER, paint)
-
-
-def _words(text: str, look: Look) -> _Piece:
-    width = min(_MOST_WORDS, text_width(text, look.weight) + 1)
-    return _Piece(width, lambda painter, room: paint_words(painter, room, text, look))
+    return width, paint
 
 
 def _paint_name(painter: QPainter, room: QRectF, row: FigureRow) -> None:
@@ -112,14 +86,15 @@ def _columns(comparison: Comparison, headline: str | None) -> list[Column[Figure
     ]
     for place, report in enumerate(comparison.reports):
         is_shaded = report.side.id == headline
-        heading = _Heading(report, fills[report.side.id])
-        columns.append(_value_column(place, report, heading, is_shaded=is_shaded))
+        columns.append(_value_column(place, report, fills[report.side.id], is_shaded=is_shaded))
         if not report.is_baseline:
             columns.append(_ratio_column(place, report, baseline.label, is_shaded=is_shaded))
     return columns
 
 
-def _value_column(place: int, report: SideReport, heading: _Heading, *, is_shaded: bool) -> Column[FigureRow]:
+def _value_column(place: int, report: SideReport, fill: MarkFill, *, is_shaded: bool) -> Column[FigureRow]:
+    width, paint_heading = _heading(report, fill)
+
     def text(row: FigureRow) -> str:
         return figure_text(row.figure, row.cells[place], report).value
 
@@ -128,12 +103,12 @@ def _value_column(place: int, report: SideReport, heading: _Heading, *, is_shade
         text,
         tip=_heading_tip(report),
         paint=lambda painter, room, row: _paint_figure(painter, room, text(row), _VALUE),
-        width=max(_FIGURE, heading.width),
+        width=max(_FIGURE, width),
         widest=GROWS,
         is_number=True,
         is_shaded=is_shaded,
         about=lambda row: _figure_tip(row.figure, row.cells[place], report),
-        paint_heading=heading.paint,
+        paint_heading=paint_heading,
     )
 
 

@@ -15,7 +15,7 @@ WIDE, MIDDLE, NARROW = 640, 480, 320
 """The widths of the table: beside figures, beside a picture, and beside what needs the room."""
 _LEAST_TABLE, _LEAST_ITEM = 280, 520
 STUDY, _FIGURES = 700, 560
-"""What a study and what figures need beside the table, so that nothing of them is cut."""
+"""The room that a study and that figures need beside the table, so that nothing of them is cut."""
 
 
 class ResultsPlace(QSplitter):
@@ -48,7 +48,7 @@ class ResultsPlace(QSplitter):
         self._settle()
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart: the width that the user chose, 0 for none."""
+        """The state that survives a restart: the width that the user chose, 0 for none."""
         return {"width": self._chosen}
 
     def restore(self, state: Mapping[str, Any]) -> None:

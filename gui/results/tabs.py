@@ -28,7 +28,7 @@ _ABOVE = 8
 
 @dataclass(frozen=True)
 class Pair:
-    """What a tab is about: a run of each side, the baseline's first, and the side of the sentence."""
+    """The subject of a tab: a run of each side, the baseline's first, and the side of the sentence."""
 
     run_ids: tuple[str, ...]
     experiments: tuple[Experiment, ...]

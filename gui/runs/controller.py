@@ -1,4 +1,4 @@
-"""What is done with saved runs: edits of names and marks, deletions, and offers about them.
+"""Changes saved runs: edits of names and marks, deletions, and offers about them.
 
 Offers: to go on with what was left in the queue, to undo a deletion, to delete unreadable runs, and to retry
 a run that ran out of memory.

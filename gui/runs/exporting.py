@@ -201,7 +201,7 @@ class Exporting(QObject):
         self._background.do(work, partial(_drag, source), self._fail)
 
     def state(self) -> dict[str, str]:
-        """What survives a restart: the place of the last export."""
+        """The state that survives a restart: the place of the last export."""
         return {"folder": str(self._folder), "mlflow": self._mlflow}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -149,7 +149,7 @@ def archives_in(data: QMimeData) -> tuple[Path, ...]:
 
 
 def import_words(imported: Imported) -> str:
-    """What was imported, in a sentence or two."""
+    """Tells what was imported, in a sentence or two."""
     added, here, copies = len(imported.added), len(imported.already_here), len(imported.copies)
     if not added and not here:
         return "The archive holds no runs."

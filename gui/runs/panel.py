@@ -139,7 +139,7 @@ class RunsPanel(QFrame):
         self._refresh()
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart: how the table looks, the saved views, and the folders made here."""
+        """The state that survives a restart: the table, the saved views, and the folders made here."""
         return {**self.views.state(), "folders": list(self.folders.made())}
 
     def restore(self, state: Mapping[str, Any]) -> None:

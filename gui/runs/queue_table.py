@@ -120,7 +120,7 @@ def summary_text(schedule: Schedule) -> str:
 
 
 class Action(NamedTuple):
-    """What can be done with an item: its icon, its words, and the keys that do it in the table."""
+    """An action on an item: its icon, its words, and the keys that do it in the table."""
 
     icon: str
     words: str

@@ -1,4 +1,4 @@
-"""What the runs table shows, and saved views of it: a filter, columns, an order and a baseline by name."""
+"""Saved views of the runs table: a filter, columns, an order and a baseline by name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Views(QMenu):
         )
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart as plain JSON values: the saved views, and the table without its filter."""
+        """The saved views, and the table without its filter, as plain JSON values."""
         views = [asdict(view) for view in self._views.values()]
         return {"views": views, "table": asdict(replace(self.seen(), filter=""))}
 

@@ -21,7 +21,7 @@ def style_sheet(palette: Palette) -> str:
     values = {name: color for name, color in named if isinstance(color, str)}
     values["display"] = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
     values["mono"] = ", ".join(f'"{family}"' for family in MONO_FAMILIES)
-    parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CELLS, _CHROME, _SHOW)
+    parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CHROME, _SHOW)
     inks = {name: look.color for name, look in palette.precisions.items()}
     inks |= {name: own.color for name, own in palette.own.items()}
     precisions = "\n".join(f'*[precision="{name}"] {{ color: {ink}; }}' for name, ink in inks.items())
@@ -61,7 +61,6 @@ QLabel[role="ratio"] { font-size: 12px; font-weight: 600; color: $text; }
 QLabel[role="stat"] { font-family: $display; font-size: 18px; font-weight: 600; }
 QLabel[role="statSmall"] { font-family: $display; font-size: 15px; font-weight: 600; }
 QLabel[role="absent"] { font-size: 12px; color: $text3; }
-QLabel[role="axis"] { font-size: 11px; color: $text3; }
 QLabel[role="heading"] { font-size: 11px; font-weight: 500; color: $text3; }
 QLabel[role="problem"] { font-size: 12px; font-weight: 500; color: $text; }
 QLabel[role="empty"] { font-size: 13px; color: $text3; }
@@ -85,7 +84,6 @@ QPushButton[kind="primary"], QPushButton:default {
 QPushButton[kind="primary"] { min-height: 42px; }
 QPushButton[kind="primary"][low="true"] { min-height: 34px; }
 QPushButton[wide="true"] { min-width: 260px; }
-QPushButton[kind="narrow"] { padding: 0 4px; }
 QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
 QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
 QPushButton[kind="primary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
@@ -143,19 +141,17 @@ QPushButton[kind="tab"]:disabled { color: $off; }
 """
 
 _FIELDS = """
-QLineEdit, QComboBox, QAbstractSpinBox {
+QLineEdit, QComboBox {
     background: $field; color: $text; border: 1px solid $line2; border-radius: 6px;
     min-height: 30px; padding: 0 11px; font-size: 13px;
     selection-background-color: $pri; selection-color: $prifg;
 }
 QLineEdit[small="true"], QComboBox[small="true"] { min-height: 26px; }
-QLineEdit:hover, QComboBox:hover, QAbstractSpinBox:hover { border-color: $text3; }
-QLineEdit:focus, QAbstractSpinBox:focus { border-color: $pri; }
+QLineEdit:hover, QComboBox:hover { border-color: $text3; }
+QLineEdit:focus { border-color: $pri; }
 QLineEdit[several="true"], QComboBox[several="true"] { border: 1px solid $pri; font-weight: 600; }
 QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text; }
-QLineEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled {
-    color: $off; border-color: $line; background: $bg1;
-}
+QLineEdit:disabled, QComboBox:disabled { color: $off; border-color: $line; background: $bg1; }
 /* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
 QComboBox { combobox-popup: 0; }
 QComboBox[caption="true"] { color: $text2; }
@@ -175,9 +171,8 @@ QComboBox QAbstractItemView::item:hover, QComboBox QAbstractItemView::item:selec
 QListView[kind="popup"]::item:hover, QListView[kind="popup"]::item:selected {
     background: $bg3; color: $text;
 }
-QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { width: 0; border: none; }
-QCheckBox, QRadioButton { background: transparent; spacing: 8px; font-size: 13px; }
-QCheckBox:disabled, QRadioButton:disabled { color: $off; }
+QCheckBox { background: transparent; spacing: 8px; font-size: 13px; }
+QCheckBox:disabled { color: $off; }
 QCheckBox::indicator, QAbstractItemView::indicator {
     width: 14px; height: 14px; border: 1px solid $line2; border-radius: 4px; background: $field;
 }
@@ -186,12 +181,6 @@ QCheckBox::indicator:checked, QAbstractItemView::indicator:checked {
     background: $pri; border-color: $pri; image: url("ammeter:check-$name.svg");
 }
 QCheckBox::indicator:disabled { border-color: $line; background: $bg1; }
-QRadioButton::indicator {
-    width: 14px; height: 14px; border: 1px solid $line2; border-radius: 8px; background: $field;
-}
-QRadioButton::indicator:checked {
-    width: 8px; height: 8px; border: 4px solid $pri; background: $prifg; border-radius: 8px;
-}
 QPlainTextEdit, QTextEdit {
     background: $bg1; border: none; font-size: 13px;
     selection-background-color: $pri; selection-color: $prifg;
@@ -226,11 +215,6 @@ QTableCornerButton::section { background: $bg1; border: none; }
 QTableView QLineEdit { min-height: 0; padding: 0 6px; border-radius: 4px; font-size: 12px; }
 """
 
-_CELLS = """
-QFrame[cell] { background: transparent; border: none; border-bottom: 1px solid $line; }
-QLabel[role="figureName"] { font-size: 13px; font-weight: 500; }
-"""
-
 _CHROME = """
 QScrollArea { background: transparent; border: none; }
 QScrollArea > QWidget > QWidget { background: transparent; }
@@ -257,7 +241,6 @@ QMenu::item {
 QMenu::item:selected { background: $bg3; }
 QMenu::item:disabled { color: $off; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 6px; }
-QMenuBar, QStatusBar { background: $bg1; color: $text2; }
 QTabWidget::pane { border: none; }
 QTabBar { background: transparent; }
 QTabBar::tab {
@@ -266,8 +249,6 @@ QTabBar::tab {
 }
 QTabBar::tab:hover, QTabBar::tab:selected { color: $text; }
 QTabBar::tab:selected { border-bottom-color: $pri; }
-QProgressBar { background: $bg3; border: none; border-radius: 2px; max-height: 4px; }
-QProgressBar::chunk { background: $text2; border-radius: 2px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QDialogButtonBox QPushButton { min-width: 76px; }
 """

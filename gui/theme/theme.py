@@ -18,11 +18,7 @@ from gui.theme.stylesheet import DARK, LIGHT, Palette, PrecisionLook, style_shee
 __all__ = ["DARK", "LIGHT", "Mode", "Palette", "PrecisionLook", "Theme", "theme"]
 
 Mode = Literal["system", "light", "dark"]
-_SCHEMES = {
-    "system": Qt.ColorScheme.Unknown,
-    "light": Qt.ColorScheme.Light,
-    "dark": Qt.ColorScheme.Dark,
-}
+_SCHEMES = {"system": Qt.ColorScheme.Unknown, "light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}
 
 
 class Theme(QObject):

@@ -75,12 +75,7 @@ class AnswerPage(OfferedView):
         self.setCurrentWidget(self._area)
 
     def block(
-        self,
-        message: str,
-        *details: str,
-        head: str = "",
-        changes: Changes = (),
-        action: str = "Use",
+        self, message: str, *details: str, head: str = "", changes: Changes = (), action: str = "Use"
     ) -> QFrame:
         """The remedy, and a button `action` where changes of settings would do it."""
         block = QFrame()

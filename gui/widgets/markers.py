@@ -50,11 +50,7 @@ def draw_marker(
 
 
 def marker_pixmap(
-    precision: Precision,
-    size: int = 8,
-    fill: MarkFill = "full",
-    ratio: float = 1.0,
-    color: str | None = None,
+    precision: Precision, size: int = 8, fill: MarkFill = "full", ratio: float = 1.0, color: str | None = None
 ) -> QPixmap:
     """The marker on a transparent square 4 px wider than itself."""
     side = size + 4

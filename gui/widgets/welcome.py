@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from gui.theme.fonts import DISPLAY_FAMILIES
-from gui.widgets import Button, centre, label, set_property
+from gui.widgets import Button, centre, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 TITLE = "See what mixed precision is worth on this machine"
@@ -74,25 +74,14 @@ class Welcome(QWidget):
             self._sentence.setVisible(self.height() >= _VERY_LOW)
 
     def _lay_out_compact(self) -> None:
-        set_property(self.show_me, "low", "true")
         self._about_show_me.hide()
         self._meaning.hide()
-        row = in_row(Stretch(), spacing=8)
-        for button in (self.show_me, self.experiment, self.limit):
+        buttons = (self.show_me, self.experiment, self.limit)
+        for button in buttons:
             button.setFixedHeight(_COMPACT_BUTTON)
-            row.addWidget(button)
-        row.addStretch()
-        in_column(
-            Stretch(),
-            self._title,
-            self._sentence,
-            4,
-            row,
-            Stretch(),
-            parent=self,
-            margins=(16, 0, 16, 0),
-            spacing=4,
-        )
+        row = in_row(Stretch(), *buttons, Stretch(), spacing=8)
+        parts = (Stretch(), self._title, self._sentence, 4, row, Stretch())
+        in_column(*parts, parent=self, margins=(16, 0, 16, 0), spacing=4)
 
     def _lay_out_large(self) -> None:
         self._offers = QHBoxLayout()

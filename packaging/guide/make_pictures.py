@@ -18,8 +18,7 @@ from pathlib import Path
 from drawing import EDGE, WIDTH, Drawing
 from numerics_pictures import NUMERICS_PICTURES
 from own_pictures import OWN_PICTURES
-from profile_pictures import PROFILE_PICTURES
-from sweep_pictures import SWEEP_PICTURES
+from study_pictures import STUDY_PICTURES
 
 from resources.looks import LIGHT
 
@@ -318,8 +317,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "clean-comparison": turns,
     "recipe": recipe,
     **NUMERICS_PICTURES,
-    **PROFILE_PICTURES,
-    **SWEEP_PICTURES,
+    **STUDY_PICTURES,
     **OWN_PICTURES,
 }
 

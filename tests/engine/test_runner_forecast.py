@@ -85,19 +85,10 @@ def test_an_out_of_memory_names_the_batch_that_fits(store, launcher):
     )
 
 
-RUNS_OUT = """
-import json, os, sys
-def say(**event):
-    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
-say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
-sys.stdin.readline()
-say(event="failed", problem=dict(kind="out-of-memory", message="It ran out.", remedy="Take a smaller batch."))
-"""
-
-
-def test_an_out_of_memory_without_a_forecast_keeps_its_own_remedy(store):
-    with Launcher(command=(sys.executable, "-c", RUNS_OUT)) as launcher:
-        last = list(Runner(store, launcher).run(store.add(SMALL).id))[-1]
+def test_an_out_of_memory_without_a_forecast_keeps_its_own_remedy(store, scripted):
+    problem = "dict(kind='out-of-memory', message='It ran out.', remedy='Take a smaller batch.')"
+    launcher = scripted(f"say(event='failed', problem={problem})")
+    last = list(Runner(store, launcher).run(store.add(SMALL).id))[-1]
     assert isinstance(last, Failed) and last.problem.kind is Kind.OUT_OF_MEMORY
     assert last.problem.remedy == "Take a smaller batch."
 

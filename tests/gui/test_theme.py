@@ -29,37 +29,23 @@ def contrast(first: str, second: str) -> float:
 
 
 @pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
-def test_text_and_precisions_can_be_read_on_the_plot_background(palette: Palette) -> None:
-    assert contrast(palette.text, palette.bg1) > 15
-    assert contrast(palette.text2, palette.bg1) > 7.5
-    assert contrast(palette.text3, palette.bg1) > 5
-    assert contrast(palette.prifg, palette.pri) > 15
-    for precision in Precision:
-        assert contrast(palette.look(precision).color, palette.bg1) > 4.5
-
-
-@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
-def test_under_the_pointer_the_primary_button_does_not_look_disabled(palette: Palette) -> None:
+def test_all_can_be_read_and_no_two_precisions_look_alike(palette: Palette) -> None:
+    for ink, ground, least in (
+        (palette.text, palette.bg1, 15),
+        (palette.text2, palette.bg1, 7.5),
+        (palette.text3, palette.bg1, 5),
+        (palette.prifg, palette.pri, 15),
+        *((palette.look(precision).color, palette.bg1, 4.5) for precision in Precision),
+    ):
+        assert contrast(ink, ground) > least
     for fill in (palette.pri_hover, palette.pri_pressed):
-        assert fill != palette.pri
-        assert contrast(fill, palette.prifg) > 7
-        # what is disabled is filled with it
-        assert contrast(fill, palette.bg3) > 5
-
-
-@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
-def test_no_two_precisions_share_colour_dash_or_marker(palette: Palette) -> None:
+        # what is disabled is filled with bg3
+        assert fill != palette.pri and contrast(fill, palette.prifg) > 7 and contrast(fill, palette.bg3) > 5
     looks = [palette.look(precision) for precision in Precision]
-    assert len({look.color for look in looks}) == len(looks)
-    assert len({look.dash for look in looks}) == len(looks)
-    assert len({look.symbol for look in looks}) == len(looks)
-
-
-@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
-def test_tint_and_dim_are_the_colour_mixed_over_the_background(palette: Palette) -> None:
+    for told in ("color", "dash", "symbol"):
+        assert len({getattr(look, told) for look in looks}) == len(looks)
     ground = QColor(palette.bg1)
-    for precision in Precision:
-        look = palette.look(precision)
+    for look in looks:
         for mixed, share in ((look.tint, 0.14), (look.dim, 0.38)):
             for channel in ("red", "green", "blue"):
                 low, high = getattr(ground, channel)(), getattr(QColor(look.color), channel)()
@@ -69,8 +55,7 @@ def test_tint_and_dim_are_the_colour_mixed_over_the_background(palette: Palette)
 @pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
 def test_the_style_sheet_is_filled_in_and_its_pictures_exist(palette: Palette) -> None:
     sheet = style_sheet(palette)
-    assert "$" not in sheet
-    assert sheet.count("{") == sheet.count("}")
+    assert "$" not in sheet and sheet.count("{") == sheet.count("}")
     folder = resources.files("resources") / "icons"
     for name, color in (("check", palette.prifg), ("chevron", palette.text2), ("up", palette.text2)):
         assert f'url("ammeter:{name}-{palette.name}.svg")' in sheet
@@ -94,34 +79,20 @@ def test_choosing_a_mode_changes_palette_and_style_sheet_and_says_so(
     assert qapp.palette().window().color() == QColor(LIGHT.bg0)
 
 
-def test_the_system_mode_shows_one_of_the_two_themes(qapp: QApplication) -> None:
+def test_the_one_theme_follows_the_system_and_refuses_an_unknown_mode(qapp: QApplication) -> None:
     theme().set_mode("system")
-    assert theme().palette in (DARK, LIGHT)
-
-
-def test_an_unknown_mode_is_refused(qapp: QApplication) -> None:
-    before = theme().mode
+    assert theme().palette in (DARK, LIGHT) and theme() is theme()
     with pytest.raises(ValueError, match="choose system, light or dark"):
         theme().set_mode("sepia")
-    assert theme().mode == before
+    assert theme().mode == "system"
 
 
-def test_there_is_one_theme(qapp: QApplication) -> None:
-    assert theme() is theme()
-
-
-@pytest.mark.parametrize("family", ["Inter", "Inter Display", "JetBrains Mono"])
-def test_the_fonts_come_along(qapp: QApplication, family: str) -> None:
+def test_the_fonts_come_along_with_tabular_numerals_in_any_weight(qapp: QApplication) -> None:
     theme()
-    assert family in QFontDatabase.families()
-
-
-def test_the_fonts_are_used_with_tabular_numerals_in_any_weight(qapp: QApplication) -> None:
-    theme()
+    assert {"Inter", "Inter Display", "JetBrains Mono"} <= set(QFontDatabase.families())
     for weight in (400, 500, 600, 700):
         face = font(13, weight)
-        assert QFontInfo(face).family() == "Inter"
-        assert face.featureValue(QFont.Tag("tnum")) == 1
+        assert QFontInfo(face).family() == "Inter" and face.featureValue(QFont.Tag("tnum")) == 1
         assert face.hintingPreference() == QFont.HintingPreference.PreferNoHinting
     assert QFontInfo(font(15, 600, display=True)).family() == "Inter Display"
     assert QFontInfo(font(12, mono=True)).fixedPitch()
@@ -134,14 +105,14 @@ def test_every_font_file_has_its_licence_beside_it() -> None:
     assert "Bitstream Vera" in (folder / "LICENSE-DejaVu.txt").read_text()
 
 
-@pytest.mark.parametrize("name", _SHAPES)
-def test_every_icon_draws_something_in_the_colour_asked_for(qapp: QApplication, name: str) -> None:
-    assert "{" not in svg(name, "#123456")
-    image = pixmap(name, "#FF0000", 16, 2.0).toImage()
-    inks = [image.pixelColor(x, y) for x in range(32) for y in range(32)]
-    solid = [ink for ink in inks if ink.alpha() > 200]
-    assert solid and all(ink.red() > 200 and ink.green() < 60 for ink in solid)
-    assert not icon(name, "#FF0000", disabled="#00FF00").isNull()
+def test_every_icon_draws_something_in_the_colour_asked_for(qapp: QApplication) -> None:
+    for name in _SHAPES:
+        assert "{" not in svg(name, "#123456")
+        image = pixmap(name, "#FF0000", 16, 2.0).toImage()
+        inks = [image.pixelColor(x, y) for x in range(32) for y in range(32)]
+        solid = [ink for ink in inks if ink.alpha() > 200]
+        assert solid and all(ink.red() > 200 and ink.green() < 60 for ink in solid), name
+        assert not icon(name, "#FF0000", disabled="#00FF00").isNull()
 
 
 def test_after_two_switches_all_looks_as_before(qtbot: QtBot) -> None:

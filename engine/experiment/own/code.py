@@ -14,43 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
-from typing import Annotated, Any
+from typing import Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
 
-MOST_CODE_BYTES = 2**20
-"""For a workload file and the modules beside it together."""
-
-OWN = "own"
-"""The dataset of a model that brings its own."""
-
+MOST_CODE_BYTES = 2**20  # for a workload file and the modules beside it together
+OWN = "own"  # the dataset of a model that brings its own
 MODEL, BATCH, DATASET = "model", "batch", "dataset"
-
-
-def _file_name(name: str) -> str:
-    # it stands in sentences, titles and scripts
-    if not name.isprintable() or name != PureWindowsPath(name).name:
-        raise ValueError("the file's name is a path, or cannot be printed")
-    return name
-
-
-def _folder(folder: str) -> str:
-    # that of another system is absolute there
-    if "\0" in folder or not any(kind(folder).is_absolute() for kind in (PurePosixPath, PureWindowsPath)):
-        raise ValueError("its folder is no whole path")
-    return folder
-
-
-def _modules(names: Mapping[str, str]) -> Mapping[str, str]:
-    for name in names:
-        # an import names nothing else; so no part is a drive, a parent folder or empty on any system
-        if not name.endswith(".py") or not all(map(str.isidentifier, name[:-3].split("/"))):
-            raise ValueError("a module beside it has a name that no import gives")
-    return names
 
 
 class Code(BaseModel):
@@ -58,12 +32,25 @@ class Code(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    file: Annotated[
-        str, Field(min_length=4, max_length=255, pattern=r"^[^/]+\.py$"), AfterValidator(_file_name)
-    ]
-    folder: Annotated[str, Field(max_length=4_096), AfterValidator(_folder)]
+    file: str = Field(min_length=4, max_length=255, pattern=r"^[^/]+\.py$")
+    folder: str = Field(max_length=4_096)
     text: str = Field(max_length=MOST_CODE_BYTES)
-    beside: Annotated[Mapping[str, str], AfterValidator(_modules)] = {}
+    beside: Mapping[str, str] = {}
+
+    @model_validator(mode="after")
+    def _leads_nowhere_else(self) -> Self:
+        # the name stands in sentences, titles and scripts
+        if not self.file.isprintable() or self.file != PureWindowsPath(self.file).name:
+            raise ValueError("the file's name is a path, or cannot be printed")
+        # the folder of another system is absolute there
+        systems = (PurePosixPath, PureWindowsPath)
+        if "\0" in self.folder or not any(kind(self.folder).is_absolute() for kind in systems):
+            raise ValueError("its folder is no whole path")
+        for name in self.beside:
+            # an import names nothing else; so no part is a drive, a parent folder or empty on any system
+            if not name.endswith(".py") or not all(map(str.isidentifier, name[:-3].split("/"))):
+                raise ValueError("a module beside it has a name that no import gives")
+        return self
 
     @property
     def place(self) -> Path:
@@ -295,7 +282,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 @dataclass(frozen=True)
 class Place:
-    """Where the user's own code failed: `lines` of the file around it, the first of which is line `first`."""
+    """The place where the user's own code failed: `lines` of the file around it begin with line `first`."""
 
     path: Path
     line: int

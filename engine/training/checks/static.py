@@ -20,8 +20,8 @@ _STEP = "step"
 _PASSES = frozenset({"forward", "loss"})
 _SCHEDULER = re.compile(r"sched", re.IGNORECASE)
 _SCHEDULER_CLASS = re.compile(r"(LR|Scheduler|Restarts)$")
+# names in a condition that tells a skipped optimizer step
 _LOOKS = re.compile(r"scale|skip|found_inf", re.IGNORECASE)
-"""Names in a condition that tells a skipped optimizer step."""
 _HALF = frozenset({"half", "bfloat16", "float16"})
 
 

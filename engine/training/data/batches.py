@@ -57,8 +57,7 @@ def batch_on(batch: Batch, device: torch.device, *, non_blocking: bool = False) 
 
 
 Prepare = Callable[[Any], Any]
-Augment = Callable[[Tensor, int, int], Tensor]
-"""Changes training inputs, given their epoch and batch number."""
+Augment = Callable[[Tensor, int, int], Tensor]  # of training inputs, given their epoch and batch number
 
 _TURNS = 4
 # Samples from one turn to the next. Four of float32 or int64 are a multiple of 16 bytes for any shape, so the
@@ -210,8 +209,7 @@ class Turns(Source):
             left -= size
 
 
-HostBatch = Batch
-"""A batch in the host's memory."""
+HostBatch = Batch  # in the host's memory
 
 
 @dataclass(frozen=True)

@@ -80,20 +80,42 @@ def activations_of(model: nn.Module, device: torch.device) -> Iterator[Activatio
     what is compiled. A forward that is being captured does not count. No result changes.
     """
     meter = ActivationMeter()
-    watch: _AllocatorWatch | _StorageWatch | None = None
+    module: Any = torch.get_device_module(device) if device.type in ("cuda", "xpu") else None
+    is_eager = device.type == "cpu" and not isinstance(model, torch._dynamo.OptimizedModule)
     # there is no public way to find out whether nn.Module.compile() was called
-    if model._compiled_call_impl is None:
-        if device.type in ("cuda", "xpu"):
-            watch = _AllocatorWatch(device, meter)
-        elif device.type == "cpu" and not isinstance(model, torch._dynamo.OptimizedModule):
-            watch = _StorageWatch(meter)
-    if watch is None:
+    if model._compiled_call_impl is not None or (module is None and not is_eager):
         yield meter
         return
+    begun: list[int | _Made] = []
+
+    def begin(_: nn.Module, inputs: Any) -> None:
+        is_capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if not torch.is_grad_enabled() or is_capturing:
+            return
+        if module is not None:
+            # the allocator's count is on the host, so nothing waits
+            begun.append(module.memory_allocated(device))
+        else:
+            made = _Made([*model.parameters(), *model.buffers(), *tree_leaves(inputs)])
+            made.__enter__()  # type: ignore[no-untyped-call]
+            begun.append(made)
+
+    def end(_: nn.Module, inputs: Any, output: Any) -> None:
+        if not begun:
+            return
+        before = begun.pop()
+        if isinstance(before, _Made):
+            before.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            grown = before.living_bytes()
+        else:
+            grown = max(0, module.memory_allocated(device) - before)
+        if output is not None:
+            meter.add(grown)
+
     handles = (
-        model.register_forward_pre_hook(watch.begin),
+        model.register_forward_pre_hook(begin),
         # also after a failed forward: what was begun must be ended
-        model.register_forward_hook(watch.end, always_call=True),
+        model.register_forward_hook(end, always_call=True),
     )
     try:
         yield meter
@@ -102,49 +124,8 @@ def activations_of(model: nn.Module, device: torch.device) -> Iterator[Activatio
             handle.remove()
 
 
-class _AllocatorWatch:
-    # the growth of the allocator's count, which is on the host, so nothing waits
-
-    def __init__(self, device: torch.device, meter: ActivationMeter) -> None:
-        self._device = device
-        self._module: Any = torch.get_device_module(device)
-        self._meter = meter
-        self._before: int | None = None
-
-    def begin(self, model: nn.Module, inputs: Any) -> None:
-        is_capturing = self._device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-        is_counted = torch.is_grad_enabled() and not is_capturing
-        self._before = self._module.memory_allocated(self._device) if is_counted else None
-
-    def end(self, model: nn.Module, inputs: Any, output: Any) -> None:
-        before, self._before = self._before, None
-        if before is not None and output is not None:
-            self._meter.add(max(0, self._module.memory_allocated(self._device) - before))
-
-
-class _StorageWatch:
-    # on a CPU, whose allocator does not count: the storages made meanwhile that are still alive
-
-    def __init__(self, meter: ActivationMeter) -> None:
-        self._meter = meter
-        self._made: _Made | None = None
-
-    def begin(self, model: nn.Module, inputs: Any) -> None:
-        if torch.is_grad_enabled():
-            self._made = _Made([*model.parameters(), *model.buffers(), *tree_leaves(inputs)])
-            self._made.__enter__()  # type: ignore[no-untyped-call]
-
-    def end(self, model: nn.Module, inputs: Any, output: Any) -> None:
-        made, self._made = self._made, None
-        if made is None:
-            return
-        made.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        if output is not None:
-            self._meter.add(made.living_bytes())
-
-
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    # keeps weak references to the storages of all results, except those of `known` tensors
+    # for a CPU, whose allocator does not count: weak references to the storages of results but those `known`
 
     def __init__(self, known: Iterable[object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -57,9 +57,8 @@ class TrialMemory:
 class DataSegment(TrialMemory):
     """The growth of this process's data segment since this was made, just before the cap is set.
 
-    Linux refuses an allocation that would take the segment over RLIMIT_DATA, but keeps a peak only of the
-    whole address space. The rest of that (code, reserved space) is the same at the peak as now, so the excess
-    of the peak is the segment's. Other systems tell nothing.
+    Linux keeps a peak only of the whole address space. The rest of that (code, reserved space) is the same at
+    the peak as now, so the excess of the peak is the segment's. Other systems tell nothing.
     """
 
     def __init__(self, budget_mib: float) -> None:
@@ -101,9 +100,8 @@ _ARENAS = 2
 def freed_memory_returned() -> Iterator[None]:
     """While the context lasts, blocks of 64 KiB or more are mapped separately and unmapped when freed.
 
-    Otherwise free blocks that glibc keeps would count against the cap, and a batch that fits in a process
-    without such blocks would not fit in one that has them. It costs speed. A process that was started this
-    way is left as it is, and so is one without glibc.
+    Otherwise free blocks that glibc keeps would count against the cap. It costs speed. A process that was
+    started this way is left as it is, and so is one without glibc.
     """
     is_so = sys.platform != "linux" or "MALLOC_MMAP_THRESHOLD_" in os.environ
     mallopt = None if is_so else getattr(ctypes.CDLL(None), "mallopt", None)

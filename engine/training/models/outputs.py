@@ -19,8 +19,7 @@ from engine.words.names import listed
 LossFunction = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], Any]
 
-Hits = tuple[Tensor, int]
-"""The right predictions of a batch, on its device, and how many predictions it has."""
+Hits = tuple[Tensor, int]  # the right predictions of a batch, on its device, and how many it has
 
 
 def call_model(model: nn.Module, inputs: Any) -> Any:

@@ -37,7 +37,7 @@ from engine.training.doctor import environment_of
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import card_gauge
 from engine.training.measuring.energy import EnergyMeter, energy_meter
-from engine.training.measuring.memory import MemoryMeter, memory_meter
+from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
 from engine.training.models.build import count_parameters
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
@@ -111,7 +111,35 @@ def prepare(
     if control.stop_requested.is_set():
         return None
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
-    return _put_together(plan, control, model, memory, store, state)
+    with ExitStack() as undo:
+        # before the model is on the device: it measures the idle power
+        energy = energy_meter(plan.device) if plan.counts_energy else EnergyMeter(None)
+        undo.callback(energy.close)
+        step = _step_of(plan, model, experiment, is_convolutional=plan.workload.is_convolutional(model))
+        source = plan.workload.source(plan.device, step.memory_format)
+        undo.callback(source.close)
+        card = card_gauge(plan.device)
+        undo.callback(card.close)
+        instruments = Instruments(plan.device, memory, card, energy)
+        run = Run(
+            plan, control, step=step, source=source, instruments=instruments, checkpoints=store, resumed=state
+        )
+        undo.pop_all()
+    return run
+
+
+def _step_of(plan: RunPlan, model: nn.Module, experiment: Experiment, *, is_convolutional: bool) -> PlainStep:
+    workload = plan.workload
+    return build_step(
+        model,
+        workload.loss,
+        experiment,
+        plan.device,
+        is_convolutional=is_convolutional,
+        call=workload.call,
+        own_optimizers=workload.optimizers,
+        body=workload.body,
+    )
 
 
 def prepare_unannounced(
@@ -166,61 +194,9 @@ def plain(experiment: Experiment) -> Experiment:
 
 def plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
     """The step of a new model with these weights, by the plain recipe. Reseeds the random numbers."""
-    model, workload = build(plan, experiment), plan.workload
+    model = build(plan, experiment)
     model.load_state_dict(weights)
-    step = build_step(
-        model,
-        workload.loss,
-        plain(experiment),
-        plan.device,
-        is_convolutional=False,
-        call=workload.call,
-        own_optimizers=workload.optimizers,
-        body=workload.body,
-    )
-    assert isinstance(step, PlainStep)  # nothing is compiled or captured by the plain recipe
-    return step
-
-
-def _put_together(
-    plan: RunPlan,
-    control: Control,
-    model: nn.Module,
-    memory: MemoryMeter,
-    checkpoints: Checkpoints | None,
-    state: dict[str, object] | None,
-) -> Run:
-    experiment, device, workload = plan.experiment, plan.device, plan.workload
-    with ExitStack() as undo:
-        # before the model is on the device: it measures the idle power
-        energy = energy_meter(device) if plan.counts_energy else EnergyMeter(None)
-        undo.callback(energy.close)
-        step = build_step(
-            model,
-            workload.loss,
-            experiment,
-            device,
-            is_convolutional=workload.is_convolutional(model),
-            call=workload.call,
-            own_optimizers=workload.optimizers,
-            body=workload.body,
-        )
-        source = workload.source(device, step.memory_format)
-        undo.callback(source.close)
-        card = card_gauge(device)
-        undo.callback(card.close)
-        instruments = Instruments(device, memory, card, energy)
-        run = Run(
-            plan,
-            control,
-            step=step,
-            source=source,
-            instruments=instruments,
-            checkpoints=checkpoints,
-            resumed=state,
-        )
-        undo.pop_all()
-    return run
+    return _step_of(plan, model, plain(experiment), is_convolutional=False)
 
 
 def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None, None]:

@@ -42,12 +42,10 @@ class Action(Enum):
     WARM_UP = auto()
     """Train uncaptured: a capture needs the optimizer's state and tuned kernels."""
     CAPTURE = auto()
-    """Capture for groups like this one, then replay."""
     REPLAY = auto()
     BESIDE = auto()
     """Train uncaptured, since the group has other shapes; the captured graph stays."""
     GO_WITHOUT = auto()
-    """Train as if capture had not been requested."""
 
 
 class CapturePlan:
@@ -188,8 +186,8 @@ def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> N
 Shape = tuple[torch.Size, ...]
 
 
-class ForwardState:
-    """A copy of the model's buffers (such as BatchNorm's running means) and of the random state."""
+class _ForwardState:
+    # a copy of the model's buffers (such as BatchNorm's running means) and of the random state
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._device = device
@@ -200,7 +198,6 @@ class ForwardState:
             self._device_random = torch.get_device_module(device).get_rng_state()
 
     def restore(self) -> None:
-        """Restores everything in place."""
         with torch.no_grad():
             for buffer, saved in self._buffers:
                 buffer.copy_(saved)
@@ -255,7 +252,7 @@ class CompiledStep(PlainStep):
         return self._call(self._compiled, inputs)
 
     def _compile(self, batches: Sequence[Batch], shape: Shape) -> Tensor:
-        state = ForwardState(self.model, self.device)
+        state = _ForwardState(self.model, self.device)
         self._shape = shape
         _synchronize(self.device)
         began = time.perf_counter()

@@ -218,11 +218,7 @@ class RunsDelegate(QStyledItemDelegate):
         width = max(16, min(_BAR_WIDTH, inner.width() - 12 - most))
         track = QRectF(inner.right() - most - 12 - width, round(inner.center().y()) - 2, width, _BAR_HEIGHT)
         draw_bar(
-            painter,
-            track,
-            fraction,
-            palette.look(run.experiment.precision, run.colour).color,
-            palette.bg3,
+            painter, track, fraction, palette.look(run.experiment.precision, run.colour).color, palette.bg3
         )
         paint_words(painter, inner, f"{fraction:.0%}".replace("%", " %"), Look(600), is_right=True)
 

@@ -24,7 +24,7 @@ KINDS: dict[ItemKind, tuple[str, str]] = {
     "sweep": ("Sweeps", "sweep"),
     "tune": ("Tunings", "tune"),
 }
-"""What the chooser calls each kind, and its icon."""
+"""The name of each kind in the chooser, and its icon."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Item:
 
     @property
     def rank(self) -> int:
-        """What is in progress stands above what waits, and that above the rest."""
+        """Orders what is in progress, 2, above what waits, 1, and that above the rest."""
         states = {line.run.status for line in self.lines}
         if Status.RUNNING in states or (self.study is not None and self.study.is_unfinished):
             return 2

@@ -48,10 +48,7 @@ _SELECT = QItemSelectionModel.SelectionFlag
 
 
 def fitting(
-    room: int,
-    has_tags: bool,
-    chosen: Mapping[Column, bool] = _NONE,
-    own: Mapping[Column, int] = _NONE,
+    room: int, has_tags: bool, chosen: Mapping[Column, bool] = _NONE, own: Mapping[Column, int] = _NONE
 ) -> tuple[dict[Column, int], set[Column]]:
     """The widths of the columns in `room` pixels, and the columns that are hidden.
 

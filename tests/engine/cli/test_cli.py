@@ -133,18 +133,6 @@ def test_an_unknown_setting_is_answered_with_the_nearest(refused):
     assert error["allowed"].split(", ") == sorted(all_settings())
 
 
-@pytest.mark.slow
-def test_a_run_that_cannot_be_resumed_is_told_why(refused, saved):
-    assert refused("resume", saved)["message"] == "First [light] was trained to its end."
-    assert "no run, sweep or study whose id starts with 'zz'" in refused("resume", "zz")["message"]
-    with Store() as store:
-        stopped = store.add(Experiment(), name="Stopped")
-        store.record(stopped.id, [Finished(summary=Summary(steps=1), stopped=True)])
-    error = refused("resume", stopped.id)
-    assert error["message"] == "Stopped has no checkpoint to resume from."
-    assert error["key"] == "checkpoint.last" and "save last checkpoint on" in error["remedy"]
-
-
 def test_a_config_that_does_not_parse_or_is_not_there_is_answered(refused, tmp_path):
     path = tmp_path / "mine.toml"
     assert str(path) in refused("run", "--config", str(path))["message"]

@@ -15,17 +15,10 @@ from engine.compare.split import Split
 from engine.experiment.experiment import Experiment, Optimizer, Precision, Step
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord, Status, Text
+from tests.engine.conftest import ENVIRONMENT
 
 Record = Callable[..., RunRecord]
-GPU = Environment(
-    device_name="a GPU",
-    device_memory_mib=1,
-    torch="2.15",
-    cuda="13.0",
-    python="3.13",
-    os="Linux",
-    ammeter="0",
-)
+GPU = ENVIRONMENT.model_copy(update={"device_name": "a GPU", "torch": "2.15", "cuda": "13.0"})
 
 
 def experiment(precision: str, recipe: str = "plain", batch: int = 64) -> Experiment:

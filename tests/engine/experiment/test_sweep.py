@@ -1,4 +1,4 @@
-"""What is swept, as it is written in TOML and on the command line."""
+"""Sweeps as they are written, their grids, and repeats that take turns."""
 
 from __future__ import annotations
 
@@ -115,15 +115,12 @@ def test_the_last_axis_varies_fastest_and_every_cell_is_an_experiment() -> None:
     assert [cell.index for cell in grid.cells] == [grid.index(cell.places) for cell in grid.cells]
 
 
-def test_a_cell_is_compared_with_the_first_precision_at_its_other_values() -> None:
+def test_a_cell_has_a_name_and_is_compared_with_the_first_precision_at_its_other_values() -> None:
     grid = small_grid()
     cell = grid.cells[9]
     baseline = grid.baseline(cell)
     assert cell.experiment.precision is Precision.BF16
     assert baseline.experiment == cell.experiment.model_copy(update={"precision": Precision.FP32})
-
-
-def test_a_cell_is_named_by_its_values() -> None:
     grid = small_grid()
     assert grid.name(grid.cells[-1].places) == "BF16 AMP, batch size 128, learning rate 0.01"
     grid = grid_of({}, [Axis(key="batch_size", values=("32", "64"))])

@@ -13,6 +13,7 @@ from engine.experiment.experiment import experiment_from
 from engine.export.content import Content, content_of
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.store.store import Store
+from tests.engine.conftest import ENVIRONMENT
 
 HOSTILE_NAMES = (
     '=cmd|"/C calc"!A0',
@@ -21,9 +22,6 @@ HOSTILE_NAMES = (
     "\N{GRINNING FACE} \u6f22 \N{HEBREW LETTER SHIN}\N{RIGHT-TO-LEFT OVERRIDE}gpj.exe",
     r"$\alpha_{x}% & # ~ ^ \input{x} | `code` [l](http://x) **b**",
     "tab\tand\nline\x07",
-)
-CARD = Environment(
-    device_name="a card", device_memory_mib=24_576, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
 )
 
 
@@ -45,7 +43,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
         steps: int = 100,
         losses: Any = None,
         ends: bool = True,
-        environment: Environment = CARD,
+        environment: Environment = ENVIRONMENT,
         speed_note: str | None = None,
         peak_mib: float = 2_048.0,
         **settings: Any,

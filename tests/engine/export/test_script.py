@@ -26,12 +26,13 @@ from engine.export.formats import COMPARISON
 from engine.export.script.data import KNOWN
 from engine.export.script.model import LANGUAGE_SIZES
 from engine.export.script.page import MOST_LINES, built_in_data, script_of
-from engine.protocol.events import Environment, Finished, Summary
+from engine.protocol.events import Finished, Summary
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.training.data.datasets import dataset_entries
 from engine.training.data.picture_sources import _look
 from engine.training.models.language import SHAPES
+from tests.engine.conftest import ENVIRONMENT
 
 HOSTILE = (
     'Run """ + __import__("os").system("true") + """',
@@ -165,14 +166,8 @@ def test_the_recipe_is_the_one_that_was_in_force_if_it_is_known(
 def test_a_name_is_text_and_nothing_else(
     name: str, exports_store: Store, trained: Callable[..., str]
 ) -> None:
-    environment = Environment(
-        device_name=name.replace("\ud800", ""),
-        device_memory_mib=1,
-        torch='2"""',
-        python="3",
-        os="x",
-        ammeter="0",
-    )
+    device = name.replace("\ud800", "")
+    environment = ENVIRONMENT.model_copy(update={"device_name": device, "torch": '2"""', "ammeter": "0"})
     # what is not text at all cannot be stored
     hostile = replace(exports_store.run(trained(environment=environment)), name=name)
     tame = exports_store.run(trained(name="Run"))
@@ -264,7 +259,7 @@ def test_a_deep_condition_in_a_models_own_file_stays(run_of: Callable[..., RunRe
     assert "AFTER = 1" in script and "SystemExit" not in script
 
 
-def test_datasets_are_known_as_the_engine_has_them() -> None:
+def test_datasets_and_language_models_are_known_as_the_engine_has_them() -> None:
     entries = {entry.name: entry for entry in dataset_entries()}
     assert set(KNOWN) == set(entries)
     for name, known in KNOWN.items():
@@ -276,20 +271,8 @@ def test_datasets_are_known_as_the_engine_has_them() -> None:
         if known.colours is not None:
             colours, _ = _look(Experiment(dataset=name))
             assert (known.colours.mean, known.colours.deviation) == (colours.mean, colours.deviation)
-
-
-def test_language_models_have_the_engines_sizes() -> None:
-    sizes = {
-        name: (
-            shape.hidden,
-            shape.layers,
-            shape.heads,
-            shape.key_value_heads,
-            shape.feed_forward,
-            shape.max_sequence_length,
-        )
-        for name, shape in SHAPES.items()
-    }
+    names = ("hidden", "layers", "heads", "key_value_heads", "feed_forward", "max_sequence_length")
+    sizes = {name: tuple(getattr(shape, part) for part in names) for name, shape in SHAPES.items()}
     assert sizes == LANGUAGE_SIZES
 
 
@@ -332,8 +315,7 @@ def test_it_runs_where_ammeter_is_not(
     path = tmp_path / "a script.py"
     assert path.read_text(encoding="utf-8") == text
     path.write_text(text.replace('torch.device("cuda:0")', 'torch.device("cpu")'), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-P", str(path)], cwd=tmp_path.parent, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-P", str(path)]
+    done = subprocess.run(command, cwd=tmp_path.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"step 1: loss 2\.\d+\nepoch 1: validation loss \S+, accuracy 0\.\d+\n", done.stdout)

@@ -1,4 +1,4 @@
-"""What a worker says: one line each, both ways, NaN and infinity included; garbage is refused."""
+"""Events survive their lines and garbage is refused; lines of memory, and number formats beside torch's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.advice import Finding, FindingKind, ModuleRow
 from engine.protocol.events import (
     Check,
     Checked,
-    Environment,
     Epoch,
     Event,
     Examined,
@@ -30,7 +28,6 @@ from engine.protocol.events import (
     Ready,
     Samples,
     Skipped,
-    Started,
     Summary,
     from_line,
     is_last,
@@ -39,22 +36,11 @@ from engine.protocol.events import (
 from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FORMATS, FP16, FP32, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import ModuleRange, Ranges, best_scale_exponent, lost_fraction
 from engine.protocol.trials import MemoryLine, largest_batch, line_near, needed_mib, upper_hull
+from tests.engine.conftest import started_of
 
-ENVIRONMENT = Environment(
-    device_name="a card", device_memory_mib=1024.5, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
-)
 EVENTS: tuple[Event, ...] = (
     Ready(pid=1, python="3.13", torch="2.11", ammeter="0.1"),
-    Started(
-        experiment=Experiment(),
-        environment=ENVIRONMENT,
-        total_steps=3_000_000_000,
-        steps_per_epoch=94,
-        parameters=2**40,
-        loss_name="cross-entropy",
-        loss_unit="nats",
-        notes=("a note",),
-    ),
+    started_of(total_steps=3_000_000_000).model_copy(update={"parameters": 2**40, "notes": ("a note",)}),
     Phase(name=PhaseName.WARMING_UP, fraction=0.5),
     Epoch(epoch=1, step=94, seconds=1.5, train_loss=math.nan, validation_loss=math.inf),
     Pictures(jpeg=bytes(range(256)), side=28, count=200),
@@ -68,6 +54,13 @@ EVENTS: tuple[Event, ...] = (
     ),
     Finished(summary=Summary(steps=3, samples_per_second_ci=(1.0, 2.0), final_train_loss=-math.inf)),
     Failed(problem=Problem(kind=Kind.HANG, message="It hung.", remedy="Try again."), detail="trace"),
+    PartMeasured(
+        result=Ranges(
+            rows=(ModuleRange(module="fc", quantity="gradient", exponents=Exponents(counts=(1, 2))),),
+            scale=1024.0,
+            step=3,
+        )
+    ),
 )
 
 
@@ -93,14 +86,10 @@ def batches(draw: st.DrawFn) -> Samples:
     )
 
 
-@given(batches())
-def test_samples_keep_nan_and_infinity(batch: Samples) -> None:
-    # repr, since NaN equals nothing
-    assert repr(from_line(to_line(batch))) == repr(batch)
-
-
 @given(batches(), batches())
-def test_batches_follow_one_another(first: Samples, second: Samples) -> None:
+def test_batches_keep_nan_and_infinity_and_follow_one_another(first: Samples, second: Samples) -> None:
+    # repr, since NaN equals nothing
+    assert repr(from_line(to_line(first))) == repr(first)
     both = first.followed_by(second)
     assert both.step == first.step + second.step
     assert repr(both.loss) == repr(first.loss + second.loss)
@@ -140,11 +129,6 @@ def test_a_job_ends_with_its_answer_or_an_end() -> None:
     assert last == ["examined", "checked", "finished", "failed"]
 
 
-def test_a_figure_that_does_not_apply_is_none() -> None:
-    assert {value for value in Summary().model_dump().values() if value} == set()
-    assert Summary().samples_per_second is None
-
-
 OPTIMIZER = MemoryLine(fixed_mib=400, per_sample_mib=0)
 BACKWARD = MemoryLine(fixed_mib=300, per_sample_mib=10)
 
@@ -156,30 +140,15 @@ some_lines = st.lists(
 )
 
 
-def test_at_each_batch_the_highest_moment_decides():
-    assert needed_mib([OPTIMIZER, BACKWARD], 2) == 400
-    assert needed_mib([OPTIMIZER, BACKWARD], 20) == 500
-
-
-def test_the_largest_batch_fits_and_the_next_one_does_not():
+def test_the_highest_moment_decides_what_a_batch_needs_and_which_is_the_largest():
     lines = [OPTIMIZER, BACKWARD]
-    found = largest_batch(lines, 1_005)
-    assert found == 70
-    assert needed_mib(lines, found) <= 1_005 < needed_mib(lines, found + 1)
-
-
-def test_a_budget_below_the_fixed_part_fits_nothing():
-    assert largest_batch([OPTIMIZER, BACKWARD], 399) == 0
-    assert largest_batch([BACKWARD], 305) == 0
-
-
-def test_where_memory_does_not_grow_no_batch_is_the_largest():
-    assert largest_batch([OPTIMIZER], 500) is None
-
-
-def test_a_search_begins_with_the_line_that_holds_at_the_limit():
-    assert line_near([OPTIMIZER, BACKWARD], 2_000) == BACKWARD
-    assert line_near([OPTIMIZER, BACKWARD], 100) == OPTIMIZER
+    assert needed_mib(lines, 2) == 400 and needed_mib(lines, 20) == 500
+    assert largest_batch(lines, 1_005) == 70
+    assert needed_mib(lines, 70) <= 1_005 < needed_mib(lines, 71)
+    assert largest_batch(lines, 399) == 0 == largest_batch([BACKWARD], 305), "less than the fixed part"
+    assert largest_batch([OPTIMIZER], 500) is None, "memory that does not grow"
+    # a search begins with the line that holds at the limit
+    assert line_near(lines, 2_000) == BACKWARD and line_near(lines, 100) == OPTIMIZER
 
 
 @given(some_lines, st.integers(1, 5_000))
@@ -199,17 +168,14 @@ def test_the_formats_are_those_of_torch(form: NumberFormat) -> None:
 
 
 @pytest.mark.parametrize("form", [FP16, BF16, E5M2, E4M3], ids=lambda form: form.name)
-def test_the_share_that_underflows_is_that_of_a_cast(form: NumberFormat) -> None:
+def test_the_shares_that_a_format_loses_are_those_of_a_cast(form: NumberFormat) -> None:
     numbers = 1.5 * 2.0 ** torch.arange(-145, 10, dtype=torch.float64)
     cast = numbers.float().to(getattr(torch, form.name))
     assert histogram(numbers).underflow_fraction(form) == float((cast == 0).double().mean())
-
-
-@pytest.mark.parametrize("form", [FP16, E5M2], ids=lambda form: form.name)
-def test_the_share_that_overflows_is_that_of_a_cast(form: NumberFormat) -> None:
-    numbers = 1.5 * 2.0 ** torch.arange(-5, 60, dtype=torch.float64)
-    cast = numbers.float().to(getattr(torch, form.name))
-    assert histogram(numbers).overflow_fraction(form) == float(torch.isinf(cast).double().mean())
+    if form in (FP16, E5M2):
+        numbers = 1.5 * 2.0 ** torch.arange(-5, 60, dtype=torch.float64)
+        cast = numbers.float().to(getattr(torch, form.name))
+        assert histogram(numbers).overflow_fraction(form) == float(torch.isinf(cast).double().mean())
 
 
 def test_the_largest_number_overflows_also_within_the_topmost_power_of_two() -> None:
@@ -235,11 +201,6 @@ def test_the_module_that_overflows_first_is_the_inner_one() -> None:
     ranges = Ranges(rows=tuple(overflowed(name, count) for name, count in names.items()))
     assert ranges.first_overflow is not None and ranges.first_overflow.module == "block.norm"
     assert Ranges(rows=(overflowed("head", 0),)).first_overflow is None
-
-
-def test_parts_survive_the_line() -> None:
-    event = PartMeasured(result=Ranges(rows=(row(2.0**-30, 3.0),), scale=1024.0, step=3))
-    assert from_line(to_line(event)) == event
 
 
 def row(*values: float) -> ModuleRange:

@@ -47,10 +47,16 @@ def tried(**settings: Any) -> Tried:
 
 
 def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_run() -> None:
-    found = tried()
+    *phases, found = try_it()
+    # the phases are told, and the start is not
+    assert phases and all(isinstance(event, Phase) for event in phases)
+    assert isinstance(found, Tried)
     assert found.trial.fits and found.trial.batch_size == 16 and found.trial.cause is None
     assert found.trial.steps >= LEAST_STEPS
     assert found.train_samples == 64
+    # the least that training takes counts the optimizer's state
+    sgd = tried(optimizer={"name": "sgd"})
+    assert found.model_mib is not None and found.model_mib == pytest.approx(2 * (sgd.model_mib or 0))
 
 
 def test_a_trial_does_not_wait_for_the_idle_power(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +68,8 @@ def test_a_trial_does_not_wait_for_the_idle_power(monkeypatch: pytest.MonkeyPatc
 def test_steps_are_whole_where_batches_are_accumulated_and_the_epoch_ends_with_a_smaller_one() -> None:
     found = tried(samples=41, batch_size=10, step={"gradient_accumulation": 2, "clip_norm": 1.0}, steps=9)
     assert found.trial.fits and found.trial.steps >= LEAST_STEPS
+    # a single sample left over is no matter of memory
+    assert tried(samples=17).trial.fits
 
 
 def test_what_a_run_of_several_epochs_goes_through_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,22 +92,6 @@ def test_the_validation_is_made_with_the_sizes_of_its_batches() -> None:
     plan = RunPlan(Experiment.model_validate(settings), read_catalog())
     assert plan.facts.validation_samples == 1_000
     assert _validated_in_short(plan).validation.limit == 300 + 1_000 % 300
-
-
-def test_a_single_sample_left_over_is_no_matter_of_memory() -> None:
-    assert tried(samples=17).trial.fits
-
-
-def test_the_phases_are_told_and_the_start_is_not() -> None:
-    events = try_it()
-    assert all(isinstance(event, Phase | Tried) for event in events)
-    assert any(isinstance(event, Phase) for event in events)
-
-
-def test_the_least_that_training_takes_counts_the_optimizers_state() -> None:
-    adamw, sgd = tried(), tried(optimizer={"name": "sgd"})
-    assert adamw.model_mib is not None and sgd.model_mib is not None
-    assert adamw.model_mib == pytest.approx(2 * sgd.model_mib)
 
 
 def test_a_stopped_trial_has_no_outcome() -> None:

@@ -15,30 +15,14 @@ from hypothesis import strategies as st
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Event, Failed
+from engine.protocol.events import Event, Failed, to_line
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.process import End, Garbage, item_of
 from engine.worker.supervision import Limits, ProcessSession
+from tests.engine.conftest import started_of
 
-MACHINE = {
-    "device_name": "CPU",
-    "device_memory_mib": 1.0,
-    "torch": "0",
-    "python": "3",
-    "os": "os",
-    "ammeter": "0",
-}
-STARTED = {
-    "event": "started",
-    "experiment": json.loads(Experiment(precision="fp16").to_json()),
-    "environment": MACHINE,
-    "total_steps": 9,
-    "steps_per_epoch": 9,
-    "parameters": 1,
-    "loss_name": "loss",
-    "loss_unit": "nats",
-}
+STARTED = json.loads(to_line(started_of(Experiment(precision="fp16"), 9, 9)))
 SAMPLES = {
     "event": "samples",
     "step": [1, 2],

@@ -1,4 +1,4 @@
-"""A worker that dies or hangs in the user's code: the run's problem names the line, and nothing runs on."""
+"""A worker that dies or hangs: the problem names the user's line, and how far the run came is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.own.code import with_code
 from engine.experiment.problem import Kind
 from engine.protocol.events import (
-    Environment,
     Epoch,
     Event,
     Failed,
@@ -31,6 +30,7 @@ from engine.protocol.jobs import CheckModel, Train
 from engine.worker.endings import last_words
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import Limits, Progress
+from tests.engine.conftest import samples_of, started_of
 
 # what a real worker does before its first job, and the user's file as it is executed there
 WORKER = """
@@ -163,32 +163,13 @@ def test_a_real_worker_that_crashes_in_a_check_says_where(launcher, experiment):
     assert signal.Signals.SIGSEGV.name in failed.problem.message
 
 
-ENVIRONMENT = Environment(
-    device_name="a card", device_memory_mib=1.0, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
-)
-
-
 def started(precision: Precision) -> Started:
-    return Started(
-        experiment=Experiment(precision=precision),
-        environment=ENVIRONMENT,
-        total_steps=8,
-        steps_per_epoch=4,
-        parameters=1,
-        loss_name="cross-entropy",
-        loss_unit="nats",
-    )
+    return started_of(Experiment(precision=precision), total_steps=8, steps_per_epoch=4)
 
 
 def sampled(steps: range, loss: float) -> Samples:
-    column = tuple(float(step) for step in steps)
-    return Samples(
-        step=tuple(steps),
-        seconds=column,
-        loss=tuple(loss for _ in steps),
-        samples_per_second=column,
-        learning_rate=column,
-    )
+    seconds, losses = tuple(map(float, steps)), tuple(loss for _ in steps)
+    return samples_of(steps.start, len(steps), seconds=seconds, loss=losses)
 
 
 def test_it_says_how_far_a_run_came() -> None:

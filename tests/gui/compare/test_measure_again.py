@@ -171,55 +171,28 @@ def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
 BESIDE = frozenset({"a", "b"})
 
 
-@pytest.fixture
-def queued(saved: Store) -> RunRecord:
-    return saved.add(Experiment.model_validate({"precision": "bf16"}))
-
-
-@pytest.fixture
-def runs(saved: Store, queued: RunRecord) -> SavedRuns:
+def test_awaited_runs_arrive_together_once_all_have_finished(qtbot: QtBot, saved: Store) -> None:
+    first, second = saved.add(BF16), saved.add(Experiment())
     runs = SavedRuns(saved)
     runs.reload()
-    return runs
-
-
-def finish(saved: Store, runs: SavedRuns, run_id: str) -> None:
-    saved.begin(run_id)
-    saved.record(run_id, [Finished(summary=Summary(steps=1, seconds=1.0))])
-    runs.refresh(run_id)
-
-
-def test_a_run_that_finishes_arrives_once(
-    qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns
-) -> None:
     awaited, arrived = AwaitedRuns(runs), list[Awaited]()
     awaited.arrived.connect(arrived.append)
-    awaited.add(Awaited((queued.id,), BESIDE))
-    assert awaited.experiments() == {queued.experiment} and not arrived
-    finish(saved, runs, queued.id)
-    runs.refresh(queued.id)
-    assert awaited.experiments() == frozenset()
-    assert arrived == [Awaited((queued.id,), BESIDE)]
-
-
-def test_runs_that_are_to_take_the_place_of_others_arrive_together(
-    qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns
-) -> None:
-    other = saved.add(Experiment())
-    runs.reload()
-    awaited, arrived = AwaitedRuns(runs), list[Awaited]()
-    awaited.arrived.connect(arrived.append)
-    awaited.add(both := Awaited((queued.id, other.id), BESIDE, BESIDE))
-    finish(saved, runs, queued.id)
-    assert not arrived and awaited.experiments() == {other.experiment}
-    finish(saved, runs, other.id)
-    assert arrived == [both]
+    awaited.add(alone := Awaited((first.id,), BESIDE), both := Awaited((first.id, second.id), BESIDE, BESIDE))
+    assert awaited.experiments() == {first.experiment, second.experiment} and not arrived
+    for run, left, told in ((first, {second.experiment}, [alone]), (second, set(), [alone, both])):
+        saved.begin(run.id)
+        saved.record(run.id, [Finished(summary=Summary(steps=1, seconds=1.0))])
+        for _ in range(2):
+            runs.refresh(run.id)
+        assert awaited.experiments() == left and arrived == told
 
 
 @pytest.mark.parametrize("is_withdrawn", [True, False])
 def test_one_that_comes_to_nothing_can_be_asked_for_again(
-    qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns, is_withdrawn: bool
+    qtbot: QtBot, saved: Store, is_withdrawn: bool
 ) -> None:
+    queued, runs = saved.add(BF16), SavedRuns(saved)
+    runs.reload()
     awaited = AwaitedRuns(runs)
     awaited.add(Awaited((queued.id,), BESIDE))
     with qtbot.assertNotEmitted(awaited.arrived), qtbot.waitSignal(awaited.changed):

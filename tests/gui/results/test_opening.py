@@ -64,6 +64,10 @@ class Results:
 
 @pytest.fixture
 def results(qtbot: QtBot, store: Store, pair: tuple[str, str], start: Callable[[], MainWindow]) -> Results:
+    return opened(qtbot, start)
+
+
+def opened(qtbot: QtBot, start: Callable[[], MainWindow]) -> Results:
     window = start()
     window.resize(1_440, 900)
     window.experiments.load()
@@ -173,11 +177,8 @@ def test_a_study_has_a_row_with_its_result_and_opens_with_its_own_view(
 ) -> None:
     add, title, result, ratio, width = STUDIES[kind]
     add(store)
-    window = start()
-    window.resize(1_440, 900)
-    window.show_page("results")
-    results = Results(qtbot, window)
-    item = results.item(kind)
+    results = opened(qtbot, start)
+    window, item = results.window, results.item(kind)
     assert (item.title, item.result, item.ratio) == (title, result, ratio)
     results.open(item)
     page = results.controller.page
@@ -194,11 +195,8 @@ def test_a_profile_opens_beside_a_narrow_list_is_deleted_from_its_row_and_brough
     qtbot: QtBot, store: Store, start: Callable[[], MainWindow], profiles: Profiles
 ) -> None:
     put(store, profiles)
-    window = start()
-    window.resize(1_440, 900)
-    window.show_page("results")
-    results = Results(qtbot, window)
-    item = results.item("profile")
+    results = opened(qtbot, start)
+    window, item = results.window, results.item("profile")
     assert item.title == "Profile of both" and item.result.endswith("ms a step") and item.ratio is not None
     results.open(item)
     assert window.results.table_width(1_440) == NARROW
@@ -253,7 +251,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
     results.compare(results.item("comparison"))
     tabs = results.controller.page.comparison.tabs
     assert [tabs.tabText(place) for place in range(tabs.count())] == [
-        *("Figures", "Curves", "Profile", "Numerics", "Memory"),
+        *("Figures", "Curves", "Profile", "Numerics", "Memory")
     ]
     tabs.setCurrentIndex(2)
     profile = tabs.currentWidget()

@@ -112,7 +112,7 @@ def test_the_menu_moves_a_run_into_a_folder_or_a_new_one(
     folders = panel.menu_for(rows.runs[2]).findChild(QMenu, "folder")
     assert folders is not None
     assert [action.text() for action in folders.actions() if action.text()] == [
-        *("No folder", "thesis", "New folder…"),
+        *("No folder", "thesis", "New folder…")
     ]
     assert folders.actions()[0].isChecked()
     folders.actions()[1].trigger()

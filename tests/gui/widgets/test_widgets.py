@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
@@ -32,7 +34,9 @@ def pixel(widget: QWidget, place: QPoint) -> QColor:
     return widget.grab().toImage().pixelColor(place)
 
 
-def test_a_chip_is_ticked_by_click_and_by_space_and_shows_its_tint(qtbot: QtBot) -> None:
+def test_a_chip_is_ticked_by_click_and_by_space_shows_its_tint_and_says_why_it_cannot_be(
+    qtbot: QtBot,
+) -> None:
     theme().set_mode("dark")
     chip = PrecisionChip(Precision.FP16)
     qtbot.addWidget(chip)
@@ -44,15 +48,9 @@ def test_a_chip_is_ticked_by_click_and_by_space_and_shows_its_tint(qtbot: QtBot)
     qtbot.keyClick(chip, Qt.Key.Key_Space)
     assert not chip.isChecked()
     assert pixel(chip, QPoint(chip.width() // 2, 5)) == QColor(theme().palette.field)
-
-
-def test_a_chip_that_cannot_be_ticked_says_why(qtbot: QtBot) -> None:
-    chip = PrecisionChip(Precision.TF32)
-    qtbot.addWidget(chip)
-    chip.set_available(False, "a CPU has no TF32")
+    chip.set_available(False, "a CPU has none")
     qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
-    assert not chip.isChecked()
-    assert chip.toolTip() == "TF32 cannot be used: a CPU has no TF32."
+    assert not chip.isChecked() and chip.toolTip() == "FP16 AMP cannot be used: a CPU has none."
     chip.set_available(True, note="Slow on this CPU.")
     assert chip.isEnabled() and "Slow on this CPU" in chip.toolTip()
 
@@ -87,62 +85,47 @@ def test_a_field_shows_its_problem_and_takes_it_back(qtbot: QtBot) -> None:
     assert field.problem() is None and field.sizeHint().height() == plain
 
 
-def test_a_stat_card_shows_a_line_a_run_and_drops_those_gone(qtbot: QtBot) -> None:
-    card = StatCard("Skipped steps")
-    qtbot.addWidget(card)
-    card.resize(174, 96)
-    absent = StatRow(Precision.FP32, "FP32", "not used", absent=True)
-    card.set_rows([absent, StatRow(Precision.FP16, "FP16 AMP", "3", after="of 126")])
-    assert card.texts() == ("FP32 not used", "FP16 AMP 3of 126")
-    assert card.accessibleName() == "Skipped steps : FP32 not used; FP16 AMP 3 of 126"
-    assert card.minimumSizeHint().height() <= 96
-    card.set_rows([absent])
-    assert card.texts() == ("FP32 not used",)
-    card.set_rows([])
-    assert card.texts() == ()
-
-
-def test_a_stat_card_gives_up_height_in_a_low_window(qtbot: QtBot) -> None:
-    card = StatCard("Throughput", "img/s")
-    qtbot.addWidget(card)
-    card.set_rows([StatRow(Precision.FP32, "FP32", "880"), StatRow(Precision.FP16, "FP16 AMP", "1,663")])
-    usual = card.sizeHint().height()
-    card.set_compact(True)
-    assert card.sizeHint().height() < usual
-
-
-def test_a_stat_card_leaves_its_unit_out_rather_than_cut_its_title_short(qtbot: QtBot) -> None:
+@pytest.fixture
+def card(qtbot: QtBot) -> StatCard:
     card = StatCard("Throughput", "img/s")
     qtbot.addWidget(card)
     card.resize(174, 96)
     card.show()
+    return card
 
+
+def test_a_stat_card_shows_a_line_a_run_and_drops_those_gone(card: StatCard) -> None:
+    absent = StatRow(Precision.FP32, "FP32", "not used", absent=True)
+    card.set_rows([absent, StatRow(Precision.FP16, "FP16 AMP", "3", after="of 126")])
+    assert card.texts() == ("FP32 not used", "FP16 AMP 3of 126")
+    assert card.accessibleName() == "Throughput img/s: FP32 not used; FP16 AMP 3 of 126"
+    assert card.minimumSizeHint().height() <= 96
+    usual = card.sizeHint().height()
+    card.set_compact(True)
+    assert card.sizeHint().height() < usual, "in a low window"
+    for rows, texts in (([absent], ("FP32 not used",)), ([], ())):
+        card.set_rows(rows)
+        assert card.texts() == texts
+
+
+def test_a_stat_card_leaves_its_unit_out_and_sets_figures_smaller_rather_than_cut_words_short(
+    card: StatCard,
+) -> None:
     def texts() -> list[str]:
         return [one.text() for one in card.findChildren(QLabel) if one.isVisible() and one.text()]
+
+    def roles() -> set[str]:
+        return {one.property("role") for one in card.findChildren(QLabel)} & {"stat", "statSmall"}
 
     assert texts() == ["Throughput", "img/s"]
     card.set_ratio("not clean", is_sound=False)
     assert texts() == ["Throughput", "not clean"]
     card.resize(300, 96)
     assert texts() == ["Throughput", "img/s", "not clean"]
-
-
-def test_a_stat_card_sets_long_figures_smaller_rather_than_cut_a_name_short(qtbot: QtBot) -> None:
-    card = StatCard("Throughput", "img/s")
-    qtbot.addWidget(card)
     card.resize(174, 96)
-    card.show()
-
-    def roles() -> set[str]:
-        found = [one.property("role") for one in card.findChildren(QLabel)]
-        return {role for role in found if role in ("stat", "statSmall")}
-
-    card.set_rows([StatRow(Precision.FP32, "FP32", "880")])
-    assert roles() == {"stat"}
-    card.set_rows([StatRow(Precision.DEFAULT, "Default FP32", "98,948")])
-    assert roles() == {"statSmall"}
-    card.set_rows([StatRow(Precision.FP32, "FP32", "880")])
-    assert roles() == {"stat"}
+    for name, value, role in (("FP32", "880", "stat"), ("Default FP32", "98,948", "statSmall")) * 2:
+        card.set_rows([StatRow(Precision.FP32, name, value)])
+        assert roles() == {role}
 
 
 def test_the_progress_line_fills_in_the_precisions_colour(qtbot: QtBot) -> None:
@@ -194,20 +177,17 @@ def test_buttons_have_names_and_tooltips_and_follow_the_theme(qtbot: QtBot) -> N
     assert plain.accessibleName() == "Stop" and plain.toolTip() == "Stop the run"
 
 
-@pytest.mark.parametrize("precision", list(Precision))
-def test_markers_are_filled_hollow_or_dotted_in_the_precisions_colour(
-    qtbot: QtBot, precision: Precision
-) -> None:
-    color = QColor(theme().palette.look(precision).color)
-    for size in (8, 12):
+def test_markers_are_filled_hollow_or_dotted_in_the_precisions_colour(qtbot: QtBot) -> None:
+    for precision, size in product(Precision, (8, 12)):
+        color = QColor(theme().palette.look(precision).color)
         filled, hollow, dotted = (marker_pixmap(precision, size, fill).toImage() for fill in MARK_FILLS)
         middle = QPoint(filled.width() // 2, filled.height() // 2)
         assert filled.pixelColor(middle) == color
         assert hollow.pixelColor(middle).alpha() < 32
         assert dotted.pixelColor(middle).alpha() > 128
         assert len({bytes(one.constBits()) for one in (filled, hollow, dotted)}) == len(MARK_FILLS)
-    qtbot.addWidget(marker := Marker(precision))
-    assert not marker.grab().isNull()
+        qtbot.addWidget(marker := Marker(precision))
+        assert not marker.grab().isNull()
 
 
 def test_a_pens_dash_keeps_its_pixels_at_any_width(qtbot: QtBot) -> None:

@@ -82,8 +82,8 @@ def test_a_path_to_another_machine_is_known_by_how_it_begins() -> None:
 
 @pytest.mark.parametrize("code", [None, Code(**KEPT).to_json()])
 def test_another_machine_is_not_asked_for_a_file_that_settings_name(code, monkeypatch):
-    monkeypatch.setattr(Path, "exists", lambda path: pytest.fail(f"looked for {path}"))
-    with pytest.raises(ProblemError, match="lies on another machine"):
+    with monkeypatch.context() as patch, pytest.raises(ProblemError, match="lies on another machine"):
+        patch.setattr(Path, "exists", lambda path: pytest.fail(f"looked for {path}"))
         with_code({"model": "//host/x.py", "code": code}, names_model=True, names_dataset=False)
 
 

@@ -1,4 +1,4 @@
-"""What of a folder are pictures, found and counted without torch."""
+"""Pictures in a folder, found and counted without torch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_count_is_of_what_a_run_would_read(tmp_path: Path, has_parts: bool) 
     assert len(read.classes) == 2 and len(read.train) + len(read.validation) == (8 if has_parts else 6)
 
 
-def test_a_count_that_is_given_up_ends_at_the_next_picture(tmp_path: Path) -> None:
+def test_a_count_ends_at_the_next_picture_when_given_up_and_needs_a_folder(tmp_path: Path) -> None:
     put(tmp_path, *(f"cats/{number}.jpg" for number in range(10)))
     asked: list[bool] = []
 
@@ -49,9 +49,6 @@ def test_a_count_that_is_given_up_ends_at_the_next_picture(tmp_path: Path) -> No
 
     assert count_pictures(str(tmp_path), is_given_up) is None
     assert len(asked) == 3
-
-
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="There is no folder"):
         count(tmp_path / "gone")
 

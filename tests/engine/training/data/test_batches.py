@@ -1,4 +1,4 @@
-"""Batches on the device: their order, their sizes, and beginning in the middle of an epoch."""
+"""Batches: their order and sizes, beginning in the middle of an epoch, preparing and augmenting them."""
 
 from __future__ import annotations
 
@@ -48,14 +48,11 @@ def test_an_epoch_has_each_sample_once_and_ends_with_what_is_left() -> None:
     assert drawn(source, 3, skip=3) == []
 
 
-def test_the_order_depends_on_the_seed_and_the_epoch_alone() -> None:
+def test_the_order_depends_on_seed_and_epoch_alone_and_validation_keeps_its_own() -> None:
     assert drawn(resident(), 2) == drawn(resident(), 2)
     source = resident()
     assert drawn(source, 1) != drawn(source, 2)
     assert drawn(source, 1) == drawn(source, 1) != drawn(resident(seed=1), 1)
-
-
-def test_validation_keeps_its_order_and_its_limit() -> None:
     source = resident()
     assert [targets.tolist() for _, targets in source.validation(None)] == [[0, 1, 2, 3], [4]]
     assert [targets.tolist() for _, targets in source.validation(2)] == [[0, 1]]

@@ -120,15 +120,12 @@ def test_augmented_pictures_are_cut_at_random_and_validation_never_is(tmp_path: 
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_kept_on_the_device_the_pictures_are_the_same(pets: Path) -> None:
+def test_kept_on_the_device_the_pictures_are_the_same_and_all_have_three_colours(pets: Path) -> None:
     loaded, held = source(pets), source(pets, data={"on_device": True})
     assert loaded.train_samples == held.train_samples == 18
     for (inputs, labels), (kept_inputs, kept_labels) in zip(loaded.epoch(1), held.epoch(1), strict=True):
         assert torch.equal(inputs, kept_inputs) and torch.equal(labels, kept_labels)
     assert [len(labels) for _, labels in held.validation(None)] == [2]
-
-
-def test_grey_and_transparent_pictures_are_given_three_colours(pets: Path) -> None:
     Image.new("L", (30, 20), 128).save(pets / "cats" / "grey.jpg")
     Image.new("RGBA", (30, 20), (1, 2, 3, 4)).save(pets / "cats" / "clear.png")
     inputs = torch.cat([inputs for inputs, _ in source(pets).epoch(1)])
@@ -162,24 +159,15 @@ def test_a_folder_that_is_closed_is_told(pets: Path) -> None:
 
 
 def test_unreadable_pictures_are_counted_and_the_first_is_named(pets: Path) -> None:
-    for name in ("a.jpg", "b.jpg"):
-        (pets / "dogs" / name).write_bytes(b"no picture at all")
+    broken = [pets / "dogs" / name for name in ("a.jpg", "b.jpg")]
+    for file in broken:
+        file.write_bytes(b"no picture at all")
     problem = problem_of(pets)
     assert problem.kind is Kind.REQUEST and problem.key == "path"
     assert problem.message.startswith("2 of 22 pictures in")
-    assert any(str(Path("dogs", name)) in problem.message for name in ("a.jpg", "b.jpg"))
-
-
-def test_settings_that_do_not_fit_the_folder_are_refused(pets: Path) -> None:
-    problem = problem_of(pets, batch_size=19)
-    assert problem.key == "batch_size" and problem.allowed == "1 to 18"
-    # a saved run has its number of classes
-    assert facts_of(experiment(pets, num_classes=2)).num_classes == 2
-    problem = problem_of(pets, num_classes=3, batch_size=4)
-    assert problem.key == "num_classes" and problem.allowed == "2"
-
-
-def test_a_picture_that_breaks_off_ends_the_run_with_its_name(pets: Path) -> None:
+    assert any(str(Path("dogs", file.name)) in problem.message for file in broken)
+    for file in broken:
+        file.unlink()
     whole = pets / "cats" / "000.png"
     picture = Image.effect_noise((64, 64), 50)
     picture.save(whole)
@@ -190,6 +178,15 @@ def test_a_picture_that_breaks_off_ends_the_run_with_its_name(pets: Path) -> Non
         list(pictures.epoch(1))
         list(pictures.validation(None))
     assert str(Path("cats", "000.png")) in raised.value.problem.message
+
+
+def test_settings_that_do_not_fit_the_folder_are_refused(pets: Path) -> None:
+    problem = problem_of(pets, batch_size=19)
+    assert problem.key == "batch_size" and problem.allowed == "1 to 18"
+    # a saved run has its number of classes
+    assert facts_of(experiment(pets, num_classes=2)).num_classes == 2
+    problem = problem_of(pets, num_classes=3, batch_size=4)
+    assert problem.key == "num_classes" and problem.allowed == "2"
 
 
 def test_pictures_that_do_not_fit_the_device_are_refused_before_anything_is_read(pets: Path) -> None:

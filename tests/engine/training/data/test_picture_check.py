@@ -114,9 +114,6 @@ def test_a_large_folder_is_looked_at_in_part_and_a_stop_ends_it(pets: Path) -> N
     assert [(looked.count, looked.of) for looked in without_time] == [(32, 40)]
     stopped = list(look_through(everything, lambda: True, 0, LONG_SECONDS))
     assert [looked.count for looked in stopped] == [32]
-
-
-def test_a_run_that_is_stopped_while_it_looks_ends_as_stopped(pets: Path) -> None:
     control = Control()
     events: list[Event] = []
     for event in train(experiment(pets), control):

@@ -1,8 +1,9 @@
-"""The speed of a run, on known numbers."""
+"""The speed of a run, on known numbers, and its validation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,20 +47,17 @@ def test_equal_steps_have_their_own_speed() -> None:
     assert speed.step_ms == pytest.approx(20) and speed.note is None
 
 
-def test_the_warm_up_is_left_out() -> None:
-    speed = speed_of([64] * 60, [9.0] * 10 + [0.02] * 50, block_steps=10, warmup_steps=10)
-    assert speed.samples_per_second == pytest.approx(3_200)
-
-
-def test_one_slow_block_does_not_move_the_median() -> None:
-    seconds = [0.02] * 50
-    seconds[7] = 5.0
-    assert speed_of([64] * 50, seconds, 10, 0).samples_per_second == pytest.approx(3_200)
-
-
-def test_a_smaller_batch_counts_with_its_own_samples() -> None:
-    samples = ([64] * 9 + [16]) * 5
-    assert speed_of(samples, [0.01] * 50, 10, 0).samples_per_second == pytest.approx((64 * 9 + 16) / 0.1)
+@pytest.mark.parametrize(
+    ("samples", "seconds", "warmup_steps", "speed"),
+    [
+        ([64] * 60, [9.0] * 10 + [0.02] * 50, 10, 3_200),
+        ([64] * 50, [0.02] * 7 + [5.0] + [0.02] * 42, 0, 3_200),
+        (([64] * 9 + [16]) * 5, [0.01] * 50, 0, (64 * 9 + 16) / 0.1),
+    ],
+    ids=["a slow warm-up", "one slow block", "smaller batches"],
+)
+def test_the_speed_is_the_median_over_blocks(samples, seconds, warmup_steps, speed) -> None:
+    assert speed_of(samples, seconds, 10, warmup_steps).samples_per_second == pytest.approx(speed)
 
 
 @pytest.mark.parametrize(
@@ -139,18 +137,23 @@ class Echo(nn.Module):
         return nn.functional.one_hot(classes, 4) * self.weight
 
 
-def validated(batches: list[Batch], precision: Precision = Precision.FP32) -> Validation:
-    found = validate(
-        Echo(), batches, loss_for("classification"), precision=precision, device=CPU, must_end=lambda: False
+def validated(
+    batches: list[Batch],
+    *,
+    model: Echo | None = None,
+    task: Any = "classification",
+    precision: Precision = Precision.FP32,
+    must_end: Callable[[], bool] = lambda: False,
+) -> Validation | None:
+    return validate(
+        model or Echo(), batches, loss_for(task), precision=precision, device=CPU, must_end=must_end
     )
-    assert found is not None
-    return found
 
 
 def test_a_small_last_batch_counts_for_its_samples_alone() -> None:
     right, wrong = torch.tensor([0, 1, 2]), torch.tensor([3])
     found = validated([(right, right), (wrong, torch.tensor([0]))])
-    assert found.accuracy == 0.75
+    assert found is not None and found.accuracy == 0.75
     sure = torch.tensor([10.0, 0, 0, 0]).log_softmax(0)
     assert found.loss == pytest.approx(-(3 * float(sure[0]) + float(sure[1])) / 4)
 
@@ -158,27 +161,13 @@ def test_a_small_last_batch_counts_for_its_samples_alone() -> None:
 def test_a_sequence_counts_each_of_its_tokens() -> None:
     inputs = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 0]])
     targets = torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]])
-    found = validate(
-        Echo(),
-        [(inputs, targets)],
-        loss_for("language"),
-        precision=Precision.FP32,
-        device=CPU,
-        must_end=lambda: False,
-    )
+    found = validated([(inputs, targets)], task="language")
     assert found is not None and found.accuracy == 0.75
 
 
 def test_the_model_is_in_evaluation_mode_meanwhile_and_trains_again_afterwards() -> None:
     model, classes = Echo(), torch.tensor([0, 1])
-    found = validate(
-        model,
-        [(classes, classes)],
-        loss_for("classification"),
-        precision=Precision.BF16,
-        device=CPU,
-        must_end=lambda: False,
-    )
+    found = validated([(classes, classes)], model=model, precision=Precision.BF16)
     assert found is not None and found.accuracy == 1
     assert not model.was_training and model.training and model.weight.grad is None
     assert model.autocasts == [True]
@@ -186,12 +175,5 @@ def test_the_model_is_in_evaluation_mode_meanwhile_and_trains_again_afterwards()
 
 def test_it_ends_early_when_asked() -> None:
     model, classes = Echo(), torch.tensor([0, 1])
-    found = validate(
-        model,
-        [(classes, classes)] * 3,
-        loss_for("classification"),
-        precision=Precision.FP32,
-        device=CPU,
-        must_end=lambda: bool(model.autocasts),
-    )
+    found = validated([(classes, classes)] * 3, model=model, must_end=lambda: bool(model.autocasts))
     assert found is None and len(model.autocasts) == 1 and model.training

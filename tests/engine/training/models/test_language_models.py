@@ -44,14 +44,11 @@ def test_the_sizes_grow_from_tiny_to_that_of_llama_3_1_8b() -> None:
     assert all(entry.reason is None and entry.max_sequence_length for entry in language_model_entries())
 
 
-def test_tokens_become_logits_over_the_vocabulary(tiny: nn.Module) -> None:
+def test_tokens_become_logits_that_see_no_token_after_them(tiny: nn.Module) -> None:
     logits = tiny(torch.randint(256, (2, 9)))
     assert logits.shape == (2, 9, 256) and logits.dtype is torch.float32
     names = {name for name, _ in tiny.named_modules()}
     assert {"model", "model.embed_tokens", "model.layers.3.self_attn.q_proj", "lm_head"} <= names
-
-
-def test_no_prediction_sees_the_tokens_after_it(tiny: nn.Module) -> None:
     tokens = torch.randint(256, (2, 12))
     changed = tokens.clone()
     changed[:, 8:] = (changed[:, 8:] + 1) % 256

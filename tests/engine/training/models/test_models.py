@@ -44,9 +44,6 @@ def test_a_regnet_takes_the_smallest_picture():
     # Its constructor computes with tensors, which have no values on the meta device.
     model = build_model("regnet_x_400mf", image_size=8, channels=3, num_classes=7, seed=0)
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
-
-
-def test_every_classifier_of_torchvision_is_there_by_its_own_name() -> None:
     assert set(torchvision.models.list_models(module=torchvision.models)) < set(ENTRIES)
     assert "resnet50" in ENTRIES and "raft_large" not in ENTRIES and "fasterrcnn_resnet50_fpn" not in ENTRIES
 
@@ -78,15 +75,13 @@ def test_parameters_are_those_of_the_model_that_is_built(name: str) -> None:
     assert count_parameters(model) == ENTRIES[name].parameters
 
 
-def test_every_model_has_a_family() -> None:
+def test_every_model_has_a_family_and_weights_that_depend_on_the_seed_alone() -> None:
     families = {name: entry.family for name, entry in ENTRIES.items()}
     assert families["wide_resnet50_2"] == families["resnet18"] == "ResNet"
     assert families["efficientnet_v2_s"] == families["efficientnet_b0"] == "EfficientNet"
     assert families["small-cnn"] == families["linear"] and families["causal-lm-tiny"] == "Language models"
     assert all(family[0].isupper() for family in families.values())
 
-
-def test_weights_depend_on_the_seed_alone() -> None:
     def weights(seed: int) -> torch.Tensor:
         model = build_model("small-cnn", image_size=28, channels=1, num_classes=10, seed=seed)
         return torch.nn.utils.parameters_to_vector(model.parameters())
@@ -110,8 +105,5 @@ def test_hidden_sizes_are_warnings_and_pictures_channels_and_classes_are_notes()
         ("warning", "The layer 1, like 1 more,", 2),
     ]
     assert told(nn.Sequential(nn.Linear(64, 50_257))) == [("warning", "The layer 0", 1)]
-
-
-def test_the_batch_is_a_note() -> None:
     (finding,) = size_findings(nn.Sequential(nn.Linear(64, 64)), 30)
     assert finding.severity == "note" and "32" in finding.remedy

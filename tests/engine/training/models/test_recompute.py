@@ -1,4 +1,4 @@
-"""Activations that are recomputed: the same training to the last bit, with less kept."""
+"""Changes to a forward: recomputed activations train the same with less kept; parts stay in float32."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_it_compiles_as_one_graph_and_updates_statistics_once():
 
 
 def kept_bytes(model: nn.Module) -> int:
-    """What one forward pass keeps for its backward pass, without the weights."""
+    """The bytes that one forward pass keeps for its backward pass, without the weights."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}
 
@@ -94,13 +94,10 @@ def kept_bytes(model: nn.Module) -> int:
     return total
 
 
-def test_less_is_kept_for_the_backward_pass() -> None:
+def test_less_is_kept_for_the_backward_pass_and_validation_is_untouched() -> None:
     model, recomputed = model_of("resnet18"), model_of("resnet18")
     checkpoint_activations(recomputed)
     assert kept_bytes(recomputed) < 0.6 * kept_bytes(model)
-
-
-def test_validation_is_untouched() -> None:
     model, recomputed = model_of("resnet18").eval(), model_of("resnet18").eval()
     checkpoint_activations(recomputed)
     pictures = torch.randn(2, 3, 32, 32)
@@ -262,15 +259,12 @@ def test_gradients_flow_through_it_and_names_stay() -> None:
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_without_autocast_nothing_changes() -> None:
+def test_without_autocast_nothing_changes_and_a_copy_has_weights_of_its_own() -> None:
     model, kept = Blocks(), Blocks()
     kept.load_state_dict(model.state_dict())
     keep_in_float32(kept, ["*"], CPU)
     inputs = torch.randn(2, 8)
     assert torch.equal(model(inputs), kept(inputs))
-
-
-def test_a_copy_has_weights_of_its_own() -> None:
     model = Blocks()
     keep_in_float32(model, ["stem"], CPU)
     other = copy.deepcopy(model)

@@ -54,7 +54,7 @@ def checked_file(own, text: str, **settings: object) -> Checked:
 
 
 def alarms(checked: Checked) -> list[Finding]:
-    """What is told of the file; that this machine only emulates a precision is not its fault."""
+    """Findings on the file; that this machine only emulates a precision is not its fault."""
     told = (*checked.errors, *checked.warnings)
     return [finding for finding in told if finding.kind is not FindingKind.EMULATED]
 
@@ -234,9 +234,6 @@ def test_a_hang_ends_by_the_time_limit_with_its_line(own, before, after, severit
 def test_settings_that_do_not_fit_are_no_finding_of_the_file(own) -> None:
     with pytest.raises(ProblemError, match="cuda:7"):
         checked_file(own, CLEAN, device="cuda:7")
-
-
-def test_a_file_without_data_is_shown_what_it_was_given(own) -> None:
     path = own.write(
         """
         from torch import nn
