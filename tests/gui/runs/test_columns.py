@@ -149,6 +149,8 @@ def test_views_survive_a_restart(saved: RunsPanel, qtbot: QtBot, rows: Any) -> N
     assert looks(again) == looks(saved) and again.views.title() == "View: Half"
     assert again.views.names() == ["Half"]
     assert again.state() == saved.state()
+    with pytest.raises(KeyError):
+        again.restore({"column": 99, "descending": True})
 
 
 def test_a_view_is_replaced_renamed_and_deleted(saved: RunsPanel) -> None:

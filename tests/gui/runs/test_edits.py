@@ -64,23 +64,19 @@ def test_a_deletion_is_not_asked_about_and_can_be_undone(table: Table) -> None:
     assert table.notice.text() == ""
 
 
-def test_deletions_are_undone_one_after_the_other(table: Table) -> None:
+def test_deletions_are_undone_one_after_the_other_and_the_rest_is_gone_for_good_at_the_end(
+    table: Table,
+) -> None:
     first, second, third = table.ids
     table.edits.delete((first,))
     assert table.notice.text() == "Deleted “Run 1”."
     table.edits.delete((second,))
     table.edits.undo()
     assert {run.id for run in table.store.runs()} == {second, third}
-    table.edits.undo()
-    table.edits.undo()
+    for _ in range(2):
+        table.edits.undo()
     assert len(table.store.runs()) == 3
-
-
-def test_what_stays_deleted_is_gone_for_good_when_the_window_closes(table: Table) -> None:
-    first, second, _ = table.ids
     table.edits.delete((first,))
-    table.edits.delete((second,))
-    table.edits.undo()
     table.experiments.shut_down()
     assert len(table.store.runs()) == 2
     with pytest.raises(ProblemError, match="gone for good"):
@@ -96,20 +92,19 @@ def test_a_deletion_that_another_program_made_final_is_told(table: Table, qtbot:
     assert "gone for good" in signal.args[0].message
 
 
-def test_tags_a_note_and_a_name_are_written_to_the_store(table: Table) -> None:
+def test_tags_a_note_and_a_name_are_written_to_the_store_and_what_it_refuses_is_told(
+    table: Table, qtbot: QtBot
+) -> None:
     first, second, _ = table.ids
-    table.runs.edits.runs.set_tags({first: ("paper",), second: ("paper", "again")})
-    table.runs.edits.runs.set_note(first, "Clocks were locked.")
-    table.runs.edits.runs.rename(first, "Best")
+    edit = table.runs.edits.runs
+    edit.set_tags({first: ("paper",), second: ("paper", "again")})
+    edit.set_note(first, "Clocks were locked.")
+    edit.rename(first, "Best")
     kept = table.store.run(first)
     assert (kept.tags, kept.note, kept.name) == (("paper",), "Clocks were locked.", "Best")
-    shown = table.runs.model.known(first)
-    assert shown == kept and table.runs.model.tags == ("paper", "again")
-
-
-def test_what_the_store_refuses_is_told(table: Table, qtbot: QtBot) -> None:
+    assert table.runs.model.known(first) == kept and table.runs.model.tags == ("paper", "again")
     with qtbot.waitSignal(table.experiments.problem) as signal:
-        table.runs.edits.runs.set_note(table.ids[0], "x" * 10_001)
+        edit.set_note(first, "x" * 10_001)
     assert "10,001 characters" in signal.args[0].message
 
 

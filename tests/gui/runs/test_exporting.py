@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -62,58 +61,45 @@ def pair(trained: Trained) -> Order:
     return Order(tuple(run.id for run in runs), runs[0].id)
 
 
-def test_a_report_is_written_and_can_be_opened(desk: Desk, pair: Order, tmp_path: Path) -> None:
-    target = tmp_path / "report.html"
-    desk.exporting.write(pair, target)
-    assert desk.notice.text() == "Writing report.html…"
-    desk.settle()
-    assert desk.notice.text() == "Wrote 2 runs to report.html."
-    assert desk.notice.offers() == ("Open", "Show in folder")
-    assert desk.notice.messages()[-1].path == target
-    assert "FP16 AMP" in target.read_text(encoding="utf-8")
-
-
-def test_what_is_there_is_replaced_only_when_a_person_says_so(
+def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_person_says_so(
     desk: Desk, pair: Order, tmp_path: Path
 ) -> None:
-    target = tmp_path / "runs.json"
+    target = tmp_path / "report.html"
     target.write_text("mine")
     desk.exporting.write(pair, target)
+    assert desk.notice.text() == "Writing report.html…"
     desk.settle()
     assert target.read_text() == "mine"
     assert "already there" in desk.notice.text() and desk.notice.offers() == ("Replace",)
     next(one for one in desk.notice.findChildren(QAbstractButton) if one.text() == "Replace").click()
     desk.settle()
-    assert desk.notice.text() == "Wrote 2 runs to runs.json."
-    assert json.loads(target.read_text(encoding="utf-8"))
-
-
-def test_the_files_that_go_with_it_are_named(desk: Desk, pair: Order, tmp_path: Path) -> None:
-    desk.exporting.write(pair, tmp_path / "runs.csv")
-    desk.settle()
-    assert (
-        desk.notice.text() == "Wrote 2 runs to runs.csv, with runs-runs.csv and runs-summary.csv beside it."
-    )
+    assert desk.notice.text() == "Wrote 2 runs to report.html."
+    assert desk.notice.offers() == ("Open", "Show in folder")
+    assert desk.notice.messages()[-1].path == target
+    assert "FP16 AMP" in target.read_text(encoding="utf-8")
+    beside = "runs-runs.csv and runs-summary.csv beside it."
+    for order, place, told in (
+        (pair, "runs.csv", f"Wrote 2 runs to runs.csv, with {beside}"),
+        (pair, "gone/report.html", "There is no folder"),
+        (pair, "script.py", "A script is made from one run, and these are 2."),
+        (Order(pair.run_ids[:1]), "race.webp", ""),
+    ):
+        desk.exporting.write(order, tmp_path / place)
+        desk.settle()
+        assert desk.notice.text().startswith(told) and desk.notice.text()
     assert len(list(tmp_path.glob("runs*.csv"))) == 3
+    assert not [*tmp_path.glob("*.py"), *tmp_path.glob("*.webp")], "what failed leaves no file"
+    desk.exporting.ask("any", Order(()))
+    assert desk.notice.text() == "There is no run to export."
 
 
-def test_what_goes_wrong_is_one_sentence(desk: Desk, pair: Order, tmp_path: Path) -> None:
-    desk.exporting.write(pair, tmp_path / "gone" / "report.html")
-    desk.settle()
-    assert desk.notice.text().startswith("There is no folder")
-    desk.exporting.write(pair, tmp_path / "script.py")
-    desk.settle()
-    assert desk.notice.text() == "A script is made from one run, and these are 2."
-    assert list(tmp_path.glob("*.py")) == []
-
-
-@pytest.mark.parametrize(("form", "start"), [("markdown", "## "), ("latex", "%")])
-def test_a_table_is_put_on_the_clipboard(desk: Desk, pair: Order, form: str, start: str) -> None:
-    desk.exporting.ask(form, pair)
-    desk.settle()
-    assert "is on the clipboard" in desk.notice.text()
-    text = QGuiApplication.clipboard().text()
-    assert text.startswith(start) and "FP16 AMP" in text
+def test_a_table_is_put_on_the_clipboard(desk: Desk, pair: Order) -> None:
+    for form, start in (("markdown", "## "), ("latex", "%")):
+        desk.exporting.ask(form, pair)
+        desk.settle()
+        assert "is on the clipboard" in desk.notice.text()
+        text = QGuiApplication.clipboard().text()
+        assert text.startswith(start) and "FP16 AMP" in text
 
 
 @pytest.fixture
@@ -170,18 +156,6 @@ def test_a_race_is_saved_in_the_windows_colours(
         assert card.size == (2_560, 1_440)
         ground = theme().palette.bg0
         assert card.getpixel((2, 2)) == tuple(bytes.fromhex(ground.removeprefix("#")))
-
-
-def test_runs_that_cannot_be_raced_leave_no_file(desk: Desk, pair: Order, tmp_path: Path) -> None:
-    desk.exporting.write(Order(pair.run_ids[:1]), tmp_path / "race.webp")
-    desk.settle()
-    assert desk.notice.text() and desk.notice.offers() == ()
-    assert not (tmp_path / "race.webp").exists()
-
-
-def test_without_runs_it_says_what_to_do(desk: Desk) -> None:
-    desk.exporting.ask("any", Order(()))
-    assert desk.notice.text() == "There is no run to export."
 
 
 def test_a_name_without_an_ending_gets_that_of_the_chosen_form(tmp_path: Path) -> None:

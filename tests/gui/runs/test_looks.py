@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -25,29 +26,25 @@ def test_a_rows_button_tells_what_it_does(panel: RunsPanel, rows: Any) -> None:
     QToolTip.hideText()
 
 
-@pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("width", [1_120, 780, 420])
-def test_every_state_is_painted_in_both_themes(panel: RunsPanel, mode: str, width: int, rows: Any) -> None:
-    theme().set_mode(mode)
+def test_every_state_is_painted_in_both_themes_and_no_percentage_lies_on_the_stop_button(
+    panel: RunsPanel, width: int, rows: Any
+) -> None:
     panel.set_checked([rows.runs[1].id])
-    panel.set_progress(rows.runs[6].id, 0.5)
     panel.table.selectRow(1)
-    panel.resize(width, 320)
-    picture = panel.table.viewport().grab().toImage()
-    colors = {picture.pixelColor(x, y).name().upper() for x in range(picture.width()) for y in (42, 70)}
-    assert theme().palette.bg2 in colors
-
-
-@pytest.mark.parametrize("width", [1_120, 780, 420])
-def test_the_percentage_never_lies_on_the_stop_button(panel: RunsPanel, width: int, rows: Any) -> None:
     panel.resize(width, 320)
     button = QRect(0, 0, 24, 24)
     button.moveCenter(rows.button(6))
-    painted = []
-    for progress in (0.01, 1.0):
-        panel.set_progress(rows.runs[6].id, progress)
-        painted.append(panel.table.viewport().grab(button).toImage())
-    assert painted[0] == painted[1]
+    for mode in ("light", "dark"):
+        theme().set_mode(mode)
+        painted = []
+        for progress in (0.01, 1.0):
+            panel.set_progress(rows.runs[6].id, progress)
+            painted.append(panel.table.viewport().grab(button).toImage())
+        assert painted[0] == painted[1]
+        picture = panel.table.viewport().grab().toImage()
+        colors = {picture.pixelColor(x, y).name().upper() for x in range(picture.width()) for y in (42, 70)}
+        assert theme().palette.bg2 in colors
 
 
 @pytest.mark.parametrize(
@@ -79,31 +76,23 @@ def test_the_names_of_a_comparison_differ_in_a_narrow_table_too(panel: RunsPanel
     assert drawn[0] != drawn[1]
 
 
-def test_without_runs_it_says_so(qtbot: QtBot, rows: Any) -> None:
-    panel = RunsPanel()
-    qtbot.addWidget(panel)
-    assert panel.pages.currentIndex() == 1
-    panel.update_run(rows.runs[1])
-    assert panel.pages.currentIndex() == 0
-
-
-def test_the_foot_counts_the_runs(panel: RunsPanel) -> None:
+def test_the_foot_counts_the_runs_and_without_any_the_table_says_so(qtbot: QtBot, panel: RunsPanel) -> None:
     assert panel.foot.words.whole_text() == "8 runs"
     panel.filter.setText("fp16")
     assert panel.foot.words.whole_text() == "3 of 8 runs"
+    qtbot.addWidget(empty := RunsPanel())
+    assert empty.pages.currentIndex() == 1
+    empty.update_run(next(iter(panel.model.lines.values())).run)
+    assert empty.pages.currentIndex() == 0
 
 
-def test_every_control_has_a_name_and_a_tip(panel: RunsPanel) -> None:
+def test_every_control_has_a_name_and_a_tip_and_every_cell_can_be_read_aloud(panel: RunsPanel) -> None:
     kinds = (QAbstractButton, QLineEdit, QAbstractItemView)
     controls = [widget for kind in kinds for widget in panel.findChildren(kind)]
     assert len(controls) > 5
     for control in controls:
         assert control.accessibleName(), control
         assert control.toolTip(), (control, control.accessibleName())
-
-
-def test_every_cell_can_be_read_aloud(panel: RunsPanel) -> None:
     model: QAbstractTableModel = panel.model
-    for row in range(model.rowCount()):
-        for place in range(model.columnCount()):
-            assert model.data(model.index(row, place), Qt.ItemDataRole.AccessibleTextRole)
+    for row, place in product(range(model.rowCount()), range(model.columnCount())):
+        assert model.data(model.index(row, place), Qt.ItemDataRole.AccessibleTextRole)

@@ -21,7 +21,7 @@ from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
-from gui.runs.table.line import Line, moment_words
+from gui.runs.table.line import moment_words
 from tests.gui.runs.conftest import RUNS
 
 
@@ -280,18 +280,6 @@ def test_thousands_of_runs_are_sorted_and_filtered_and_progress_touches_one_row(
     panel.set_progress(runs[-1].id, 0.5)
     row = panel.model.row_of(runs[-1].id)
     assert touched and set(touched) == {(row, row)} and not whole
-
-
-def test_how_it_is_sorted_survives_a_restart(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
-    panel.table.sortByColumn(Column.SPEED, Qt.SortOrder.AscendingOrder)
-    again = RunsPanel()
-    qtbot.addWidget(again)
-    again.set_runs(rows.runs.values())
-    again.restore(panel.state())
-    lines = (again.model.shown[row] for row in range(again.model.rowCount()))
-    assert [line.run.number for line in lines if isinstance(line, Line)] == rows.numbers()
-    with pytest.raises(KeyError):
-        again.restore({"column": 99, "descending": True})
 
 
 def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel, rows: Any) -> None:

@@ -61,8 +61,10 @@ def room(qtbot: QtBot) -> Room:
     return Room(qtbot)
 
 
-def test_tab_backtab_and_a_shortcut_bring_a_ring(qtbot: QtBot, room: Room) -> None:
-    first, second, third, _ = room.buttons
+def test_tab_backtab_and_a_shortcut_bring_a_ring_but_no_click_and_no_choice_of_the_programs(
+    qtbot: QtBot, room: Room
+) -> None:
+    first, second, third, fourth = room.buttons
     first.setFocus()
     assert room.press_tab() is second and room.ring.target() is second
     assert room.ring.geometry() == second.geometry().adjusted(-4, -4, 4, 4)
@@ -70,21 +72,11 @@ def test_tab_backtab_and_a_shortcut_bring_a_ring(qtbot: QtBot, room: Room) -> No
     assert room.ring.target() is first
     third.setFocus(Qt.FocusReason.ShortcutFocusReason)
     assert room.ring.target() is third
-
-
-def test_a_click_and_the_programs_own_choice_bring_none(qtbot: QtBot, room: Room) -> None:
-    first, second, third, fourth = room.buttons
-    first.setFocus()
-    assert room.press_tab() is second
     qtbot.mouseClick(fourth, Qt.MouseButton.LeftButton)
     assert fourth.hasFocus() and room.ring.target() is None
-    third.setFocus()
-    assert third.hasFocus() and room.ring.target() is None
-
-
-def test_what_qt_turns_to_when_a_control_is_hidden_has_none(room: Room) -> None:
-    first, second, third, _ = room.buttons
     first.setFocus()
+    assert first.hasFocus() and room.ring.target() is None
+    # what Qt turns to when a control is hidden has none
     assert room.press_tab() is second
     second.hide()
     assert third.hasFocus() and room.ring.target() is None

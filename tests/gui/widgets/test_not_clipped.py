@@ -82,7 +82,6 @@ def test_the_multiples_are_whole_in_their_box(qtbot: QtBot) -> None:
 
 def painted(frame: Frame, traces: Sequence[Trace]) -> QImage:
     """The words of a frame alone: without its curves, so that what is there is ink of words."""
-    theme().set_mode("light")
     picture = QImage(480, 160, QImage.Format.Format_RGB32)
     picture.fill(QColor(theme().palette.bg1))
     painter = QPainter(picture)
@@ -110,29 +109,29 @@ def ink_along(picture: QImage, color: str, trace: Trace, frame: Frame) -> int:
 
 
 X = np.linspace(0.0, 100.0, 400)
+LIMIT, WARMUP = Capacity("card capacity 80.0 GiB"), "warm-up, not counted"
 
 
-def test_the_words_of_a_limit_keep_off_the_curve_below_it() -> None:
-    frame = Frame((0, 100), (0, 100), capacity=Capacity("card capacity 80.0 GiB"))
-    trace = (X, np.where(X > 55, 90.0, 40.0))
-    assert ink_along(painted(frame, [trace]), theme().palette.text2, trace, frame) == 0
-    assert ink_along(painted(frame, []), theme().palette.text2, trace, frame) > 20
-
-
-def test_words_for_which_the_curves_leave_no_room_are_left_out() -> None:
-    frame = Frame((0, 100), (0, 100), capacity=Capacity("card capacity 80.0 GiB"))
-    trace = (X, np.full(400, 90.0))
-    assert ink_along(painted(frame, [trace]), theme().palette.text2, trace, frame) == 0
-
-
-def test_the_words_of_the_warmup_keep_off_a_curve_at_the_bottom() -> None:
-    frame = Frame((0, 100), (0, 100), shade_until=10.0, shade_text="warm-up, not counted")
-    trace = (X, np.full(400, 6.0))
-    assert ink_along(painted(frame, [trace]), theme().palette.text3, trace, frame) == 0
-    assert ink_along(painted(frame, []), theme().palette.text3, trace, frame) > 20
+@pytest.mark.parametrize(
+    ("frame", "ink", "levels", "has_room"),
+    [
+        (Frame((0, 100), (0, 100), capacity=LIMIT), "text2", np.where(X > 55, 90.0, 40.0), True),
+        (Frame((0, 100), (0, 100), capacity=LIMIT), "text2", np.full(400, 90.0), False),
+        (Frame((0, 100), (0, 100), shade_until=10.0, shade_text=WARMUP), "text3", np.full(400, 6.0), True),
+    ],
+    ids=["limit", "limit without room", "warm-up"],
+)
+def test_the_words_of_a_frame_keep_off_its_curves(
+    frame: Frame, ink: str, levels: np.ndarray, has_room: bool
+) -> None:
+    theme().set_mode("light")
+    trace, color = (X, levels), getattr(theme().palette, ink)
+    assert ink_along(painted(frame, [trace]), color, trace, frame) == 0
+    assert not has_room or ink_along(painted(frame, []), color, trace, frame) > 20
 
 
 def test_the_words_at_a_lines_end_keep_off_the_other_lines() -> None:
+    theme().set_mode("light")
     ink = theme().palette.text
     frame = Frame((0, 100), (0, 100), notes=(Note(50.0, 50.0, "2.6 s, fast", ink),))
     trace = (X, np.full(400, 40.0))

@@ -51,7 +51,7 @@ def room(qtbot: QtBot) -> Room:
     return Room(qtbot)
 
 
-def test_nothing_on_the_page_moves_for_a_message(room: Room) -> None:
+def test_nothing_on_the_page_moves_for_a_message_and_all_of_a_long_one_is_seen(room: Room) -> None:
     before = room.button.geometry()
     room.notice.tell("It failed.", "Try it again.")
     assert room.notice.isVisible() and room.button.geometry() == before
@@ -59,9 +59,6 @@ def test_nothing_on_the_page_moves_for_a_message(room: Room) -> None:
     assert (room.window.width() - corner.x(), room.window.height() - corner.y()) == (17, 17)
     room.window.resize(700, 400)
     assert room.window.rect().contains(room.notice.geometry())
-
-
-def test_all_of_a_long_message_is_seen(room: Room) -> None:
     room.notice.tell("A long message. " * 20, "What to do about it. " * 20, "Do it", lambda: None)
     for words in room.notice.findChildren(QLabel):
         assert words.height() >= words.heightForWidth(words.width())
