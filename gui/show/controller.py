@@ -167,7 +167,7 @@ class ShowController(QObject):
 
     def _hold(self, is_at_work: bool) -> None:
         self.reader.hold(is_at_work)
-        self.reader.forget()
+        self.reader.raced = None
         self._take_keys()
 
     def _ask(self, what_goes_on: str) -> None:
