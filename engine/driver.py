@@ -1,4 +1,4 @@
-"""What answers studies: jobs in workers, whose results are kept as snapshots in the store."""
+"""The drivers of studies: jobs in workers, whose results are kept as snapshots in the store."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from engine import Later
 from engine.busyness import TOLERATED_MIB
@@ -104,24 +104,12 @@ def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
     return max(rows, warm + (merged > 1))
 
 
-DoubtKind = Literal[
-    "other-program",
-    "throttled",
-    "spilled",
-    "drift",
-    "unsteady",
-    "order",
-    "device",
-    "version",
-    "workload",
-    "setting",
-    "too-short",
-    "unfinished",
-    "no-speed",
-    "nan",
-]
+_Spoiling = Literal["other-program", "throttled", "spilled"]
+_OfSides = Literal["order", "device", "version", "workload", "setting"]
+_OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan"]
+DoubtKind = _Spoiling | _OfSides | _OfRuns
 
-SPOILING: frozenset[DoubtKind] = frozenset({"other-program", "throttled", "spilled"})
+SPOILING: frozenset[DoubtKind] = frozenset(get_args(_Spoiling))
 """Kinds that change a speed, which then allows no conclusion. The others only qualify it."""
 
 _STEADY_CLOCKS = 0.95

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.store.saved.sweeps import SweepRecord
 
 Result = TypeVar("Result")
+_Write = Callable[[Result, Path], None]
 
 MLFLOW = "mlflow:"
 """The beginning of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`."""
@@ -43,7 +44,7 @@ class Format(Generic[Result]):
     name: str
     suffix: str
     title: str
-    write: Callable[[Result, Path], None]
+    write: _Write[Result]
     beside: tuple[str, ...] = ()
     is_race: bool = False
 
@@ -75,12 +76,7 @@ class Kind(Generic[Result]):
         return max(fitting, key=lambda form: len(form.suffix))
 
     def export(
-        self,
-        result: Result,
-        path: str | Path,
-        *,
-        force: bool = False,
-        write: Callable[[Result, Path], None] | None = None,
+        self, result: Result, path: str | Path, *, force: bool = False, write: _Write[Result] | None = None
     ) -> Path:
         """Writes a result in the format that `path` asks for, or by `write`, and returns the path.
 

@@ -18,7 +18,7 @@ class Answer(Message):
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """What is studied."""
+        """The experiments studied."""
         raise NotImplementedError
 
     @property
@@ -47,7 +47,7 @@ class Answer(Message):
 
     @property
     def title(self) -> str:
-        """What is studied, such as "small-cnn on Fashion-MNIST, FP32 and FP16 AMP"."""
+        """The subject, such as "small-cnn on Fashion-MNIST, FP32 and FP16 AMP"."""
         first, *_ = self.experiments
         names = tuple(dict.fromkeys(experiment.precision.label for experiment in self.experiments))
         return f"{first.model} on {dataset_words(first.dataset)}, {listed(names)}"

@@ -14,7 +14,7 @@ Watts = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class Slowdown(IntFlag):
-    """What holds a card's clocks down: the bits of the column `slowdown` of `Samples`.
+    """Causes that hold a card's clocks down: the bits of the column `slowdown` of `Samples`.
 
     A busy card normally works at its power limit, which is no disturbance; the others are.
     """

@@ -253,7 +253,7 @@ class Limit(Answer):
 
     @property
     def digest(self) -> str:
-        """What is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
+        """The batches so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
         known = [side for side in self.sides if side.trials]
         words = ", ".join(side.words for side in known)
         # the other is measured against strict FP32, wherever that stands, or else against the first
@@ -284,7 +284,7 @@ class Limit(Answer):
 
     @property
     def budget_mib(self) -> float | None:
-        """What a trial may take; the least where the sides differ."""
+        """The memory that a trial may take; the least where the sides differ."""
         return min((side.budget_mib for side in self.sides if side.budget_mib), default=None)
 
     @property

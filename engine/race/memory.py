@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 from engine.drawing.chart_parts import Rect
@@ -310,15 +310,10 @@ def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Pa
     rule = bottom - pad - words_height - 0.6 * pad
     unit_y = top + pad + 0.85 * title + 2 * step + 2
     room = Rect(x + pad, unit_y + 0.9 * small, area.right - pad, rule - 0.6 * pad)
-    pair = TankPair(
-        _tanks(scene, scene.end.peaks_mib),
-        room,
-        room.width / DESIGN_WIDTH,
-        is_final=scene.is_final,
-        absent=scene.absent,
-        width_of=sizes.metrics.width_of,
-        snap=sizes.snap,
-    )
+    made = partial(TankPair, width_of=sizes.metrics.width_of, snap=sizes.snap)
+    peaks = _tanks(scene, scene.end.peaks_mib)
+    scale = room.width / DESIGN_WIDTH
+    pair = made(peaks, room, scale, is_final=scene.is_final, absent=scene.absent)
     shapes: list[Shape] = [
         rounded(x, top, sizes.panel, height, 12 * pair.scale, "bg1", "line"),
         Words(room.left, top + pad + 0.85 * title, _TITLE, "text", title, 600),
@@ -337,8 +332,16 @@ def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Pa
     busy: list[TankPair] = []
     if scene.activity is not None and has_activity:
         below = Rect(room.left, bottom, room.right, area.bottom - 0.5 * pad)
-        busy.append(_busy(scene, scene.activity, sizes, below))
-        shapes += [*_busy_heading(sizes, below), *busy[0].names()]
+        # the second pair says how busy the Tensor Cores were
+        size, lower = sizes.detail, replace(below, top=below.top + 3.9 * sizes.detail)
+        amounts = _tanks(scene, scene.activity)
+        busy.append(made(amounts, lower, 0.8 * scale, whole=100.0, text=_percent_text))
+        shapes += [
+            Stroke(((below.left, below.top), (below.right, below.top)), "line"),
+            Words(below.left, below.top + 1.7 * size, _BUSY_TITLE, "text", size + 1, 600),
+            Words(below.left, below.top + 3.1 * size, _BUSY_BELOW, "text2", size - 1),
+            *busy[0].names(),
+        ]
 
     def moving(instant: Instant) -> tuple[Shape, ...]:
         memory = replace(pair, pair=_tanks(scene, instant.peaks_mib))
@@ -366,27 +369,6 @@ def _tanks(scene: Scene, amounts: tuple[float | None, float | None]) -> tuple[Ta
 def _spoken(pair: tuple[Tank, Tank], heading: str, absent: str, text_of: Callable[[float], str]) -> str:
     held = (f"{', '.join(one.name)}: {absent if one.known is None else text_of(one.known)}" for one in pair)
     return f"{heading}: {'; '.join(held)}."
-
-
-def _busy(scene: Scene, percents: tuple[float, float], sizes: Sizes, room: Rect) -> TankPair:
-    return TankPair(
-        _tanks(scene, percents),
-        replace(room, top=room.top + 3.9 * sizes.detail),
-        0.8 * room.width / DESIGN_WIDTH,
-        whole=100.0,
-        text=_percent_text,
-        width_of=sizes.metrics.width_of,
-        snap=sizes.snap,
-    )
-
-
-def _busy_heading(sizes: Sizes, room: Rect) -> tuple[Shape, ...]:
-    size = sizes.detail
-    return (
-        Stroke(((room.left, room.top), (room.right, room.top)), "line"),
-        Words(room.left, room.top + 1.7 * size, _BUSY_TITLE, "text", size + 1, 600),
-        Words(room.left, room.top + 3.1 * size, _BUSY_BELOW, "text2", size - 1),
-    )
 
 
 def _percent_text(percent: float) -> str:

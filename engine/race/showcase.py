@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,11 @@ class Showcase:
     def lighter(self) -> Showcase | None:
         """The same with the next smaller workload; None after the smallest."""
         experiment = self.sides[0][1]
-        place = next((n for n, workload in enumerate(_WORKLOADS) if _is_of(experiment, workload)), None)
+        own = (
+            all(getattr(experiment, key) == value for key, value in workload.items() if key != "steps")
+            for workload in _WORKLOADS
+        )
+        place = next((number for number, is_own in enumerate(own) if is_own), None)
         if place is None or place + 1 >= len(_WORKLOADS):
             return None
         return self._with({"image_size": None, **_WORKLOADS[place + 1]})
@@ -82,7 +86,10 @@ class Showcase:
 def showcase(catalog: Catalog) -> Showcase:
     """The pair that suits the first device of this machine."""
     device = catalog.devices[0]
-    settings, mixed = _on_card(device) if device.is_gpu else (_ON_CPU, Precision.BF16)
+    settings, mixed = _ON_CPU, Precision.BF16
+    if device.is_gpu:
+        is_large = device.memory_mib >= _LARGE_CARD_MIB and device.tensor_cores
+        settings, mixed = _LARGE if is_large else _SMALL, Precision.FP16
     if not device.precision(mixed).available:
         mixed = Precision.BF16 if mixed is Precision.FP16 else Precision.FP16
     base = experiment_from({**_COMMON, **settings, "device": device.name})
@@ -207,11 +214,6 @@ def _seconds(experiment: Experiment, speeds: np.ndarray[Any, np.dtype[np.float64
     return experiment.step_samples / usable
 
 
-def _on_card(device: DeviceEntry) -> tuple[dict[str, Any], Precision]:
-    is_large = device.memory_mib >= _LARGE_CARD_MIB and device.tensor_cores
-    return (_ON_LARGE_CARD if is_large else _ON_SMALL_CARD), Precision.FP16
-
-
 def _why(device: DeviceEntry, mixed: Precision) -> str:
     note = device.precision(mixed).note
     if device.is_gpu:
@@ -235,28 +237,17 @@ _COMMON: dict[str, Any] = {
     # once, at the end: the accuracy is as honest, and nobody waits for it after each epoch
     "validation": {"every": 1_000},
 }
-_CARD_RECIPE: dict[str, Any] = {"step": {"recipe": "channels_last+fused"}}
-_ON_LARGE_CARD: dict[str, Any] = {
-    **_CARD_RECIPE,
-    "model": "resnet50",
-    "image_size": 224,
-    "batch_size": 64,
-    "steps": 120,
-}
-_ON_SMALL_CARD: dict[str, Any] = {
-    **_CARD_RECIPE,
-    "model": "resnet18",
-    "image_size": 128,
-    "batch_size": 32,
-    "steps": 300,
-}
-_ON_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 64, "steps": 500}
-_ON_SLOW_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 8, "steps": 100}
+_Settings = dict[str, Any]
+_CARD: _Settings = {"step": {"recipe": "channels_last+fused"}}
+_LARGE: _Settings = {**_CARD, "model": "resnet50", "image_size": 224, "batch_size": 64, "steps": 120}
+_SMALL: _Settings = {**_CARD, "model": "resnet18", "image_size": 128, "batch_size": 32, "steps": 300}
+_ON_CPU: _Settings = {"model": "small-cnn", "batch_size": 64, "steps": 500}
+_ON_SLOW_CPU: _Settings = {"model": "small-cnn", "batch_size": 8, "steps": 100}
 _WORKLOADS = tuple(
     {**{key: value for key, value in workload.items() if key != "step"}, "model": ModelRef(workload["model"])}
-    for workload in (_ON_LARGE_CARD, _ON_SMALL_CARD, _ON_CPU, _ON_SLOW_CPU)
+    for workload in (_LARGE, _SMALL, _ON_CPU, _ON_SLOW_CPU)
 )
-"""What is trained, from the heaviest workload to the lightest."""
+"""The workloads, from the heaviest to the lightest."""
 _IGNORED: dict[str, Any] = {
     "model": "",
     "image_size": None,
@@ -266,7 +257,3 @@ _IGNORED: dict[str, Any] = {
     "steps": None,
     "epochs": None,
 }
-
-
-def _is_of(experiment: Experiment, workload: Mapping[str, Any]) -> bool:
-    return all(getattr(experiment, key) == value for key, value in workload.items() if key != "steps")

@@ -1,4 +1,4 @@
-"""Intervals hold the true value as often as they say, however few the repeats."""
+"""Intervals hold the true value as often as they say, and only a run that drifts is said to."""
 
 from __future__ import annotations
 

@@ -192,17 +192,10 @@ def fault(error: ValueError) -> str:
 
 
 _DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    IndexError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-    struct.error,
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, IndexError, NotImplementedError),
+    *(OverflowError, RuntimeError, ValueError),
 )
-"""What zipfile raises for files that are no archives, or damaged ones."""
+"""The errors that zipfile raises for files that are no archives, or damaged ones."""
 
 # PKWARE's APPNOTE, sections 4.3.15 and 4.3.16
 _END = struct.Struct("<4s4H2LH")

@@ -68,22 +68,16 @@ def write_script(study: Study[Tuning], path: Path) -> None:
     if tuning.winner is None:
         message = "There is no winner yet."
         raise ProblemError(request_problem(message, "Carry the tuning on.", key="to", value=path.name))
+    unknown = ("started", "ended", "environment", "summary", "problem", "comparison", "label", "total_steps")
+    nothing: dict[str, Any] = {"detail": "", **dict.fromkeys(unknown)}
     run = RunRecord(
         id=study.id,
         number=study.number,
         name="Fastest",
         status=Status.FINISHED,
         created=study.created,
-        started=None,
-        ended=None,
         experiment=tuning.winner,
-        environment=None,
-        summary=None,
-        problem=None,
-        detail="",
-        comparison=None,
-        label=None,
-        total_steps=None,
+        **nothing,
     )
     per_epoch = next((trial.steps_per_epoch for trial in tuning.trials if trial.steps_per_epoch), None)
     path.write_text(script_of(run, per_epoch), encoding="utf-8", newline="\n")

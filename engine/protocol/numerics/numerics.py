@@ -138,7 +138,7 @@ class NumericsResults(Message):
         return self.model_copy(update={result.part: result})
 
     def as_json(self) -> dict[str, Any]:
-        """What is known as plain JSON values, as `ammeter numerics --json` prints them.
+        """The known parts as plain JSON values, as `ammeter numerics --json` prints them.
 
         Parts that are unknown are empty or null; NaN and infinity are text.
         """
@@ -195,7 +195,7 @@ class Numerics(Answer):
         return self.model_copy(update={"results": NumericsResults()})
 
     def has(self, part: str) -> bool:
-        """Whether a part is known."""
+        """True for a part that is known."""
         return getattr(self.results, part) is not None
 
 

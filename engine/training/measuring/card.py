@@ -158,7 +158,7 @@ class CardGauge:
 
     @property
     def slowed_by(self) -> tuple[str, ...]:
-        """What disturbed the clocks in the measured time, such as "heat"."""
+        """Causes that disturbed the clocks in the measured time, such as "heat"."""
         return ()
 
     def close(self) -> None:

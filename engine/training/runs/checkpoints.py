@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to resume bit for bit, in files that load with `weights_only=True`."""
+"""All that a run needs to resume bit for bit, in files that load with `weights_only=True`, or in memory."""
 
 from __future__ import annotations
 

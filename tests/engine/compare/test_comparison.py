@@ -283,15 +283,12 @@ def test_a_difference_is_that_of_the_values_shown(value: float, base: float, tex
     assert LOSS.difference_text(value, value - base) == text
 
 
-def test_memory_is_in_mib_where_all_of_it_is_below_a_gib(record: Record) -> None:
+def test_units_suit_the_runs(record: Record) -> None:
     small, large = record(1, FP32, peak_resident_mib=512.0), record(2, FP32, peak_resident_mib=2_048.0)
     memory = {figure.name: figure for figure in figures([small])}["peak_memory"]
     assert (memory.value(small), memory.unit) == (512.0, "MiB")
     memory = {figure.name: figure for figure in figures([small, large])}["peak_memory"]
     assert (memory.value(small), memory.unit) == (0.5, "GiB")
-
-
-def test_the_speed_is_of_images_where_all_runs_train_on_them(record: Record) -> None:
     text = Experiment(model="causal-lm-tiny", dataset="synthetic-tokens")
     units = [figures([record(1, FP32), record(2, other)])[0].unit for other in (FP32, text)]
     assert units == ["img/s", "samples/s"]

@@ -141,7 +141,9 @@ def test_another_side_can_be_raced_as_the_one_that_leads_a_report(
     assert source is not None and source.race.mixed.run.id == ids[2]
 
 
-def test_pictures_are_those_of_the_runs_or_patterns(pair: Content) -> None:
+def test_a_report_has_the_card_with_the_pictures_of_the_runs_or_patterns_and_stays_small(
+    pair: Content,
+) -> None:
     sheet = sheet_of(np.full((3, 16, 16), 90, np.uint8))
     shown = race_source(replace(pair, pictures=lambda run_ids: sheet)).tiles
     assert shown.shape == (3, 16, 16) and shown.mean() > 90
@@ -149,9 +151,6 @@ def test_pictures_are_those_of_the_runs_or_patterns(pair: Content) -> None:
     damaged = ContactSheet(b"no picture", 16, 3)
     tiles = race_source(replace(pair, pictures=lambda run_ids: damaged)).tiles
     assert np.array_equal(tiles, patterns(200))
-
-
-def test_a_report_has_the_card_and_stays_small(pair: Content) -> None:
     noise = sheet_of(np.random.default_rng(0).integers(0, 256, (200, 48, 48), np.uint8))
     text = page(replace(pair, pictures=lambda run_ids: noise))
     assert text.count('<section class="panel race">') == 1

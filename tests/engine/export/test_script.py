@@ -259,7 +259,7 @@ def test_a_deep_condition_in_a_models_own_file_stays(run_of: Callable[..., RunRe
     assert "AFTER = 1" in script and "SystemExit" not in script
 
 
-def test_datasets_are_known_as_the_engine_has_them() -> None:
+def test_datasets_and_language_models_are_known_as_the_engine_has_them() -> None:
     entries = {entry.name: entry for entry in dataset_entries()}
     assert set(KNOWN) == set(entries)
     for name, known in KNOWN.items():
@@ -271,9 +271,6 @@ def test_datasets_are_known_as_the_engine_has_them() -> None:
         if known.colours is not None:
             colours, _ = _look(Experiment(dataset=name))
             assert (known.colours.mean, known.colours.deviation) == (colours.mean, colours.deviation)
-
-
-def test_language_models_have_the_engines_sizes() -> None:
     names = ("hidden", "layers", "heads", "key_value_heads", "feed_forward", "max_sequence_length")
     sizes = {name: tuple(getattr(shape, part) for part in names) for name, shape in SHAPES.items()}
     assert sizes == LANGUAGE_SIZES

@@ -20,7 +20,7 @@ from engine.export.writers.text import in_latex, latex, markdown
 from engine.store.store import Store
 
 
-def test_pandas_reads_the_samples_to_the_last_bit(
+def test_pandas_reads_the_samples_to_the_last_bit_and_figures_and_runs_beside(
     pair: Content, exports_store: Store, tmp_path: Path
 ) -> None:
     COMPARISON.export(pair, tmp_path / "runs.csv")
@@ -34,10 +34,6 @@ def test_pandas_reads_the_samples_to_the_last_bit(
     # FP32 has no loss scale: its cells are empty
     assert table[table.side == "FP32"].grad_scale.isna().all()
     assert set(table[table.side == "FP16 AMP"].grad_scale) == {65_536.0}
-
-
-def test_pandas_reads_the_figures_and_the_runs_beside(pair: Content, tmp_path: Path) -> None:
-    COMPARISON.export(pair, tmp_path / "runs.csv")
     figures = pd.read_csv(tmp_path / "runs-summary.csv").set_index(["side", "figure"])
     assert figures.loc[("FP16 AMP", "samples_per_second"), "ratio"] == pytest.approx(2.5)
     runs = pd.read_csv(tmp_path / "runs-runs.csv")

@@ -1,4 +1,4 @@
-"""Tiles go into one JPEG and come out as they were; anything else that says it is a sheet is refused."""
+"""Tiles come out of one JPEG as they went in, anything else is refused; patterns and shades."""
 
 from __future__ import annotations
 

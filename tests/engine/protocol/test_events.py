@@ -1,4 +1,4 @@
-"""What a worker says: one line each, both ways, NaN and infinity included; garbage is refused."""
+"""Events survive their lines and garbage is refused; lines of memory, and number formats beside torch's."""
 
 from __future__ import annotations
 

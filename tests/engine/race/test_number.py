@@ -88,16 +88,14 @@ def test_extreme_ratios_are_reached_too(racers: Any, full: float, mixed: float, 
     assert race.figure == pytest.approx(by) and race.blocks >= 40
 
 
-def test_the_part_is_one_that_goes_at_the_usual_pace(racers: Any) -> None:
+def test_the_part_goes_at_the_usual_pace_and_runs_without_one_are_replayed_whole(racers: Any) -> None:
     racers.add(FP32, 640, speeds=[100.0] * 30 + [640.0] * 400)
     racers.add(FP16, 1_600, speeds=[300.0] * 50 + [1_600.0] * 400)
     race = racers.race()
     assert race.mixed.seconds_to(race.samples) == pytest.approx(race.samples / 1_600)
     assert race.matches_ratio and race.playback_rate == 1.0 and words.doubt_words(race) == ()
     assert_true_at_every_moment(race)
-
-
-def test_runs_too_unsteady_for_such_a_part_are_replayed_whole_and_faster(racers: Any) -> None:
+    racers.runs.clear()
     racers.add(FP32, 1_000, speeds=[1_000.0] * 2_000)
     # half of it is held up, which the median of its blocks passes over
     racers.add(FP16, 2_500, speeds=([2_500.0] * 2 + [250.0] * 8) * 200)

@@ -54,10 +54,16 @@ def test_a_race_of_very_long_runs_is_that_of_all_their_steps(racers: Any) -> Non
     assert race.full.samples_at(2.0) == pytest.approx(whole.full.samples_at(2.0))
 
 
-def test_samples_come_evenly_within_a_step_and_are_held_at_the_end(racers: Any) -> None:
+def test_samples_come_evenly_and_speeds_that_are_none_take_the_median(racers: Any) -> None:
     lane = racers.of_two(64, 64, steps=10).full
     assert [lane.samples_at(seconds) for seconds in (0, 0.5, 1.0, 2.5, 99)] == [0, 32, 64, 160, 640]
     assert (lane.seconds_to(0), lane.seconds_to(96), lane.seconds_to(641)) == (0.0, 1.5, None)
+    racers.runs.clear()
+    speeds = [640, math.nan, 640, 0, -3, math.inf, 640, 1e-320]
+    racers.add(FP32, 640, speeds=speeds)
+    racers.add(FP16, 1_280, steps=8)
+    race = racers.race()
+    assert race.full.seconds.tolist() == pytest.approx([0.1 * step for step in range(1, 9)])
 
 
 @pytest.mark.parametrize("steps", [1, 2, 39, 41, 200, 201, 317, 400, 1_999])
@@ -166,14 +172,6 @@ def test_a_stopped_run_that_finishes_the_stretch_counts(
     assert race.at(race.seconds).mixed.state == "over"
 
 
-def test_speeds_that_are_none_take_the_lanes_median(racers: Any) -> None:
-    speeds = [640, math.nan, 640, 0, -3, math.inf, 640, 1e-320]
-    racers.add(FP32, 640, speeds=speeds)
-    racers.add(FP16, 1_280, steps=8)
-    race = racers.race()
-    assert race.full.seconds.tolist() == pytest.approx([0.1 * step for step in range(1, 9)])
-
-
 @pytest.mark.parametrize(
     ("model", "dataset", "unit"),
     [
@@ -197,13 +195,11 @@ def test_what_a_sample_is_called(racers: Any, model: str, dataset: str, unit: st
     assert race.ratio is None and race.at(race.seconds).number is None and race.unit == "samples"
 
 
-def test_memory_is_that_of_the_comparison(racers: Any) -> None:
+def test_memory_is_that_of_the_comparison_or_none(racers: Any) -> None:
     peaks = [{"figures": {"peak_allocated_mib": mib}} for mib in (10_240.0, 3_072.0)]
     race = racers.of_two(1_000, 2_500, **peaks[0], mine=peaks[1])
     assert race.peaks_mib == pytest.approx((10_240, 3_072)) and race.memory_ratio == pytest.approx(0.3)
-
-
-def test_unlike_unknown_or_impossible_memory_is_none(racers: Any) -> None:
+    racers.runs.clear()
     racers.add(FP32, 1_000, environment=racers.CPU, figures={"peak_resident_mib": 100.0})
     gpu = racers.add(FP16, 2_500, figures={"peak_allocated_mib": 90.0})
     unknown = racers.add(Precision.BF16, 2_500, environment=racers.CPU)

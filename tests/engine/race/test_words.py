@@ -140,13 +140,13 @@ def test_only_a_number_that_something_speaks_against_has_a_mark(racers: Any) -> 
     assert words.sure_words(race).startswith("With caution: measured once each.")
 
 
-def test_repeats_that_differ_wildly_are_not_called_alike(racers: Any) -> None:
+def test_repeats_that_differ_wildly_are_not_called_alike_and_a_little_gain_has_its_reason(
+    racers: Any,
+) -> None:
     race = racers.repeated([(1_000, 2_200), (1_010, 700)])
     assert headline.sentence(race) == VARIED
     assert certainty(race).startswith("Measured twice each: between ")
-
-
-def test_a_little_gain_over_tf32_has_its_reason(racers: Any) -> None:
+    racers.runs.clear()
     racers.add(Precision.TF32, 1_000)
     racers.add(FP16, 1_070)
     assert headline.sentence(racers.race()) == (
@@ -180,7 +180,7 @@ def test_the_recipes_part_is_not_told_as_the_precisions(
     assert headline.sentence(racers.race(side_id=run.id)).endswith(told)
 
 
-def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:
+def test_two_of_one_kind_go_by_their_titles_and_mixed_precision_may_be_the_baseline(racers: Any) -> None:
     racers.add(FP32, 1_000)
     racers.add(FP32, 1_900, batch_size=128)
     race = racers.race()
@@ -191,9 +191,7 @@ def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:
     assert headline.sentence(race) == (
         "“FP32, batch 128” is measured against “FP32, batch 64”: it was 1.90 times as fast."
     )
-
-
-def test_mixed_precision_as_the_baseline(racers: Any) -> None:
+    racers.runs.clear()
     racers.add(FP32, 1_000)
     race = racers.race(baseline=racers.add(FP16, 2_500))
     assert headline.lane_name(race, "full") == "Mixed precision"

@@ -1,4 +1,4 @@
-"""A run goes on from its checkpoint bit for bit; a file that is not whole is never taken for one."""
+"""A run goes on from its checkpoint bit for bit, or back to a kept state; a damaged file is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions in plain words."""
+"""Exceptions in plain words, and the machine's catalog and doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forecasts: fake tensors against real ones, and the ways in which CUDA differs from a CPU."""
+"""Forecasts: fake tensors against real ones, how CUDA differs from a CPU, and presets that fit a card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that dies or hangs in the user's code: the run's problem names the line, and nothing runs on."""
+"""A worker that dies or hangs: the problem names the user's line, and how far the run came is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine on trial: what keeps it from training is said in a sentence."""
+"""The one gate to a worker, engines that are missing or on trial, and a machine that is kept awake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real worker: its private streams, its jobs, and how it ends."""
+"""The real worker: its private streams, its jobs, its thread that writes events, and how it ends."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
     assert "No part of the profile was finished." in document(record_of(failed, tmp_path)).nothing
 
 
-def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: Study[Profiles], tmp_path: Path) -> None:
+def test_files_have_a_row_for_each_side_and_its_trace(profiled: Study[Profiles], tmp_path: Path) -> None:
     PROFILE.export(profiled, tmp_path / "x.csv")
     sides = rows_in(tmp_path / "x-sides.csv")
     assert [side["side"] for side in sides] == ["FP32", "FP16 AMP"]
@@ -86,9 +86,6 @@ def test_csv_has_a_row_for_each_side_beside_the_sentences(profiled: Study[Profil
     ]
     assert float(memory["ms"]) == 21
     assert any(row["part"] == BAR for row in rows_in(tmp_path / "x.csv"))
-
-
-def test_traces_are_copied_the_second_beside_the_first(profiled: Study[Profiles], tmp_path: Path) -> None:
     path = TRACES.export(profiled, tmp_path / "x.json.gz")
     assert (path.read_text(), (tmp_path / "x-2.json.gz").read_text()) == ("trace 0", "trace 1")
     (tmp_path / "traces" / "0.json.gz").unlink()

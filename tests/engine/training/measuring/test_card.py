@@ -1,4 +1,4 @@
-"""The gauge with a reader of ours in the driver's place."""
+"""The card's readings with a reader or a driver of ours in place of NVIDIA's."""
 
 from __future__ import annotations
 

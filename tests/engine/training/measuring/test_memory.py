@@ -1,4 +1,4 @@
-"""Memory on a CPU: measured, and capped."""
+"""Memory on a CPU, measured and capped, and drivers that spill into the host's, simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The speed of a run, on known numbers."""
+"""The speed of a run, on known numbers, and its validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a step is captured, decided from shapes alone."""
+"""When a step is captured, decided from shapes alone, and without garbage collection."""
 
 from __future__ import annotations
 

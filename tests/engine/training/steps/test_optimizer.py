@@ -1,4 +1,4 @@
-"""The optimizers and their forms."""
+"""The optimizers and their forms, and learning rates beside PyTorch's own schedulers."""
 
 from __future__ import annotations
 
