@@ -42,7 +42,7 @@ from engine.experiment.settings import (
     Validation,
     none_from_text,
 )
-from engine.experiment.value import in_sentence, shortened
+from engine.experiment.value import dotted, in_sentence, shortened
 
 __all__ = [
     "LEAST_BLOCKS",
@@ -327,15 +327,6 @@ def all_settings() -> Mapping[str, Setting]:
 def flattened(experiment: Experiment) -> dict[str, Any]:
     """Every setting by its dotted key, as plain JSON values."""
     return dict(dotted(experiment.model_dump(mode="json")))
-
-
-def dotted(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested tables by their dotted keys."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from dotted(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _settings_of(model: type[Part], prefix: str) -> Iterator[Setting]:

@@ -113,13 +113,11 @@ class Preset:
 
     def experiments(self, has_gpu: bool) -> tuple[tuple[str, Experiment], ...]:
         """A label and an experiment for each variant; one pair for a preset without variants."""
-        base = self.base(has_gpu)
-        sides = [
-            (side.label, experiment_from(layered(base, side.overrides)))
-            for side in self.variants_for(has_gpu)
-        ]
-        experiment = None if sides else experiment_from(base)
-        return tuple(sides) if experiment is None else ((experiment.precision.label, experiment),)
+        base, variants = self.base(has_gpu), self.variants_for(has_gpu)
+        if not variants:
+            experiment = experiment_from(base)
+            return ((experiment.precision.label, experiment),)
+        return tuple((side.label, experiment_from(layered(base, side.overrides))) for side in variants)
 
     @property
     def _overrides(self) -> dict[str, Any]:

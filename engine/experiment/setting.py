@@ -28,7 +28,7 @@ class Chosen:
     defines: frozenset[str] = frozenset()
 
     def has(self, key: str, *texts: str) -> bool:
-        """Is the setting one of `texts`?"""
+        """True if the setting is one of `texts`."""
         return self.text(key).strip().lower() in texts
 
     @property

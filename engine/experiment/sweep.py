@@ -15,7 +15,6 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import (
     Experiment,
     all_settings,
-    dotted,
     experiment_from,
     flattened,
     from_dotted,
@@ -27,7 +26,7 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import with_code
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import ProblemError, request_error, unknown_name_of_key
-from engine.experiment.value import MOST_ENTRIES, Message, shortened
+from engine.experiment.value import MOST_ENTRIES, Message, dotted, shortened
 
 Value = str | int | float | bool | None
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -117,3 +117,12 @@ Details = Annotated[str, _of_text(lambda text: printable(text[-LONGEST_DETAILS:]
 def in_sentence(words: str) -> str:
     """A sentence's first words as written within one; an abbreviation keeps its capitals."""
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]
+
+
+def dotted(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables by their dotted keys."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

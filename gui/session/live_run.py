@@ -123,18 +123,21 @@ class LiveRun:
             case Started():
                 self._start(event)
             case Phase():
-                self._enter(event)
+                # a growing fraction is not another phase
+                if self.phase is None or self.phase.name is not event.name:
+                    self.phase_began = time.monotonic()
+                self.phase = event
+                self.status = "running" if self.status == "queued" else self.status
             case Epoch():
                 self._add_epoch(event)
             case Skipped():
                 self.skipped.extend(event.steps)
             case Finished():
-                self.summary = event.summary
-                self._end("stopped" if event.stopped else "finished")
+                self.summary, self.phase = event.summary, None
+                self.status = "stopped" if event.stopped else "finished"
             case Failed():
                 self.problem, self.summary = event.problem, event.summary or self.summary
-                self.detail = event.detail
-                self._end("failed")
+                self.detail, self.status, self.phase = event.detail, "failed", None
             case _:
                 self.revision -= 1
 
@@ -157,27 +160,17 @@ class LiveRun:
         self.status, self.phase, self.summary, self.problem = status, None, summary, problem
         self.revision += 1
 
-    def _enter(self, phase: Phase) -> None:
-        # a growing fraction is not another phase
-        if self.phase is None or self.phase.name is not phase.name:
-            self.phase_began = time.monotonic()
-        self.phase = phase
-        if self.status == "queued":
-            self.status = "running"
-
     def _start(self, event: Started) -> None:
         self._take_settings(event.experiment)
         self.summary, self.problem = None, None
-        self._go_back_to(event.resumed_step or 0)
-        self.environment, self.total_steps = event.environment, event.total_steps
-        self.loss_name, self.loss_unit = event.loss_name, event.loss_unit
-        self.status = "running"
-
-    def _go_back_to(self, step: int) -> None:
-        """Forgets what came after `step`: a resumed run trains it again."""
+        # what came after is forgotten: a resumed run trains it again
+        step = event.resumed_step or 0
         self.curves.keep(step)
         self.skipped.keep(int(np.searchsorted(self.skipped.values, step, side="right")))
         self.epochs = [epoch for epoch in self.epochs if epoch.step <= step]
+        self.environment, self.total_steps = event.environment, event.total_steps
+        self.loss_name, self.loss_unit = event.loss_name, event.loss_unit
+        self.status = "running"
 
     def _add_epoch(self, epoch: Epoch) -> None:
         self.epochs.append(epoch)
@@ -192,9 +185,6 @@ class LiveRun:
         self.block_steps = experiment.measure.block_steps
         self.warmup_steps = experiment.measure.warmup_steps
         self.unit = speed_unit([experiment.dataset])
-
-    def _end(self, status: str) -> None:
-        self.status, self.phase = status, None
 
 
 Line = tuple[str, str]

@@ -8,15 +8,10 @@ from typing import Any
 
 from engine.experiment.experiment import all_settings, setting_help
 from engine.experiment.own.library_models import ModelRef
-from engine.experiment.setting import Entry, Group, Setting
+from engine.experiment.setting import Entry, Group
 
-
-def _settings_in(group: Group) -> tuple[Setting, ...]:
-    own = (setting for setting in all_settings().values() if setting.group is group)
-    return tuple(sorted(own, key=lambda setting: setting.place))
-
-
-GROUPS = {group: _settings_in(group) for group in Group}
+_IN_ORDER = sorted(all_settings().values(), key=lambda setting: setting.place)
+GROUPS = {group: tuple(setting for setting in _IN_ORDER if setting.group is group) for group in Group}
 OPTIONS = {setting.key: setting for settings in GROUPS.values() for setting in settings}
 NUMBER_KEYS = {
     "repeat",
@@ -91,7 +86,7 @@ def values_of(key: str, text: str) -> tuple[str, ...]:
         return (text,)
     elif _LIST_COMMA.search(text):
         parts = _LIST_COMMA.split(text)
-    elif _is_number_with_comma(key, text):
+    elif _THOUSANDS.fullmatch(text.strip()) or (key in NUMBER_KEYS and _DECIMAL_COMMA.fullmatch(text)):
         return (text,)
     else:
         parts = text.split(",")
@@ -100,12 +95,6 @@ def values_of(key: str, text: str) -> tuple[str, ...]:
     while len(given) > 1 and not given[-1]:
         given.pop()
     return tuple(given)
-
-
-def _is_number_with_comma(key: str, text: str) -> bool:
-    if _THOUSANDS.fullmatch(text.strip()):
-        return True
-    return key in NUMBER_KEYS and _DECIMAL_COMMA.fullmatch(text) is not None
 
 
 def text_of(key: str, values: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ _WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs a
 
 @dataclass(frozen=True)
 class Facts:
-    """What the foot tells: the button's `plan`, what is `against` it, and when the queue `begins` it.
+    """The foot's sentences: the button's `plan`, what is `against` it, and when the queue `begins` it.
 
     During what `busy` names, only the queue is offered. `load` keeps the machine busy, until which a run that
     `may_wait` or `is_waiting` is not trained. `engine` offers to set that up. `page_offers`: the page beside
@@ -80,7 +80,7 @@ class SetupFoot(QFrame):
         when = ", ".join(filter(None, (facts.plan, facts.begins)))
         set_text(self.line, facts.against or (when if is_busy and facts.begins else facts.busy or facts.plan))
         set_text(self.busy, f"{_WAITS} {facts.load}".strip() if facts.is_waiting else facts.load)
-        self.busy.setVisible(bool(self.busy.text()))
+        self.busy.setVisible(facts.is_waiting or bool(facts.load))
         text, tip = ("Do not wait", "Cancels the waiting run") if facts.is_waiting else (_WAIT, _WAIT_TIP)
         self.wait_button.setToolTip(tip)
         may_wait = bool(facts.load) and facts.may_wait and self._run.isEnabled()
@@ -135,6 +135,7 @@ class NeedLine(QWidget):
         self._icon = QLabel()
         self._icon.setFixedSize(QSize(_ICON, _ICON))
         self._bar = ProgressLine("Memory needed")
+        self._fits = False
         self.fraction = self._bar.fraction
         row = in_row(wide(self._words), self._icon, self._verdict, spacing=6)
         in_column(row, self._bar, parent=self, margins=(0, 0, 0, 8), spacing=6)
@@ -146,11 +147,10 @@ class NeedLine(QWidget):
         if need is None or budget_mib is None:
             self.hide()
         elif need.needed_mib is None:
-            self._say("Estimating memory…", 0.0, "")
+            self._say("Estimating memory…", 0.0, None)
         else:
             words = f"Needs {need_text(need.needed_mib, budget_mib)}"
-            verdict = "fits" if need.needed_mib <= budget_mib else "does not fit"
-            self._say(words, need.needed_mib / budget_mib, verdict)
+            self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)
 
     def show_cap(self, budget_mib: float | None, device_mib: float | None) -> None:
         """Shows the memory that a limit may use."""
@@ -158,22 +158,23 @@ class NeedLine(QWidget):
             self.hide()
         else:
             words = f"Uses up to {memory_text(budget_mib)} of {memory_text(device_mib)}"
-            self._say(words, budget_mib / device_mib, "")
+            self._say(words, budget_mib / device_mib, None)
 
     def text(self) -> str:
         """The text of the line; empty while hidden."""
         return "" if self.isHidden() else self.accessibleName()
 
-    def _say(self, words: str, fraction: float, verdict: str) -> None:
+    def _say(self, words: str, fraction: float, fits: bool | None) -> None:
+        self._fits, verdict = bool(fits), {None: "", True: "fits", False: "does not fit"}[fits]
         set_text(self._words, words)
         self._words.setToolTip(words)
         set_text(self._verdict, verdict)
-        self._icon.setVisible(bool(verdict))
+        self._icon.setVisible(fits is not None)
         self._bar.set_progress(min(1.0, fraction))
         self.setAccessibleName(f"{words} {verdict}".strip())
         self._recolor()
         self.show()
 
     def _recolor(self) -> None:
-        name = "check" if self._verdict.text() == "fits" else "cross-outline"
+        name = "check" if self._fits else "cross-outline"
         self._icon.setPixmap(pixmap(name, theme().palette.text, _ICON, self.devicePixelRatioF()))

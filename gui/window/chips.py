@@ -32,7 +32,7 @@ _LONGEST_NAME = 150
 
 @dataclass(frozen=True)
 class Activity:
-    """What the chip shows; `precision` and `colour` are those of the run in progress."""
+    """The contents of the chip; `precision` and `colour` are those of the run in progress."""
 
     name: str = "Nothing running"
     icon: str = "ring"
@@ -53,7 +53,7 @@ class Activity:
 def activity_of(
     schedule: Schedule, precision: Precision | None = None, colour: str | None = None
 ) -> Activity:
-    """What is in progress, by the queue."""
+    """The work in progress, by the queue."""
     waits = f"{schedule.waiting:,} waiting" if schedule.waiting else ""
     running = next((item for item in schedule.items if item.is_running), None)
     if running is None:
@@ -106,18 +106,16 @@ class ActivityChip(QAbstractButton):
         self.setToolTip(plain_tip(f"{activity.words}. Show the queue ({keys_of('waiting')})"))
         if activity != self._activity:
             self._activity = activity
-            self.updateGeometry()
-            self.update()
+            self.set_brief(self._is_brief)
 
     def activity(self) -> Activity:
         return self._activity
 
     def set_brief(self, is_brief: bool) -> None:
         """Leaves out the name of what runs, in a narrow window."""
-        if is_brief != self._is_brief:
-            self._is_brief = is_brief
-            self.updateGeometry()
-            self.update()
+        self._is_brief = is_brief
+        self.updateGeometry()
+        self.update()
 
     def sizeHint(self) -> QSize:
         return QSize(self._width(self._parts()), _HEIGHT)
@@ -216,18 +214,17 @@ class DeviceMemory(QObject):
 
     def _read(self) -> None:
         assert self._device is not None
-        used = _gpu_used_bytes(self._device.name) if self._device.is_gpu else _system_used_bytes()
+        if self._device.is_gpu:
+            used = _gpu_used_bytes(self._device.name)
+        else:
+            memory = psutil.virtual_memory()
+            used = int(memory.total - memory.available)
         if used is None:
             self._timer.stop()
             self.read.emit(None, "")
             return
         fraction = used / (self._device.memory_mib * BYTES_PER_MIB)
         self.read.emit(min(fraction, 1.0), f"{memory_text(used / BYTES_PER_MIB)} in use")
-
-
-def _system_used_bytes() -> int:
-    memory = psutil.virtual_memory()
-    return int(memory.total - memory.available)
 
 
 def _gpu_used_bytes(name: str) -> int | None:

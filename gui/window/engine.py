@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QObject, Qt
@@ -59,7 +59,7 @@ class EngineController(QObject):
 
     @cached_property
     def installing(self) -> EngineSetup:
-        """What looks at the machine and installs, made on demand, as the page is."""
+        """The set-up that looks at the machine and installs; made on demand, like its page."""
         from gui.installation.setup import EngineSetup, own_means
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well
@@ -202,10 +202,8 @@ class EngineController(QObject):
     def _look_after(self, *, is_doubtful: bool = False) -> None:
         from gui.installation.setup import look_after
 
-        engine = self.engine
-        self._background.do(
-            lambda: look_after(engine, is_doubtful=is_doubtful), self._offer_repair, lambda _problem: None
-        )
+        look = partial(look_after, self.engine, is_doubtful=is_doubtful)
+        self._background.do(look, self._offer_repair, lambda _problem: None)
 
     def _doubt(self, problem: Problem) -> None:
         # a file that torch lacks is found out by a worker that ends as it starts

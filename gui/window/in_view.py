@@ -32,7 +32,8 @@ class RunsInView(QObject):
         self._runs.checked_changed.connect(self._followed.set_ticked)
         self._runs.resume_requested.connect(self._resume)
         self._runs.open_requested.connect(self.open)
-        self._runs.details_requested.connect(self._open_details)
+        self._runs.details_requested.connect(self.open)
+        self._runs.details_requested.connect(lambda _run_id: self._live.open_details())
         self._experiments.runs.list_changed.connect(self._show_list)
         self._experiments.runs.run_changed.connect(self._show_run)
         self._experiments.began.connect(self._begin)
@@ -62,10 +63,6 @@ class RunsInView(QObject):
         if self._experiments.running is None:
             self._followed.show_group(run_id)
         self._window.bring_up("compare")
-
-    def _open_details(self, run_id: str) -> None:
-        self.open(run_id)
-        self._live.open_details()
 
     def _resume(self, run_id: str) -> None:
         self._experiments.resume(run_id)

@@ -282,7 +282,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 @dataclass(frozen=True)
 class Place:
-    """Where the user's own code failed: `lines` of the file around it, the first of which is line `first`."""
+    """The place where the user's own code failed: `lines` of the file around it begin with line `first`."""
 
     path: Path
     line: int

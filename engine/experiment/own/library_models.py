@@ -16,7 +16,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from engine.experiment.problem import Problem, alternatives, request_problem
-from engine.experiment.value import shortened
+from engine.experiment.value import dotted, shortened
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def unknown_library_model(model: str, library: Library, known: Iterable[str]) ->
     return request_problem(message, remedy, key="model", value=model)
 
 
-OVERRIDES_TABLE = "model_config"
-"""The table of overrides on the command line and in a preset: `--set model_config.hidden_size=256`."""
+OVERRIDES_TABLE = "model_config"  # on the command line and in a preset: `--set model_config.hidden_size=256`
 
 _OVERRIDE = re.compile(r"\s*(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*=\s*(?P<value>.*?)\s*", re.DOTALL)
 _BETWEEN = re.compile(r",\s*(?=[A-Za-z_][\w.]*\s*=)")
@@ -89,11 +88,8 @@ def sorted_overrides(texts: Iterable[str]) -> tuple[str, ...]:
 
 def overrides_of_table(table: Mapping[str, Any]) -> Iterator[str]:
     """A table `{"hidden_size": 256}`, nested or not, as overrides."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from (f"{key}.{inner}" for inner in overrides_of_table(value))
-        else:
-            yield f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+    for key, value in dotted(table):
+        yield f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
 
 
 _FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Whose code may run here: that of files the user named on this machine, and what the user has accepted.
+"""Trust in code that may run here: that of files the user named on this machine, and what was accepted.
 
 It is kept in the user's own settings, a line for each text and each path, and holds for this machine, this
 user and this folder of runs: a store or a folder that was made elsewhere brings no trust. It does not protect

@@ -150,8 +150,7 @@ class ModuleTree:
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._outputs: dict[str, tuple[str, str]] = {}
-        self._depth = 0
-        self._calls = 0
+        self._depth = self._calls = 0
         self._returned = -math.inf
         self._is_given_up = False
 

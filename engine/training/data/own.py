@@ -170,8 +170,7 @@ class OwnSamples(Pictures):
 
     def __init__(self, own: OwnFile, experiment: Experiment) -> None:
         self._file: OwnFile | None = own
-        self._again = (own.code, own.class_name, experiment.seed)
-        self._seed = experiment.seed
+        self._again, self._seed = (own.code, own.class_name, experiment.seed), experiment.seed
         self._splits: dict[bool, Any] = {}
         self._iterators: dict[bool, tuple[int, int, Iterator[Any]]] = {}
         train = self._split(True)

@@ -35,8 +35,7 @@ from engine.training.models.outputs import value_words
 from engine.words.numbers import counted
 
 _LONGEST_REASON = 200
-_executed: dict[str, Code] = {}
-"""The code of each file executed in this process, by the file's absolute path."""
+_executed: dict[str, Code] = {}  # the code of each file executed in this process, by its absolute path
 
 
 class OwnFile:
@@ -47,10 +46,8 @@ class OwnFile:
     """
 
     def __init__(self, code: Code, class_name: str | None, seed: int) -> None:
-        self.code = code
-        self.class_name = class_name
-        self._model_name = class_name or MODEL
-        self._seed = seed
+        self.code, self.class_name = code, class_name
+        self._model_name, self._seed = class_name or MODEL, seed
         folder = Path(code.folder)
         # that of another system would be looked for wherever this process is
         if folder.is_absolute() and folder.is_dir():

@@ -232,7 +232,9 @@ def build_transformers_model(
         inputs = _first_inputs(architecture, image_size, channels, sequence_length)
         logits = libraries.outputs_for(model, inputs)
         expected = (*inputs.shape, classes) if architecture.head == CAUSAL else (len(inputs), classes)
-        if logits is not None and not _are_logits(logits, expected):
+        is_tensor = isinstance(logits, torch.Tensor) and logits.ndim == len(expected)
+        are_logits = is_tensor and logits.shape[:-1] == expected[:-1] and logits.shape[-1] >= expected[-1]
+        if logits is not None and not are_logits:
             why = "it returns something other than logits for the classes"
             problem = refusal(name, overrides, why, OVERRIDE)
     except Exception as error:  # noqa: BLE001 - an architecture refuses what it cannot take in any way
@@ -303,9 +305,3 @@ def _drawn_tokens(config: Any, samples: int, length: int, generator: torch.Gener
     if isinstance(end := getattr(config, "eos_token_id", None), int):
         tokens[:, -1] = end
     return tokens
-
-
-def _are_logits(logits: Any, expected: tuple[int, ...]) -> bool:
-    if not isinstance(logits, torch.Tensor) or logits.ndim != len(expected):
-        return False
-    return logits.shape[:-1] == expected[:-1] and logits.shape[-1] >= expected[-1]

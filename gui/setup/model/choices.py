@@ -1,4 +1,4 @@
-"""What the model box offers: files of the user's own, recent models, and all that the catalog has."""
+"""The entries of the model box: files of the user's own, recent models, and all that the catalog has."""
 
 from __future__ import annotations
 
@@ -58,8 +58,15 @@ def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) ->
         groups.append(Group(code.file, [Row(name) for name in models], turn=-2))
     entries = {entry.name: entry for entry in (*catalog.models, *catalog.library_models)}
     if recent:
-        rows = (_recent_row(name, entries.get(name)) for name in recent)
-        groups.append(Group("Recent", [row for row in rows if row is not None], turn=-1))
+        rows = []
+        for name in recent:
+            entry, ref = entries.get(name), ModelRef(name)
+            if entry is not None:
+                rows.append(Row(name, _size(entry)))
+            elif ref.file is not None:
+                place = Path(ref.file)
+                rows.append(Row(name, short_folder(place.parent), ref.in_file(place.name)))
+        groups.append(Group("Recent", rows, turn=-1))
     # by family, smallest first; unknown sizes are in the order of the catalog
     families: dict[str, list[ModelEntry]] = {}
     for model in entries.values():
@@ -74,16 +81,6 @@ def models_in(code: Code) -> tuple[str, ...]:
     """The models in a file: "net.py" if it defines `model()`, and "net.py:Net" for each class."""
     own = (code.file,) if MODEL in code.defines else ()
     return (*own, *(f"{code.file}:{name}" for name in code.classes))
-
-
-def _recent_row(name: str, entry: ModelEntry | None) -> Row | None:
-    if entry is not None:
-        return Row(name, _size(entry))
-    model = ModelRef(name)
-    if model.file is None:
-        return None
-    place = Path(model.file)
-    return Row(name, short_folder(place.parent), model.in_file(place.name))
 
 
 def short_folder(folder: str | Path) -> str:

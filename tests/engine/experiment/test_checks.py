@@ -1,4 +1,4 @@
-"""Whether an experiment fits a machine is told before anything starts."""
+"""An experiment that does not fit a machine is refused before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is swept, as it is written in TOML and on the command line."""
+"""Sweeps as they are written, their grids, and repeats that take turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings as they are shown: those that mean nothing beside the others are left out, in every place."""
+"""Settings as they are shown, only where they mean something, and numbers as they are read aloud."""
 
 from __future__ import annotations
 

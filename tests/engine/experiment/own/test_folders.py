@@ -1,4 +1,4 @@
-"""What of a folder are pictures, found and counted without torch."""
+"""Pictures in a folder, found and counted without torch."""
 
 from __future__ import annotations
 

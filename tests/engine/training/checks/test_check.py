@@ -1,4 +1,4 @@
-"""Check looks at any model of the catalog without training it."""
+"""Check looks at any model of the catalog, and at the text of a file, without training it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches on the device: their order, their sizes, and beginning in the middle of an epoch."""
+"""Batches: their order and sizes, beginning in the middle of an epoch, preparing and augmenting them."""
 
 from __future__ import annotations
 

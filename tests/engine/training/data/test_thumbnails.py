@@ -29,7 +29,6 @@ CPU = torch.device("cpu")
 
 
 def told(dataset: str, **settings: Any) -> Pictures | None:
-    """What is told of a dataset's pictures."""
     chosen = picture_run(dataset, **settings)
     source = load_source(chosen, 3, CPU)
     events = list(picture_events(chosen, source))

@@ -1,4 +1,4 @@
-"""How inputs are passed to a model: by what its `forward` takes."""
+"""Inputs are passed to a model as its `forward` takes them, and losses are those of every guide."""
 
 from __future__ import annotations
 

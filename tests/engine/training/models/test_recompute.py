@@ -1,4 +1,4 @@
-"""Activations that are recomputed: the same training to the last bit, with less kept."""
+"""Changes to a forward: recomputed activations train the same with less kept; parts stay in float32."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_it_compiles_as_one_graph_and_updates_statistics_once():
 
 
 def kept_bytes(model: nn.Module) -> int:
-    """What one forward pass keeps for its backward pass, without the weights."""
+    """The bytes that one forward pass keeps for its backward pass, without the weights."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}
 

@@ -49,7 +49,7 @@ MODEL, ITEM = "return nn.Linear(4, 3)", "return torch.randn(4), index % 3"
 
 
 def failure_of(own, text: str, **settings: object) -> BaseException:
-    """What training the file raises; as the worker does, SystemExit is caught too."""
+    """The error that training the file raises, SystemExit too, as the worker catches it."""
     with pytest.raises((Exception, SystemExit)) as raised:
         own.events(own.experiment(own.write(text), **settings))
     return raised.value

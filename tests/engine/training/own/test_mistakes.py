@@ -54,7 +54,7 @@ def checked_file(own, text: str, **settings: object) -> Checked:
 
 
 def alarms(checked: Checked) -> list[Finding]:
-    """What is told of the file; that this machine only emulates a precision is not its fault."""
+    """Findings on the file; that this machine only emulates a precision is not its fault."""
     told = (*checked.errors, *checked.warnings)
     return [finding for finding in told if finding.kind is not FindingKind.EMULATED]
 
