@@ -135,7 +135,7 @@ class LimitPanel(QFrame):
         return max(1, int(text)) if text.isdecimal() else 1
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart, as plain JSON values."""
+        """The remembered state, as plain JSON values."""
         return {
             "granularity": self.granularity(),
             "margin": self.result.margin_fraction(),
@@ -249,17 +249,14 @@ def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> Mem
     """The chart's content; empty without a limit."""
     if view is None:
         return MemoryContent()
+    best, ratio = view.best, None
+    if view.ratio is not None and best is not None:
+        ratio = (view.baseline.largest_batch, best.largest_batch, f"{times(view.ratio)}× the batch")
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)
     return MemoryContent(
         sides=view.sides,
         capacity_gib=None if limit is None else limit / MIB_PER_GIB,
         capacity_words=capacity(view, on_gpu),
-        ratio=_ratio(view),
+        ratio=ratio,
         shows_forecast=shows_forecast,
     )
-
-
-def _ratio(view: Limit) -> tuple[int, int, str] | None:
-    if view.ratio is None or view.best is None:
-        return None
-    return view.baseline.largest_batch, view.best.largest_batch, f"{times(view.ratio)}× the batch"

@@ -65,7 +65,7 @@ class ShowController(QObject):
             source.experiment_wanted.connect(self.experiment_wanted)
             source.limit_wanted.connect(lambda: self.page_wanted.emit("limit"))
         runs.race_requested.connect(self.show_runs)
-        head.show_wanted.connect(
+        head.show_button.clicked.connect(
             lambda: self.show_runs(self._comparisons.reader.run_ids(), head.baseline(), head.headline())
         )
 
@@ -167,7 +167,7 @@ class ShowController(QObject):
 
     def _hold(self, is_at_work: bool) -> None:
         self.reader.hold(is_at_work)
-        self.reader.forget()
+        self.reader.raced = None
         self._take_keys()
 
     def _ask(self, what_goes_on: str) -> None:

@@ -103,22 +103,18 @@ class RaceReader(QObject):
         super().__init__(parent)
         self._store_path, self._runs, self._panel, self._background = store_path, runs, panel, background
         self._choice: RaceChoice | None = None
-        self._shown: RaceToShow | None = None
+        self.raced: RaceToShow | None = None
+        """The race in the panel, or behind what the panel is held for; read again by `open` if it is None."""
         self._refusal: Problem | None = None
         self._is_in_sight = self._is_held = self._is_to_play = self._is_welcoming = False
         self._reading = 0
-
-    @property
-    def raced(self) -> RaceToShow | None:
-        """The race in the panel, or behind what the panel is held for."""
-        return self._shown
 
     def show_comparison(
         self, run_ids: Iterable[str], baseline: str | None = None, side_id: str | None = None
     ) -> None:
         """Plays a side of a comparison against its baseline, both as `RaceChoice` has them."""
         self._choice = RaceChoice(tuple(run_ids), baseline, side_id)
-        self._shown = self._refusal = None
+        self.raced = self._refusal = None
         if self._is_in_sight:
             self.open()
 
@@ -152,10 +148,10 @@ class RaceReader(QObject):
         if self._refusal is not None:
             self.refuse(self._refusal)
             return
-        if self._shown is not None and self._are_there(self._shown.choice):
+        if self.raced is not None and self._are_there(self.raced.choice):
             self._play()
             return
-        self._shown = None
+        self.raced = None
         if self._choice is not None and not self._are_there(self._choice):
             self._choice = None
         if self._choice is not None:
@@ -169,10 +165,6 @@ class RaceReader(QObject):
         """Says why nothing could be measured, now and when the page is shown next."""
         self._refusal = problem
         self._panel.show_refusal(problem.message, problem.remedy, was_measured=True)
-
-    def forget(self) -> None:
-        """Makes the next `open` read the race again."""
-        self._shown = None
 
     def state(self) -> dict[str, Any]:
         """The remembered state: the race shown last."""
@@ -206,7 +198,7 @@ class RaceReader(QObject):
         if number != self._reading:
             # something else was asked for meanwhile
             return
-        self._shown = raced
+        self.raced = raced
         self._panel.show_race(raced.race, raced.tiles)
         self._is_to_play = True
         self._play()

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ACCURACY, LOSS, Figure
 from engine.compare.sides import differing_work
+from engine.experiment.experiment import Experiment
 from engine.words.numbers import NONE, memory_unit, number, ratio
 from gui.session.live_run import LiveRun
 from gui.train import figures
@@ -209,7 +210,7 @@ def _fill(
     has_ratio: bool = True,
 ) -> None:
     ratios = [
-        ratio(value, values[0]) if has_ratio and _is_alike(run, runs[0]) else ""
+        ratio(value, values[0]) if has_ratio and _are_alike(run.experiment, runs[0].experiment) else ""
         for run, value in zip(runs, values, strict=True)
     ]
     is_disturbed = bool(notes) and any(is_spoiled(run.summary) for run in runs)
@@ -227,8 +228,7 @@ def _fill(
     card.set_ratio(text, tip, is_sound=not is_disturbed)
 
 
-def _is_alike(run: LiveRun, other: LiveRun) -> bool:
-    mine, theirs = run.experiment, other.experiment
+def _are_alike(mine: Experiment | None, theirs: Experiment | None) -> bool:
     return mine is None or theirs is None or not differing_work(mine, theirs)
 
 

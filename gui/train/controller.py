@@ -16,8 +16,6 @@ from gui.train.panel import LivePanel
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
 """Lower where training shares the cores with the window: 30 would cost it some 15 % of its speed."""
-
-
 _MOST_BENEATH = 4
 
 
@@ -98,7 +96,9 @@ class LiveController(QObject):
         """Shows a run that has begun, and repaints it from now on."""
         self.show_group(run_id)
         record = self._runs.record(run_id)
-        on_cpu = record is not None and self._trains_on_cpu(record.experiment.device)
+        catalog = self._experiments.catalog
+        entry = catalog.device(record.experiment.device) if catalog and record is not None else None
+        on_cpu = record is not None and (entry is None or not entry.is_gpu)
         rate = self._repaint_hz or (CPU_REPAINT_HZ if on_cpu else GPU_REPAINT_HZ)
         self.timer.start(1000 // rate)
         self._tell_work_left()
@@ -106,8 +106,7 @@ class LiveController(QObject):
 
     def end(self) -> None:
         """Paints for the last time the run that has ended."""
-        self.timer.stop()
-        self._second.stop()
+        self.stop()
         self._live.refresh()
         # a repaint may have come between the run's last event and its record
         self._live.fit_profile()
@@ -133,16 +132,12 @@ class LiveController(QObject):
             self._runs.problem.emit(error.problem)
             return None
 
-    def _lay_beneath(self) -> None:
-        # the runs beneath stay when a run ends
-        if self._is_training():
+    def _take_change(self, run_id: str) -> None:
+        # once it has begun, its settings are resolved for this machine, as a finished run's are; the runs
+        # beneath stay when it ends
+        if run_id in self._shown and self._is_training():
             self._live.set_beneath(self._beneath())
             self._live.refresh()
-
-    def _take_change(self, run_id: str) -> None:
-        # once it has begun, its settings are resolved for this machine, as a finished run's are
-        if run_id in self._shown:
-            self._lay_beneath()
 
     def _is_training(self) -> bool:
         records = (self._runs.record(run_id) for run_id in self._shown)
@@ -162,11 +157,6 @@ class LiveController(QObject):
         if repeats > 1:
             return f"{words}, repeat {repeat} of {repeats}"
         return words if len(records) > 1 else records[0].name
-
-    def _trains_on_cpu(self, device: str) -> bool:
-        catalog = self._experiments.catalog
-        entry = catalog.device(device) if catalog else None
-        return entry is None or not entry.is_gpu
 
     def _tell_work_left(self) -> None:
         queue, running = self._experiments.queue, self._experiments.running

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
@@ -36,10 +38,10 @@ class TuneController(StudyController[StudyView[Tuning]]):
         )
         self._setup, self._panel = setup, panel
         self._tunings = experiments.tunings
-        panel.head.menu.offer("Tune again", self._repeat)
+        panel.head.menu.offer("Tune again", lambda: self._order(self._tunings.repeat))
         if follows:
             setup.take_orders("tune", self.submit, self._refuse)
-        panel.go_on.clicked.connect(self._go_on)
+        panel.go_on.clicked.connect(lambda: self._order(self._tunings.carry_on))
         page = panel.page
         page.wanted.connect(lambda: setup.order("tune"))
         page.use_wanted.connect(self._use)
@@ -52,13 +54,9 @@ class TuneController(StudyController[StudyView[Tuning]]):
         plan, cap = options.plan(), options.memory_cap_gib()
         self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
 
-    def _go_on(self) -> None:
+    def _order(self, order: Callable[[str], str]) -> None:
         if (view := self._panel.view()) is not None:
-            self._enqueue([view.answer.experiment], lambda: self._tunings.carry_on(view.key))
-
-    def _repeat(self) -> None:
-        if (view := self._panel.view()) is not None:
-            self._enqueue([view.answer.experiment], lambda: self._tunings.repeat(view.key))
+            self._enqueue([view.answer.experiment], lambda: order(view.key))
 
     def _use(self) -> None:
         view = self._panel.view()

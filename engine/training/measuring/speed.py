@@ -25,6 +25,13 @@ MOST_BLOCKS = 2**18
 """With more, two neighbouring blocks become one of twice the steps: no median needs as many."""
 
 
+_RESUMED = (
+    *("seconds", "skipped_steps", "first_nan_step", "train_loss", "loss_sum", "loss_samples"),
+    *("accuracy", "best_accuracy", "best_epoch", "least_loss"),
+)
+"""The figures of a `Tally` that a checkpoint holds, beside its steps."""
+
+
 class Blocks:
     """Samples and seconds of whole blocks of `steps` each, in the order of the steps."""
 
@@ -81,12 +88,12 @@ class Tally:
         self.skipped_steps = 0
         self.first_nan_step: int | None = None
         self.train_loss = math.nan
-        self._accuracy: float | None = None
-        self._best_accuracy: float | None = None
-        self._best_epoch: int | None = None
-        self._least_loss: float | None = None
-        self._loss_sum = 0.0
-        self._loss_samples = 0
+        self.accuracy: float | None = None
+        self.best_accuracy: float | None = None
+        self.best_epoch: int | None = None
+        self.least_loss: float | None = None
+        self.loss_sum = 0.0
+        self.loss_samples = 0
         self._steps_before = 0
 
     @property
@@ -110,15 +117,15 @@ class Tally:
         self.seconds = float(rows.seconds[-1])
         self.skipped_steps += len(skipped_steps(rows))
         loss = rows.figures["loss"]
-        self._loss_sum += float(loss @ rows.samples)
-        self._loss_samples += int(rows.samples.sum())
-        self.train_loss = self._loss_sum / self._loss_samples
+        self.loss_sum += float(loss @ rows.samples)
+        self.loss_samples += int(rows.samples.sum())
+        self.train_loss = self.loss_sum / self.loss_samples
         if self.first_nan_step is None and np.isnan(loss).any():
             self.first_nan_step = int(rows.step[np.isnan(loss).argmax()])
 
     def begin_epoch(self) -> None:
         """From now on `train_loss` is the mean over the new epoch's samples, once it has a step."""
-        self._loss_sum, self._loss_samples = 0.0, 0
+        self.loss_sum, self.loss_samples = 0.0, 0
 
     def add_validation(self, epoch: int, validation: Validation) -> bool:
         """Adds a validation after `epoch`; returns whether it is the best so far.
@@ -126,41 +133,25 @@ class Tally:
         That is by its accuracy, or by its loss where there is none.
         """
         if validation.accuracy is None:
-            if self._least_loss is not None and not validation.loss < self._least_loss:
+            if self.least_loss is not None and not validation.loss < self.least_loss:
                 return False
-            self._least_loss = validation.loss
+            self.least_loss = validation.loss
             return True
-        self._accuracy = validation.accuracy
-        if self._best_accuracy is not None and validation.accuracy <= self._best_accuracy:
+        self.accuracy = validation.accuracy
+        if self.best_accuracy is not None and validation.accuracy <= self.best_accuracy:
             return False
-        self._best_accuracy, self._best_epoch = validation.accuracy, epoch
+        self.best_accuracy, self.best_epoch = validation.accuracy, epoch
         return True
 
     def state(self) -> dict[str, float | None]:
         """The state that a resumed run continues from, as plain numbers."""
-        return {
-            "steps": self.steps,
-            "seconds": self.seconds,
-            "skipped_steps": self.skipped_steps,
-            "first_nan_step": self.first_nan_step,
-            "train_loss": self.train_loss,
-            "accuracy": self._accuracy,
-            "best_accuracy": self._best_accuracy,
-            "best_epoch": self._best_epoch,
-            "least_loss": self._least_loss,
-            "loss_sum": self._loss_sum,
-            "loss_samples": self._loss_samples,
-        }
+        return {"steps": self.steps, **{name: getattr(self, name) for name in _RESUMED}}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restores what `state` returned."""
         self._steps_before = state["steps"]
-        self.seconds, self.train_loss = state["seconds"], state["train_loss"]
-        self.skipped_steps, self.first_nan_step = state["skipped_steps"], state["first_nan_step"]
-        self._accuracy = state["accuracy"]
-        self._best_accuracy, self._best_epoch = state["best_accuracy"], state["best_epoch"]
-        self._least_loss = state.get("least_loss")
-        self._loss_sum, self._loss_samples = state["loss_sum"], state["loss_samples"]
+        for name in _RESUMED:
+            setattr(self, name, state.get(name))
 
     def speed(self) -> Speed:
         """The speed of the measured steps."""
@@ -191,9 +182,9 @@ class Tally:
             epochs=self.steps / steps_per_epoch,
             first_step_seconds=self._first_step_seconds,
             final_train_loss=self.train_loss if self.steps else None,
-            best_validation_accuracy=self._best_accuracy,
-            final_validation_accuracy=self._accuracy,
-            best_epoch=self._best_epoch,
+            best_validation_accuracy=self.best_accuracy,
+            final_validation_accuracy=self.accuracy,
+            best_epoch=self.best_epoch,
             first_nan_step=self.first_nan_step,
             skipped_steps=self.skipped_steps if is_scaled else None,
             data_wait_fraction=waited,

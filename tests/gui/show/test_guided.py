@@ -68,6 +68,12 @@ class Workspace:
     def statuses(self) -> dict[str, Status]:
         return {run.name: run.status for run in self.store.runs()}
 
+    def until_refused(self) -> str:
+        self.until(lambda: self.panel.page == "refused")
+        words = self.panel.refused.words()
+        self.until_idle()
+        return words
+
     def assert_nothing_left(self) -> None:
         assert self.store.runs() == () and self.store.deleted() == () and self.store.comparisons() == ()
         assert self.experiments.waiting == () and not self.show_me._patience.isActive()
@@ -159,21 +165,6 @@ def test_a_machine_that_cannot_be_looked_at_is_told_on_the_page_each_time(
     assert before.args == after.args == [lost] and not show_me.is_at_work
 
 
-def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, endless: Experiment
-) -> None:
-    choose(monkeypatch, shown(endless))
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
-    workspace.show_me.begin()
-    workspace.until_training()
-    with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
-        workspace.show_me.stop()
-        workspace.show_me._patience.timeout.emit()
-    workspace.until_idle()
-    assert workspace.told == []
-    workspace.assert_nothing_left()
-
-
 @pytest.mark.slow
 def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
     workspace: Workspace, endless: Experiment
@@ -188,7 +179,7 @@ def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", ["its button", "the run's", "a deletion"])
+@pytest.mark.parametrize("by", ["its button", "its button as its time is over", "the run's", "a deletion"])
 def test_stopped_it_leaves_nothing_behind(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str, endless: Experiment
 ) -> None:
@@ -197,8 +188,10 @@ def test_stopped_it_leaves_nothing_behind(
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
-        if by == "its button":
+        if by.startswith("its button"):
             workspace.show_me.stop()
+            if "time" in by:
+                workspace.show_me._patience.timeout.emit()
         elif by == "the run's":
             workspace.experiments.stop()
             # the other one would begin by itself
@@ -206,6 +199,7 @@ def test_stopped_it_leaves_nothing_behind(
         else:
             workspace.experiments.take_out(workspace.experiments.waiting[0])
     workspace.until_idle()
+    assert workspace.told == []
     workspace.assert_nothing_left()
 
 
@@ -222,29 +216,19 @@ def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
     assert workspace.statuses() == {"Show me, FP32": Status.FINISHED} and workspace.store.deleted() == ()
 
 
-def test_a_run_that_is_refused_is_told_on_the_page(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
+@pytest.mark.parametrize("failing", ["the first run", "the second run"])
+def test_a_run_that_fails_is_told_on_the_page_and_the_first_takes_the_second_with_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment, failing: str
 ) -> None:
     step = tiny.step.model_copy(update={"fp32_modules": ("layer9.*",)})
-    choose(monkeypatch, shown(tiny, step=step))
-    workspace.show_me.begin()
-    workspace.until(lambda: workspace.panel.page == "refused")
-    assert "layer9" in workspace.panel.refused.words()
-    workspace.until_idle()
-    assert workspace.statuses() == {"Show me, FP32": Status.FINISHED, "Show me, BF16 AMP": Status.FAILED}
-
-
-def test_the_first_run_failing_takes_the_second_one_with_it(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
-) -> None:
     optimizer = tiny.optimizer.model_copy(update={"learning_rate": 1_000.0})
     unstable = tiny.model_copy(update={"optimizer": optimizer, "on_nan": "fail", "steps": 2_000})
-    choose(monkeypatch, shown(unstable))
+    is_first = failing == "the first run"
+    choose(monkeypatch, shown(unstable) if is_first else shown(tiny, step=step))
     workspace.show_me.begin()
-    workspace.until(lambda: workspace.panel.page == "refused")
-    assert "not a number" in workspace.panel.refused.words()
-    workspace.until_idle()
-    assert workspace.statuses() == {"Show me, FP32": Status.FAILED}
+    assert ("not a number" if is_first else "layer9") in workspace.until_refused()
+    both = {"Show me, FP32": Status.FINISHED, "Show me, BF16 AMP": Status.FAILED}
+    assert workspace.statuses() == ({"Show me, FP32": Status.FAILED} if is_first else both)
 
 
 def test_a_store_that_refuses_is_told_on_the_page_and_nothing_is_half_written(
@@ -255,9 +239,7 @@ def test_a_store_that_refuses_is_told_on_the_page_and_nothing_is_half_written(
             "CREATE TRIGGER refusal BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'read-only'); END"
         )
     workspace.show_me.begin()
-    workspace.until(lambda: workspace.panel.page == "refused")
-    assert "read-only" in workspace.panel.refused.words()
-    workspace.until_idle()
+    assert "read-only" in workspace.until_refused()
     assert workspace.store.runs() == () and workspace.experiments.waiting == ()
 
 
@@ -320,9 +302,7 @@ def test_a_machine_on_which_each_race_is_too_short_shows_none(
 ) -> None:
     monkeypatch.setattr("gui.show.measurement.lengthened", lambda case, _paces: case)
     workspace.show_me.begin()
-    workspace.until(lambda: workspace.panel.page == "refused")
-    assert "over too soon" in workspace.panel.refused.words() and not workspace.told
-    workspace.until_idle()
+    assert "over too soon" in workspace.until_refused() and not workspace.told
 
 
 @pytest.mark.parametrize("by", ["its pace", "patience"])
@@ -346,10 +326,8 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
         patience.timeout.emit()
         assert workspace.panel.page == "measuring"
         patience.timeout.emit()
-    workspace.until(lambda: workspace.panel.page == "refused")
-    assert "This machine is busy" in workspace.panel.refused.words()
+    assert "This machine is busy" in workspace.until_refused()
     assert workspace.panel.refused.show_me.text().strip() == "Try again"
-    workspace.until_idle()
     workspace.assert_nothing_left()
 
 
