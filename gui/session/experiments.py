@@ -50,10 +50,7 @@ _BUSY = {
 
 
 class Experiments(QObject):
-    """Sends experiments to the engine, and keeps `runs` up to date with the store and the worker's events.
-
-    `checked` carries (Experiment, Checked or Problem), and `idle` tells that nothing runs.
-    """
+    """Sends experiments to the engine, and keeps `runs` up to date with the store and the worker's events."""
 
     catalog_known = Signal(object)  # Catalog
     began = Signal(str)  # run id

@@ -25,8 +25,7 @@ from gui.setup.foot import SetupFoot, attach, enable, make_action
 from gui.setup.form import FormArea
 from gui.setup.grid_block import GridDialog
 from gui.setup.model.picker import ModelPicker
-from gui.setup.question import QUESTIONS, Question, examined, ordered, plan, reason, words
-from gui.setup.question_box import QuestionBox
+from gui.setup.question import QUESTIONS, Question, QuestionBox, examined, ordered, plan, reason, words
 from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Survey, Surveyor, sweep_request
 from gui.widgets import IconButton, label
@@ -45,10 +44,7 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class FormActions:
-    """The window's part in what the form asks for.
-
-    `tell_changed` tells what the panel changed by itself, with a function that undoes it.
-    """
+    """The window's part; `tell_changed` takes what the panel changed by itself, and what undoes it."""
 
     run: Callable[[Request], object] = _nothing
     queue: Callable[[Request], object] = _nothing
@@ -59,10 +55,7 @@ class FormActions:
 
 
 class SetupPanel(QFrame):
-    """Holds a `Draft`, changes laid over a preset, which the form only shows, and the question it is for.
-
-    The main window hands in the catalog, and gives the actions their shortcuts.
-    """
+    """Holds a `Draft`, changes laid over a preset, which the form only shows, and the question it is for."""
 
     draft_changed = Signal()
     preset_chosen = Signal(object)  # Preset

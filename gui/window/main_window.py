@@ -56,14 +56,9 @@ WINDOW_FRAME = QSize(8, 40)
 
 
 class MainWindow(QMainWindow):
-    """Owns the panels and `experiments`. Repaints at `repaint_hz`, or as often as the device allows.
+    """Owns the panels and `experiments`. `means` install the engine, if not the program's own."""
 
-    `means` install the engine, if not the program's own.
-
-    `painted` is emitted once, after its first paint.
-    """
-
-    painted = Signal()
+    painted = Signal()  # once, after its first paint
 
     def __init__(
         self,
@@ -106,9 +101,8 @@ class MainWindow(QMainWindow):
         holder = QWidget(self)
         self.setCentralWidget(holder)
         # the tab order is that in which they are made
-        self.top_bar = TopBar(
-            BarActions(self.show_page, lambda: self.others.shows.welcome(), self._helps()), holder
-        )
+        bar = BarActions(self.show_page, lambda: self.others.shows.welcome(), self._helps())
+        self.top_bar = TopBar(bar, holder)
         self.body = Body(holder)
         self.notice = self.body.notice
         self.backstage = QueuePopover(self.top_bar.activity)
