@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import FrameType
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -35,6 +35,8 @@ from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target, kept_awake
+
+_T = TypeVar("_T")
 
 
 class InterruptError(Exception):
@@ -61,6 +63,13 @@ class Interrupt:
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
+
+    def heeded(self, events: Iterable[_T]) -> Iterator[_T]:
+        """The events of work that may begin after Ctrl+C came: it is asked again to stop, without harm."""
+        for event in events:
+            yield event
+            if self.asked:
+                self._stop()
 
     def _on_first(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
@@ -285,12 +294,9 @@ def train(session: Session, added: RunRecord, title: str) -> Event:
     last: Event | None = None
     began = False
     with RunProgress(title) as progress:
-        for last in session.runner.run(added.id):
+        for last in session.interrupt.heeded(session.runner.run(added.id)):
             progress.show(last)
             began |= isinstance(last, Started)
-            if session.interrupt.asked:
-                # Ctrl+C may have come before there was a session to stop; asking twice does no harm
-                session.runner.stop()
     assert last is not None  # every job ends with a last event
     if isinstance(last, Failed) and last.problem.kind in (Kind.REQUEST, Kind.NO_ENGINE) and not began:
         raise ProblemError(last.problem)

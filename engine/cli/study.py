@@ -131,16 +131,13 @@ def follow(
     driver = driver_of(session.store, session.launcher, session.catalog)
     last: Event = Finished(summary=Summary(), stopped=True)
     with Interrupt(driver.stop) as interrupt, PhaseProgress() as progress:
-        for known in driver.follow(study):
+        for known in interrupt.heeded(driver.follow(study)):
             if isinstance(known, Study):
                 study = known
                 progress.set_prefix(study.doing)
             else:
                 last = known
                 progress.show(known)
-            if interrupt.asked:
-                # Ctrl+C may have come before the work began
-                driver.stop()
     if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST and not study.answer.is_known:
         raise ProblemError(last.problem)
     for path in to or () if study.answer.is_known else ():

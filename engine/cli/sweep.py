@@ -284,11 +284,8 @@ def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: boo
     store, last = session.store, cast(SweepEvent | None, None)
     grid = store.sweeps.find(sweep_id).grid
     with Interrupt(sweeper.stop) as interrupt, shown.SweepProgress(grid) as progress:
-        for last in sweeper.carry_on(sweep_id):
+        for last in interrupt.heeded(sweeper.carry_on(sweep_id)):
             progress.show(last)
-            if interrupt.asked:
-                # Ctrl+C may have come before the sweep began
-                sweeper.stop()
     record = store.sweeps.find(sweep_id)
     results = _results(store, record)
     problem = last.problem if isinstance(last, Failed) else None

@@ -1,4 +1,4 @@
-"""What charts share: axes with their ticks, legends, and names that keep clear of each other."""
+"""Parts that charts share: axes with their ticks, legends, and names that keep clear of each other."""
 
 from __future__ import annotations
 

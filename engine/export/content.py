@@ -1,4 +1,4 @@
-"""What every format shows: the comparison, and what was recorded of each run."""
+"""The content of every format: the comparison, and the records of its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a card shows of a race, or of two runs that are still being measured: words, counts and amounts."""
+"""The words, counts and amounts on the card of a race, or of two runs that are still being measured."""
 
 from __future__ import annotations
 

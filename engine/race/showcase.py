@@ -247,7 +247,7 @@ _WORKLOADS = tuple(
     {**{key: value for key, value in workload.items() if key != "step"}, "model": ModelRef(workload["model"])}
     for workload in (_LARGE, _SMALL, _ON_CPU, _ON_SLOW_CPU)
 )
-"""What is trained, from the heaviest workload to the lightest."""
+"""The workloads, from the heaviest to the lightest."""
 _IGNORED: dict[str, Any] = {
     "model": "",
     "image_size": None,

@@ -82,14 +82,11 @@ class ExportButton(Button):
 class ItemHead(QWidget):
     """Names what is opened. For a comparison it also has the choice of its sides.
 
-    `baseline_chosen` and `headline_chosen` when the user chooses another side; `show_wanted` to play the
-    headline's side against the baseline; `settings_wanted` to put the settings into the form.
+    `baseline_chosen` and `headline_chosen` when the user chooses another side.
     """
 
     baseline_chosen = Signal()
     headline_chosen = Signal()
-    show_wanted = Signal()
-    settings_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -108,10 +105,8 @@ class ItemHead(QWidget):
         self.sides.menu().setAccessibleName("Sides of the comparison")
         self.sides.menu().aboutToShow.connect(self._fill)
         self.show_button = IconButton("play", "Show", "Play both side by side, as a race")
-        self.show_button.clicked.connect(self.show_wanted)
         tip = "Put these settings into the form of Experiment; nothing is run"
         self.settings = Button("Use these settings", "middle", tip)
-        self.settings.clicked.connect(self.settings_wanted)
         self.export = ExportButton()
         self._actions: QWidget | None = None
         buttons = (self.sides, self.show_button, self.settings, self.export)
@@ -133,10 +128,10 @@ class ItemHead(QWidget):
         model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
         when = date_text(min(run.started or run.created for run in runs))
         self.show_title("compare", title_of(comparison), f"{model}, {when}")
-        self.sides.setVisible(len(comparison.sides) > 1)
-        self.show_button.setVisible(len(comparison.sides) > 1)
-        self.settings.setVisible(True)
-        self.export.setVisible(True)
+        for button in (self.sides, self.show_button):
+            button.setVisible(len(comparison.sides) > 1)
+        self.settings.show()
+        self.export.show()
 
     def show_title(self, icon_name: str, title: str, about: str) -> None:
         """Names what is opened."""

@@ -135,7 +135,7 @@ class LimitPanel(QFrame):
         return max(1, int(text)) if text.isdecimal() else 1
 
     def state(self) -> dict[str, Any]:
-        """What is remembered across a restart, as plain JSON values."""
+        """The remembered state, as plain JSON values."""
         return {
             "granularity": self.granularity(),
             "margin": self.result.margin_fraction(),

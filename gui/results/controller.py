@@ -112,7 +112,7 @@ class ResultsController(QObject):
         runs.checked_changed.connect(self._compare_ticked)
         runs.study_deleted.connect(self._delete)
         runs.sweep_requested.connect(partial(self.open_study, "sweep"))
-        head.settings_wanted.connect(self._use_settings)
+        head.settings.clicked.connect(self._use_settings)
         self.comparisons.problem.connect(self.problem)
         self.comparisons.reader.shown.connect(self._fill_tab)
         self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())

@@ -206,7 +206,7 @@ def button_words(draft: Draft, outcome: Outcome) -> str:
 
 
 def plan_words(outcome: Outcome) -> str:
-    """What the button will do: "2 runs, 940 steps each", and whether that is too short to measure speed."""
+    """The button's plan in words: "2 runs, 940 steps each", with a warning where that measures no speed."""
     count = len(outcome.experiments) * outcome.repeats
     planned = [
         (experiment, _steps(experiment, epoch))

@@ -1,4 +1,4 @@
-"""What the paths of the form's data hold, read in a thread: a disk may be slow, and a file's header long."""
+"""The contents of the form's data paths, read in a thread: a disk may be slow, and a file's header long."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DataReader(QObject):
         self._asked.timeout.connect(self._begin)
 
     def look(self, experiment: Experiment, dataset: DatasetEntry) -> Found | None:
-        """What was found last; None while that is being read for the first time."""
+        """The last result; None while the path is being read for the first time."""
         if experiment.path is None or not dataset.needs_path:
             return look_at(experiment, dataset)
         place = (dataset.name, experiment.path, experiment.data.inputs, experiment.data.targets)
@@ -52,7 +52,7 @@ class DataReader(QObject):
         return self._found.get(place)
 
     def words(self, draft: Draft | None) -> str:
-        """What the draft's file of arrays holds: "60,000 samples"; empty where it has none to use."""
+        """The size of the draft's file of arrays: "60,000 samples"; empty where it has none to use."""
         if draft is None or draft.single.text("dataset") != ARRAYS:
             return ""
         path, inputs, targets = (
@@ -126,7 +126,7 @@ _Counted = tuple[tuple[float, ...], FolderCount]
 
 
 def folder_words(count: FolderCount | None, is_counting: bool) -> str:
-    """What the chosen folder holds: "1,200 pictures, 3 classes"; empty while unknown."""
+    """The contents of the chosen folder: "1,200 pictures, 3 classes"; empty while unknown."""
     if count is None:
         return "counting…" if is_counting else ""
     if isinstance(count, TextCount):
@@ -182,7 +182,7 @@ class FolderCounter(QObject):
         self._background.stop()
 
     def count(self) -> FolderCount | None:
-        """What the folder holds; None while unknown."""
+        """The contents of the folder; None while unknown."""
         counted = self._counted.get((self._path or "", self._is_text))
         return counted[1] if counted is not None else None
 
@@ -190,7 +190,7 @@ class FolderCounter(QObject):
         return self._settling.isActive() or self._background.is_busy
 
     def words(self) -> str:
-        """What the folder holds; empty while unknown."""
+        """The contents of the folder in words; empty while unknown."""
         return folder_words(self.count(), self.is_counting())
 
     def _cancel(self) -> None:

@@ -25,7 +25,7 @@ _WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs a
 
 @dataclass(frozen=True)
 class Facts:
-    """What the foot tells: the button's `plan`, what is `against` it, and when the queue `begins` it.
+    """The foot's sentences: the button's `plan`, what is `against` it, and when the queue `begins` it.
 
     During what `busy` names, only the queue is offered. `load` keeps the machine busy, until which a run that
     `may_wait` or `is_waiting` is not trained. `engine` offers to set that up. `page_offers`: the page beside

@@ -47,7 +47,7 @@ class GridBlock(QWidget):
             line.setVisible(bool(words))
 
     def text(self) -> str:
-        """What it says; empty while hidden."""
+        """The sentence of the block; empty while hidden."""
         if self.isHidden():
             return ""
         return "\n".join(line.text() for line in self._lines if line.text())

@@ -68,7 +68,7 @@ class Expander(QAbstractButton):
 
 
 def preset_caption(draft: Draft, catalog: Catalog | None) -> str:
-    """What replaces the preset's title once its settings were changed; else empty."""
+    """The text in place of the preset's title once its settings were changed; else empty."""
     return f"Changed from {draft.preset.title}" if draft.is_changed(catalog) else ""
 
 

@@ -35,7 +35,7 @@ _LONGEST_HOURS = 10_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known on this machine: forecasts of memory, and the saved runs, newest first."""
+    """Knowledge about this machine: forecasts of memory, and the saved runs, newest first."""
 
     forecasts: Forecasts | None = None
     runs: Sequence[RunRecord] = ()
@@ -52,7 +52,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of a grid: which cells are left out and why, the memory, and the time it takes.
+    """Knowledge about a grid: which cells are left out and why, the memory, and the time it takes.
 
     `problems` say by key what is wrong with it; there is no grid then, or no cell of it can be trained.
     """
@@ -97,7 +97,7 @@ def size_of(draft: Draft, catalog: Catalog | None, sides: int) -> int:
 
 
 def survey(question: Question, evidence: Evidence) -> Survey:
-    """What is known of the draft's grid. It takes a while for thousands of cells."""
+    """Surveys the draft's grid. It takes a while for thousands of cells."""
     draft, catalog = question.draft, question.catalog
     plan, wrong = plan_of(draft)
     try:
@@ -166,7 +166,7 @@ def button_words(draft: Draft, count: int) -> str:
 
 
 def plan_words(survey: Survey) -> str:
-    """What will be trained: "12 cells, 24 runs"."""
+    """The number of cells and runs: "12 cells, 24 runs"."""
     assert survey.grid is not None
     runs = (survey.grid.size - survey.left_out) * survey.plan.repeats
     at_least = "at least " if survey.plan.precision_percent is not None else ""

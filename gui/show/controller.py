@@ -65,7 +65,7 @@ class ShowController(QObject):
             source.experiment_wanted.connect(self.experiment_wanted)
             source.limit_wanted.connect(lambda: self.page_wanted.emit("limit"))
         runs.race_requested.connect(self.show_runs)
-        head.show_wanted.connect(
+        head.show_button.clicked.connect(
             lambda: self.show_runs(self._comparisons.reader.run_ids(), head.baseline(), head.headline())
         )
 

@@ -1,4 +1,4 @@
-"""What came of runs: the answer of a comparison, or the card of a run that failed."""
+"""The outcome of runs: the answer of a comparison, or the card of a run that failed."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ _QUIET_LINES = 2
 
 @dataclass(frozen=True)
 class Answer:
-    """What a comparison found: `lines` about `side`, and in the `quiet` line the interval and the cautions.
+    """A comparison's result: `lines` about `side`, and in the `quiet` line the interval and the cautions.
 
     `run_ids` are all its runs; `alike` names the figures that do not differ by more than repeats do; `when`
     says when it ended and how long it took.

@@ -69,7 +69,7 @@ _WHY = "Profile a few steps of each: where does their time go, and what would ma
 
 @dataclass(frozen=True)
 class Wishes:
-    """What was asked of the run in progress and has not happened yet: to pause or continue, and to stop."""
+    """Requests to the run in progress that have not taken effect yet: to pause or continue, and to stop."""
 
     stop: bool = False
     pause: bool | None = None

@@ -32,7 +32,7 @@ _LONGEST_NAME = 150
 
 @dataclass(frozen=True)
 class Activity:
-    """What the chip shows; `precision` and `colour` are those of the run in progress."""
+    """The contents of the chip; `precision` and `colour` are those of the run in progress."""
 
     name: str = "Nothing running"
     icon: str = "ring"
@@ -53,7 +53,7 @@ class Activity:
 def activity_of(
     schedule: Schedule, precision: Precision | None = None, colour: str | None = None
 ) -> Activity:
-    """What is in progress, by the queue."""
+    """The work in progress, by the queue."""
     waits = f"{schedule.waiting:,} waiting" if schedule.waiting else ""
     running = next((item for item in schedule.items if item.is_running), None)
     if running is None:

@@ -59,7 +59,7 @@ class EngineController(QObject):
 
     @cached_property
     def installing(self) -> EngineSetup:
-        """What looks at the machine and installs, made on demand, as the page is."""
+        """The set-up that looks at the machine and installs; made on demand, like its page."""
         from gui.installation.setup import EngineSetup, own_means
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well

@@ -222,7 +222,7 @@ class AnswerController(QObject):
 
 
 def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
-    """What a comparison found about the side that gains most; None without a second side."""
+    """A comparison's result for the side that gains most; None without a second side."""
     reports = [report for report in comparison.reports if not report.is_baseline]
     if not reports or not runs:
         return None

@@ -37,7 +37,7 @@ class QueuePopover(Popover):
 
     @property
     def page(self) -> str:
-        """What it shows, "queue" or "log"; empty while it is closed."""
+        """The page in front, "queue" or "log"; empty while the popover is closed."""
         return self._shown if self.is_open else ""
 
     @property

@@ -1,4 +1,4 @@
-"""What the window remembers across restarts: form, tables, splitters, view and theme.
+"""The window's state across restarts: form, tables, splitters, view and theme.
 
 The settings are a JSON file, replaced as a whole, with a backup. Each part is restored on its own.
 """
@@ -71,7 +71,7 @@ class Settings:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing is remembered yet."""
+        """True while nothing is remembered yet."""
         return not self._values
 
     def get(self, key: str, default: _T) -> _T:
@@ -186,12 +186,12 @@ class HasState(Protocol):
 
 
 def state_parts(states: Mapping[Key, HasState]) -> tuple[Kept, ...]:
-    """What keeps a state of its own."""
+    """A widget that keeps a state of its own."""
     return tuple(Kept(key, part.state, part.restore) for key, part in states.items())
 
 
 _OLD_PAGES = {"train": "compare", "compare": "results", "memory": "limit", "timing": "profile"}
-"""What an earlier version called its pages; since then the name of a place is kept."""
+"""The names that an earlier version gave its pages; since then the name of a place is kept."""
 
 
 def kept_parts(

@@ -38,7 +38,7 @@ class _SideWide(QWidget):
 
 @dataclass(frozen=True)
 class BarActions:
-    """What the bar's buttons do: `show_place` takes a place's key, and `helps` are the entries of Help."""
+    """The actions of the buttons: `show_place` takes a place's key, and `helps` are the entries of Help."""
 
     show_place: Callable[[str], object]
     welcome: Callable[[], object]

@@ -105,7 +105,7 @@ _NAMES = {
     "accuracy": "share_of",
     "step": "own_step",
 }
-"""What a script calls functions of the file whose names are those of variables in `main`."""
+"""New names for functions of the file that are named like variables in `main`."""
 
 
 @dataclass(frozen=True)

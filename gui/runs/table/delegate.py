@@ -131,7 +131,7 @@ class RunsDelegate(QStyledItemDelegate):
     def _paint_cell(
         self, painter: QPainter, rect: QRect, shown: Item | Line, column: Column, row: int, palette: Palette
     ) -> None:
-        model, (left, width) = self._model, self._view.figures_span()
+        model, (left, width) = self._model, self._view.span
         if column is Column.TICK:
             if model.runs_at(row):
                 _draw_tick(painter, rect, model.tick(row), model.can_tick(row), palette)
@@ -199,7 +199,7 @@ class RunsDelegate(QStyledItemDelegate):
     def _paint_result(
         self, painter: QPainter, rect: QRect, shown: Item | Line, result: str, palette: Palette
     ) -> None:
-        left, width = self._view.figures_span()
+        left, width = self._view.span
         across = QRectF(left + _PAD, rect.top(), width - 2 * _PAD, rect.height())
         painter.setClipRect(rect)
         if isinstance(shown, Line) and shown.run.status in _BUTTONS:

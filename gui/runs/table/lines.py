@@ -171,7 +171,9 @@ class RunsList:
     def _tree(self) -> list[Row]:
         found = self.found
         roots: list[Item | Line] = [
-            item for item in self.items if self._is_wanted(item) or not found.isdisjoint(item.run_ids)
+            item
+            for item in self.items
+            if self._is_wanted(item) or any(line.key in found for line in item.lines)
         ]
         roots += [self.lines[run_id] for run_id in found if run_id not in self._owners]
         roots.sort(key=_place_in_time, reverse=self._is_descending)

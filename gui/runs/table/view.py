@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, QModelIndex, QRect, QSignalBlocker, Qt
-from PySide6.QtGui import QColor, QDrag, QFontMetrics, QKeyEvent, QPainter, QPixmap, QResizeEvent
+from PySide6.QtGui import QColor, QDrag, QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QHeaderView, QTableView
 
 from engine.store.record import RunRecord
@@ -96,6 +96,7 @@ class RunsTable(QTableView):
         super().__init__()
         self.panel, self._runs = panel, panel.model
         self.marked: frozenset[str] = frozenset()
+        self.span = (0, 0)
         self._chosen: dict[Column, bool] = {}
         self._own_widths: dict[Column, int] = {}
         self._kept: tuple[str, ...] = ()
@@ -204,6 +205,11 @@ class RunsTable(QTableView):
         drag.setMimeData(self._runs.mimeData(self.selectionModel().selectedRows()))
         drag.setPixmap(drag_pixmap(self.highlighted()))
         drag.exec(supportedActions, Qt.DropAction.CopyAction)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        # once for all cells
+        self.span = self.figures_span()
+        super().paintEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

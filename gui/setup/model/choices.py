@@ -1,4 +1,4 @@
-"""What the model box offers: files of the user's own, recent models, and all that the catalog has."""
+"""The entries of the model box: files of the user's own, recent models, and all that the catalog has."""
 
 from __future__ import annotations
 

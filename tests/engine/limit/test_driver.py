@@ -116,7 +116,8 @@ def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(driver, 
     assert passed.batch_size == 24 and passed.fits and passed.steps >= 3
     assert failed.batch_size == result.first_failure == 48 and failed.cause == "memory"
     assert result.budget_mib == pytest.approx(0.085 * 1024)
-    assert result.peak_mib is not None and 0.7 * result.budget_mib < result.peak_mib <= result.budget_mib
+    # twice the batch needs more than there is
+    assert result.peak_mib is not None and 0.5 * result.budget_mib < result.peak_mib <= result.budget_mib
     assert tried(events) == [24, 48]
     assert saved(store).result == result and saved(store).trials == result.trials
 

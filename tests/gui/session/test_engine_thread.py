@@ -98,14 +98,14 @@ def test_a_search_that_nobody_was_told_of_yet_can_be_stopped(
     qtbot: QtBot, thread: EngineThread, machine: Machine
 ) -> None:
     taken_out: list[bool] = []
-    machine.starts_trial = lambda: taken_out.append(thread.stop_order("series"))
+    machine.starts_trial = lambda: taken_out.extend(map(thread.stop_order, ("waits", "waits", "series")))
     bf16 = LINEAR.model_copy(update={"precision": Precision.BF16})
     with qtbot.waitSignal(thread.order_ended, timeout=WAIT_MS):
         thread.enqueue_order(order(LINEAR, bf16))
+        thread.enqueue_order(order(LINEAR, key="waits"))
         thread.start()
-    assert taken_out == [False] and machine.trials == 1, "the second precision was searched after Stop"
-    thread.enqueue_order(order(LINEAR, key="waits"))
-    assert thread.stop_order("waits") and not thread.stop_order("waits")
+    assert taken_out == [True, False, False]
+    assert machine.trials == 1, "the second precision was searched after Stop"
     assert thread.waiting_list.waiting() == ()
 
 
