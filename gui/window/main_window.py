@@ -75,8 +75,7 @@ class MainWindow(QMainWindow):
         room = self.screen().availableSize() - WINDOW_FRAME
         self.resize(room.boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
         self._settings = settings or Settings.load()
-        self._asks_before_closing = True
-        self._is_painted = False
+        self._asks_before_closing, self._is_painted = True, False
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
