@@ -148,22 +148,28 @@ class LiveCards(QWidget):
     def _show_quality(self, runs: Sequence[LiveRun]) -> None:
         if self._shows_loss or not self._has_scaler:
             self.quality.set_title("Epoch loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
-            losses = [figures.train_loss(run) for run in runs]
+            step = figures.common_step(runs) if _are_all_alike(runs) else None
+            losses = [figures.train_loss(run, step) for run in runs]
             _fill(self.quality, runs, losses, digits=LOSS.digits, has_ratio=False)
-            self._show_difference(self.quality, losses, LOSS)
+            self._show_difference(self.quality, losses, LOSS, step)
         else:
             self.quality.set_title("Accuracy", "%")
             self._show_accuracy(self.quality, runs)
 
     def _show_accuracy(self, card: StatCard, runs: Sequence[LiveRun]) -> None:
-        shares = [None if (share := figures.accuracy(run)) is None else share * 100.0 for run in runs]
+        step = figures.common_validation(runs) if _are_all_alike(runs) else None
+        shares = [None if (share := figures.accuracy(run, step)) is None else share * 100.0 for run in runs]
         rows = zip(runs, shares, strict=True)
         card.set_rows([_number_row(run, share, ACCURACY.digits) for run, share in rows])
-        self._show_difference(card, shares, ACCURACY)
+        self._show_difference(card, shares, ACCURACY, step)
 
-    def _show_difference(self, card: StatCard, values: Sequence[float | None], figure: Figure) -> None:
+    def _show_difference(
+        self, card: StatCard, values: Sequence[float | None], figure: Figure, step: int | None
+    ) -> None:
         is_over = len(values) == 2 and all(run.is_over for run in self._runs)
-        if not is_over or values[0] is None or values[1] is None:
+        if step is not None:
+            card.set_ratio(f"at step {step:,}", "Both runs at the step of the one behind", is_sound=False)
+        elif not is_over or values[0] is None or values[1] is None:
             card.set_ratio("")
         elif figure.name in self._alike:
             card.set_ratio("same", "The runs differ by no more than repeats of one of them", is_sound=False)
@@ -226,6 +232,10 @@ def _fill(
         disturbed = "; ".join(note for note in dict.fromkeys(notes) if note)
         text, tip = "not clean", f"Nothing follows from the measured ratio of {text}: {disturbed}"
     card.set_ratio(text, tip, is_sound=not is_disturbed)
+
+
+def _are_all_alike(runs: Sequence[LiveRun]) -> bool:
+    return all(_are_alike(run.experiment, runs[0].experiment) for run in runs)
 
 
 def _are_alike(mine: Experiment | None, theirs: Experiment | None) -> bool:

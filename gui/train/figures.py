@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import Later
@@ -67,23 +68,39 @@ def peak_memory_mib(run: LiveRun) -> float | None:
     return float(finite.max()) if len(finite) else None
 
 
-def accuracy(run: LiveRun) -> float | None:
-    """The last validation's accuracy, 0 to 1."""
-    if run.summary is not None:
+def accuracy(run: LiveRun, step: int | None = None) -> float | None:
+    """The last validation's accuracy, 0 to 1, or that of the validation after `step`."""
+    if run.summary is not None and step is None:
         return run.summary.final_validation_accuracy
-    seen = accuracies(run)
+    seen = [epoch for epoch in accuracies(run) if step in (None, epoch.step)]
     return seen[-1].validation_accuracy if seen else None
 
 
-def train_loss(run: LiveRun) -> float | None:
-    """The mean over the last epoch, or over its steps so far."""
-    if run.summary is not None:
+def train_loss(run: LiveRun, step: int | None = None) -> float | None:
+    """The mean over the last epoch, or over its steps so far; with `step` as it was after that step."""
+    if run.summary is not None and step is None:
         return run.summary.final_train_loss
-    begun = slice(run.rows_until(run.epochs[-1].step if run.epochs else 0), None)
-    losses = run.curves.means("loss")[begun]
+    ended = [epoch for epoch in run.epochs if step is None or epoch.step < step]
+    begin = run.rows_until(ended[-1].step) if ended else 0
+    rows = slice(begin, None if step is None else run.rows_until(step))
+    losses = run.curves.means("loss")[rows]
     if len(losses):
-        return float(np.average(losses, weights=run.curves.steps_of_rows[begun]))
-    return run.epochs[-1].train_loss if run.epochs else None
+        return float(np.average(losses, weights=run.curves.steps_of_rows[rows]))
+    return ended[-1].train_loss if ended else None
+
+
+def common_step(runs: Sequence[LiveRun]) -> int | None:
+    """The step that two runs can be compared at while one of them is behind the other; None otherwise."""
+    is_one_behind = len(runs) == 2 and not all(run.is_over for run in runs)
+    return (min(run.step for run in runs) or None) if is_one_behind else None
+
+
+def common_validation(runs: Sequence[LiveRun]) -> int | None:
+    """The step of the last validation that both runs have had while one is behind; None if there is none."""
+    if common_step(runs) is None:
+        return None
+    first, second = ({epoch.step for epoch in accuracies(run)} for run in runs)
+    return max(first & second, default=None)
 
 
 def grad_scale(run: LiveRun) -> float | None:

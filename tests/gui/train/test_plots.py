@@ -182,6 +182,22 @@ def titles(panel: LivePanel) -> list[str]:
     return [card.accessibleName().partition(":")[0].strip() for card in panel.cards.cards]
 
 
+def test_while_a_run_is_behind_losses_and_accuracies_are_those_of_the_same_step(
+    panel: LivePanel, live: Any
+) -> None:
+    end = Finished(summary=Summary(steps=200, final_train_loss=0.03, final_validation_accuracy=0.5))
+    ahead = live.run("fp32", live.started(), live.samples(1, 200), *live.epochs(0.2, 0.3, 0.4, 0.5), end)
+    behind = live.run("bf16", live.started("bf16"), live.samples(1, 120), *live.epochs(0.1, 0.25))
+    panel.set_runs([ahead, behind])
+    loss, accuracy = panel.cards.quality, panel.cards.accuracy
+    assert (accuracy.texts(), accuracy.ratio()) == (("FP32 30.0", "BF16 AMP 25.0"), "at step 100")
+    mean = f"{sum(5.0 / step for step in range(101, 121)) / 20:.3f}"
+    assert (loss.texts(), loss.ratio()) == ((f"FP32 {mean}", f"BF16 AMP {mean}"), "at step 120")
+    behind.take(end)
+    panel.refresh()
+    assert accuracy.texts() == ("FP32 50.0", "BF16 AMP 50.0") and "step" not in accuracy.ratio() + loss.ratio()
+
+
 def test_without_a_scaler_accuracy_and_waiting_have_its_cards_and_the_accuracy_its_plot(
     panel: LivePanel, live: Any
 ) -> None:
