@@ -195,7 +195,9 @@ def test_while_a_run_is_behind_losses_and_accuracies_are_those_of_the_same_step(
     assert (loss.texts(), loss.ratio()) == ((f"FP32 {mean}", f"BF16 AMP {mean}"), "at step 120")
     behind.take(end)
     panel.refresh()
-    assert accuracy.texts() == ("FP32 50.0", "BF16 AMP 50.0") and "step" not in accuracy.ratio() + loss.ratio()
+    assert (
+        accuracy.texts() == ("FP32 50.0", "BF16 AMP 50.0") and "step" not in accuracy.ratio() + loss.ratio()
+    )
 
 
 def test_without_a_scaler_accuracy_and_waiting_have_its_cards_and_the_accuracy_its_plot(
