@@ -22,7 +22,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import check_seeds
 from engine.experiment.value import MIB_PER_GIB
-from engine.words.numbers import counted
+from engine.words.numbers import counted, duration
 from gui.session.request import Request
 from gui.setup.draft import Draft
 from gui.setup.fields import NUMBER_KEYS, cleaned, text_of
@@ -205,17 +205,21 @@ def button_words(draft: Draft, outcome: Outcome) -> str:
     return f"{words}, {repeats} times" + (" each" if count > 1 else "")
 
 
-def plan_words(outcome: Outcome) -> str:
-    """The button's plan in words: "2 runs, 940 steps each", with a warning where that measures no speed."""
+def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
+    """The button's plan in words: "2 runs, 940 steps each", with a warning where that measures no speed.
+
+    `seconds` is the time of all, each trained once, where it is known: "2 runs, 9 steps each, about 3 min".
+    """
     count = len(outcome.experiments) * outcome.repeats
     planned = [
         (experiment, _steps(experiment, epoch))
         for (_, experiment), epoch in zip(outcome.experiments, outcome.epochs, strict=True)
     ]
     lengths = {_length(experiment, steps) for experiment, steps in planned}
+    time = "" if seconds is None else f", about {duration(seconds * outcome.repeats)}"
     if len(lengths) != 1:
-        return counted(count, "run")
-    plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "")
+        return counted(count, "run") + time
+    plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "") + time
     first, steps = planned[0]
     least = first.least_steps
     return f"{plan}; a speed needs {least:,}" if steps is not None and steps < least else plan

@@ -308,7 +308,8 @@ class SetupPanel(QFrame):
         enable(self.queue_action, against, "Runs this after everything in the queue")
         unfit = self._outcome.reason or self._unready() or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
-        planned = "" if draft is None else plan(self.question, draft, self._outcome, survey)
+        seconds = self.surveyor.seconds
+        planned = "" if draft is None else plan(self.question, draft, self._outcome, survey, seconds)
         enable(self.run_action, against or self._busy, planned)
         self.foot.grid.show_survey(survey)
         may_wait = self.question in ("compare", "sweep")

@@ -121,8 +121,14 @@ def _sides(outcome: Outcome) -> str:
     return next(iter(precisions)).label if len(precisions) == 1 else counted(len(precisions), "precision")
 
 
-def plan(question: Question, draft: Draft, outcome: Outcome, survey: Survey | None = None) -> str:
-    """Says what the button will do; `survey` is that of a sweep."""
+def plan(
+    question: Question,
+    draft: Draft,
+    outcome: Outcome,
+    survey: Survey | None = None,
+    seconds: float | None = None,
+) -> str:
+    """Says what the button will do; `survey` is a sweep's, `seconds` the time of a comparison's runs."""
     match question:
         case "limit":
             return "A few trials in each precision" if len(draft.ticked) > 1 else "A few trials"
@@ -134,7 +140,7 @@ def plan(question: Question, draft: Draft, outcome: Outcome, survey: Survey | No
             return "Short runs of many settings, then proof that the fastest is"
         case "sweep" if survey is not None and survey.grid is not None:
             return sweep_plan(survey)
-    return plan_words(outcome)
+    return plan_words(outcome, seconds)
 
 
 def reason(question: Question, outcome: Outcome, cells: int = 0) -> str | None:
