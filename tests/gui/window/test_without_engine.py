@@ -165,6 +165,8 @@ def test_an_installation_waits_for_what_is_measured_and_what_is_queued_waits_for
     installing.start(Wanted("cpu"))
     installing.stop()
     assert not installing.is_busy and not performed.wanted
+    # its stop is not that of the next
+    assert performed.events.get_nowait() is None
     window.engine.repair()
     assert installing.is_waiting and "Waiting" in window.engine.page.progress.accessibleName()
     (second,) = experiments.submit("", [("", tiny)])
