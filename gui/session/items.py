@@ -83,11 +83,12 @@ class Items:
         detail = f"{experiment.model} on {data}, {precision}, batch {experiment.batch_size:,}"
         seconds = live.seconds_left() if live is not None and is_running else None
         progress = live.step / live.total_steps if live is not None and live.total_steps else None
-        seconds = self._expected(experiment) if seconds is None else seconds
+        seconds = self.expected_seconds(experiment) if seconds is None else seconds
         item = QueueItem(work, RUN, record.name, detail, **state)
         return replace(item, progress=progress, seconds_left=seconds)
 
-    def _expected(self, experiment: Experiment) -> float | None:
+    def expected_seconds(self, experiment: Experiment) -> float | None:
+        """How long a run takes, by the newest runs of this machine; None where none tells."""
         device = None if self.catalog is None else self.catalog.device(experiment.device)
         if device is None:
             return None
@@ -105,10 +106,12 @@ _MOST_RUNS = 500
 def _looks_alike(run: RunRecord, experiment: Experiment, device_name: str) -> bool:
     """True if the run may tell how long the experiment takes, by what is quickly read of it."""
     try:
-        seen, machine = run.overview, run.environment
+        seen = run.overview
+        mine = (experiment.model, experiment.dataset, experiment.precision, experiment.batch_size)
+        if (seen.model, seen.dataset, seen.precision, seen.batch_size) != mine:
+            return False
+        machine = run.environment
     except (ProblemError, ValueError):
         # one damaged run must not hide the others
         return False
-    mine = (experiment.model, experiment.dataset, experiment.precision, experiment.batch_size)
-    is_here = machine is not None and machine.device_name == device_name
-    return is_here and (seen.model, seen.dataset, seen.precision, seen.batch_size) == mine
+    return machine is not None and machine.device_name == device_name

@@ -47,7 +47,7 @@ class Queue(QObject):
         """The kind of the order in progress."""
         self._done: list[str] = []
         self._failed = self._ended = 0
-        self._items = Items(runs, orders)
+        self.known = Items(runs, orders)
         self._has_engine = True
         thread.catalog_read.connect(self._take_catalog)
         for told in (thread.queue_changed, thread.run_began, thread.order_gave_way):
@@ -83,11 +83,11 @@ class Queue(QObject):
         """The work in progress, then the waiting, in order."""
         current, places = self._list.current, self._list.places()
         shown = [
-            self._items.of(place.work, is_held=place.is_held, is_running=place.work is current)
+            self.known.of(place.work, is_held=place.is_held, is_running=place.work is current)
             for place in places
         ]
         if current is not None and all(place.work is not current for place in places):
-            shown.insert(0, self._items.of(current, is_running=True))
+            shown.insert(0, self.known.of(current, is_running=True))
         return tuple(shown)
 
     def is_held(self, key: str) -> bool:
@@ -255,7 +255,7 @@ class Queue(QObject):
         return back
 
     def _take_catalog(self, catalog: Catalog) -> None:
-        self._items.catalog = catalog
+        self.known.catalog = catalog
         self.changed.emit()
 
     def _begin_order(self, key: str) -> None:

@@ -52,6 +52,7 @@ class FormActions:
     show_page: Callable[[Question], object] = _nothing
     tell: Callable[[Problem], object] = _nothing
     tell_changed: Callable[[str, Callable[[], object]], object] = _nothing
+    expected_seconds: Callable[[Experiment], float | None] = lambda _: None
 
 
 class SetupPanel(QFrame):
@@ -308,8 +309,7 @@ class SetupPanel(QFrame):
         enable(self.queue_action, against, "Runs this after everything in the queue")
         unfit = self._outcome.reason or self._unready() or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
-        seconds = self.surveyor.seconds
-        planned = "" if draft is None else plan(self.question, draft, self._outcome, survey, seconds)
+        planned = "" if draft is None else plan(self.question, draft, self._outcome, survey, self._seconds())
         enable(self.run_action, against or self._busy, planned)
         self.foot.grid.show_survey(survey)
         may_wait = self.question in ("compare", "sweep")
@@ -318,6 +318,12 @@ class SetupPanel(QFrame):
         against = against or self._busy
         self.own_presets.refresh(unsound if draft is not None else against)
         enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
+
+    def _seconds(self) -> float | None:
+        outcome = self._outcome
+        runs = [] if outcome.reason is not None else [experiment for _, experiment in outcome.experiments]
+        seconds = [self.act.expected_seconds(run) for run in runs]
+        return None if None in seconds else sum(filter(None, seconds)) or None
 
     def _look_at(self, draft: Draft) -> None:
         catalog, refused, file_problem = self._catalog, self._refused, self._file_problem

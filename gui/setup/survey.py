@@ -1,4 +1,4 @@
-"""What is known before training: a grid's cells, memory and time, and the time of a comparison's runs."""
+"""The grid of a draft with several values, and what is known of it before it is trained."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -19,9 +18,9 @@ from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import MOST_REPEATS, Plan
 from engine.experiment.sweep import VARIANT, Axis, Grid, axes_of, grid_of
-from engine.store.record import RunRecord, Status
+from engine.store.record import RunRecord
 from engine.store.saved.forecasts import Forecasts
-from engine.sweep.estimate import Fit, KnownRuns, estimate_of_grid, fit_of
+from engine.sweep.estimate import Fit, estimate_of_grid, fit_of
 from engine.sweep.order import Estimate
 from engine.words.numbers import clock_text, counted, duration, memory_text
 from gui.session.background import Background
@@ -210,19 +209,8 @@ def time_words(survey: Survey, now: datetime) -> str:
     return f"About {duration(estimate.seconds_left)}, until {clock_text(end, now)}{rough}"
 
 
-_MOST_RUNS = 500
-"""How many of the newest saved runs tell the time of a comparison: reading thousands takes a second."""
-
-
-def seconds_of(experiments: Sequence[Experiment], runs: Sequence[RunRecord]) -> float | None:
-    """How long these take in all, by the newest of `runs`; None where none tells of one of them."""
-    known = KnownRuns(islice(runs, _MOST_RUNS))
-    seconds = [known.seconds(experiment) for experiment in experiments]
-    return None if None in seconds else sum(filter(None, seconds))
-
-
 class Surveyor(QObject):
-    """`changed` when there is a new survey or time. The last survey stays until the next one is made."""
+    """`changed` when there is a new survey. The last one stays until the next question is answered."""
 
     changed = Signal()
 
@@ -237,9 +225,6 @@ class Surveyor(QObject):
         self._invalid: Mapping[str, Problem] = {}
         self.cells = 0
         """The number of cells of the draft; 0 where it is no sweep."""
-        self._timed: tuple[tuple[Experiment, ...], int] = ((), 0)
-        self.seconds: float | None = None
-        """The time of a comparison's runs, each trained once; None while unknown."""
 
     def follow(
         self,
@@ -251,8 +236,6 @@ class Surveyor(QObject):
     ) -> None:
         """Surveys the draft's grid, if it is a sweep; `outcome` is that of its first values."""
         self.cells = size_of(draft, catalog, len(outcome.experiments))
-        is_plain = not self.cells and outcome.reason is None
-        self._time(tuple(experiment for _, experiment in outcome.experiments) if is_plain else ())
         question = None
         if self.cells and catalog is not None:
             look, problem = look_at_nothing, file_problem
@@ -291,24 +274,6 @@ class Surveyor(QObject):
         if self._background.is_busy:
             self._background.stop()
             self._question = self._answered = self._survey = None
-            self._timed = ((), 0)
-
-    def _time(self, experiments: tuple[Experiment, ...]) -> None:
-        runs = self.evidence().runs if experiments else ()
-        asked = (experiments, sum(run.status is Status.FINISHED for run in runs))
-        if asked == self._timed:
-            return
-        if experiments != self._timed[0]:
-            self.seconds = None
-        self._timed = asked
-        if asked[1]:
-            take = partial(self._take_time, asked)
-            self._background.do(partial(seconds_of, experiments, runs), take, lambda _problem: take(None))
-
-    def _take_time(self, asked: tuple[tuple[Experiment, ...], int], seconds: float | None) -> None:
-        if asked == self._timed and seconds != self.seconds:
-            self.seconds = seconds
-            self.changed.emit()
 
     def _work(self, asked: Question, evidence: Evidence) -> Survey | None:
         return survey(asked, evidence) if asked is self._question else None

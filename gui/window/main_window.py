@@ -116,6 +116,7 @@ class MainWindow(QMainWindow):
             show_page=self.show_page,
             tell=self.tell,
             tell_changed=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
+            expected_seconds=self.experiments.queue.known.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs

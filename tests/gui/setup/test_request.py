@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QLineEdit
-from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from engine.protocol.summary import Summary
-from engine.store.record import Status
-from engine.store.store import Store
 from gui.session.request import Request
 from gui.setup.panel import SetupPanel
-from gui.setup.survey import Evidence
 
 FP32, BF16 = Precision.FP32, Precision.BF16
 
@@ -62,24 +55,18 @@ def test_repeats_are_told_by_the_button_and_go_into_the_request(
     assert panel.form.repeat.text() == "1" and panel.foot.line.text() == "2 runs, 752 steps each"
 
 
-def test_saved_runs_of_the_same_speed_tell_how_long_the_forms_runs_take(
-    qtbot: QtBot, panel: SetupPanel, tmp_path: Path, type_into: TypeInto
+def test_the_time_of_all_runs_is_told_where_the_time_of_each_is_known(
+    panel: SetupPanel, type_into: TypeInto
 ) -> None:
-    request, began = panel.request(), datetime(2026, 1, 1, tzinfo=UTC)
-    assert request is not None
-    ran = {"status": Status.FINISHED, "started": began, "ended": began + timedelta(seconds=90)}
-    summary = Summary(steps=752, epochs=request.experiments[0][1].epochs, seconds=60.0)
-    with Store(tmp_path / "runs.sqlite") as store:
-        runs = [replace(store.add(one), **ran, summary=summary) for _, one in request.experiments]
-    panel.surveyor.evidence = lambda: Evidence(runs=runs[:1])
-    panel.set_busy("A run is training.")
-    panel.surveyor.evidence = lambda: Evidence(runs=runs)
-    panel.set_busy(None)
-    qtbot.waitUntil(lambda: panel.foot.line.text() == "2 runs, 752 steps each, about 3 min")
+    seconds: dict[Precision, float] = {FP32: 100.0}
+    panel.act = replace(panel.act, expected_seconds=lambda run: seconds.get(run.precision))
     type_into(panel.form.repeat, "3")
-    qtbot.waitUntil(lambda: panel.foot.line.text() == "6 runs, 752 steps each, about 9 min")
-    panel.set_text("batch_size", "32")
-    assert "about" not in panel.foot.line.text()
+    assert panel.foot.line.text() == "6 runs, 752 steps each"
+    seconds[BF16] = 80.0
+    type_into(panel.form.repeat, "1")
+    assert panel.foot.line.text() == "2 runs, 752 steps each, about 3 min"
+    type_into(panel.form.repeat, "3")
+    assert panel.foot.line.text() == "6 runs, 752 steps each, about 9 min"
 
 
 def test_all_that_is_wrong_is_told_at_once(panel: SetupPanel) -> None:

@@ -65,6 +65,7 @@ def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
     assert oldest.comparison == newest.comparison is not None
     assert "×" in row_text(window, newest.id) and "Finished" in row_text(window, newest.id)
     assert window.setup.run_action.isEnabled()
+    assert "70 steps each, about " in window.setup.foot.line.text(), "the time that these runs took"
 
     again = open_window()
     assert {record.id for record in again.experiments.runs.records()} == {oldest.id, newest.id}
