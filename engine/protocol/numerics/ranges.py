@@ -109,6 +109,11 @@ def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tup
     return notes
 
 
+def worst_loss(ranges: Ranges, precision: Precision) -> str:
+    """The first sentence on losses in the experiment's own precision; empty where it loses nothing."""
+    return next(_own_losses(ranges, precision, ranges.scale), "")
+
+
 def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Iterator[str]:
     gradients = ranges.of("gradient")
     total = sum(row.exponents.total for row in gradients)

@@ -150,6 +150,16 @@ def test_what_is_opened_begins_with_its_finding_and_what_to_do(
     assert panel.answer.text() == "FP16 unscaled parts from FP32 at step 21; FP16 AMP and BF16 AMP never do."
     panel.show_view(view_of(NumericsResults(map=results.map)))
     assert not panel.answer.isVisible()
+    assert results.range is not None
+    kept = [row.model_copy(update={"became_zero": 0, "became_nonfinite": 0}) for row in results.range.rows]
+    lost = [*kept[:-1], kept[-1].model_copy(update={"quantity": "activation", "became_nonfinite": 9})]
+    for rows, own in ((kept, ""), (lost, "overflow")):
+        notes = ("In FP8 E4M3 5 % of the activations of features.10 would become 0.",)
+        ranges = results.range.model_copy(update={"rows": tuple(rows), "notes": notes})
+        panel.show_view(view_of(NumericsResults(range=ranges, map=results.map)))
+        panel.tabs.open("map")
+        assert panel.answer.isVisible() == bool(own), "what other precisions would lose is no answer"
+        assert own in panel.answer.text()
 
 
 def test_no_name_of_numerics_is_rendered(panel: NumericsPanel, results: NumericsResults) -> None:
