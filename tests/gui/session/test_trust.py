@@ -89,9 +89,9 @@ def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
     assert len(shown) >= 7 and set(shown) == {text}
     assert window.experiments.is_idle and not marker.exists()
     window.experiments.trust.ask = lambda _code: True
-    window.setup.check_action.trigger()
-    qtbot.waitUntil(marker.exists, timeout=60_000)
-    qtbot.waitSignal(window.experiments.checked, timeout=60_000).wait()
+    with qtbot.waitSignal(window.experiments.checked, timeout=60_000):
+        window.setup.check_action.trigger()
+    assert marker.exists()
 
 
 def test_all_of_the_code_is_shown_and_where_it_runs(start: Callable[[], MainWindow]) -> None:

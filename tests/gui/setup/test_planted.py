@@ -228,7 +228,7 @@ def test_advice_sets_how_is_trained_and_never_what(panel: SetupPanel, planted: P
         ("device", "cpu"), ("unknown", "1"),
     )  # fmt: skip
     panel.use_changes(forbidden)
-    assert panel.state() == before and not asked
+    assert panel.state() == before and not asked["tell_changed"]
     panel.use_changes((*forbidden, ("optimizer.learning_rate", "0.5"), ("step.fp32_modules", "fc")))
     assert [words for words, _undo in asked["tell_changed"]] == [
         "Put into the form: Learning rate: 0.5; Modules kept in FP32: fc."
