@@ -37,11 +37,11 @@ _LONGEST_NAME = 32
 class OtherPrograms:
     """Counts processor time that was neither idle nor this process's own, while counting is on.
 
-    Processes that it started, such as data loaders, are its own too.
+    Processes that it started, such as data loaders, are its own too; the root of all may be its parent.
     """
 
-    def __init__(self) -> None:
-        self._process = psutil.Process()
+    def __init__(self, root: int | None = None) -> None:
+        self._process = psutil.Process(root)
         self._others_seconds = 0.0
         self._core_seconds = 0.0
         self._since: tuple[float, float, float] | None = None

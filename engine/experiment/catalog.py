@@ -87,6 +87,11 @@ class DeviceEntry(_Entry):
     def is_gpu(self) -> bool:
         return self.name != "cpu"
 
+    @property
+    def kind(self) -> str:
+        """The device's name without its number: "cuda"."""
+        return self.name.partition(":")[0]
+
     def precision(self, precision: Precision) -> PrecisionEntry:
         return next(entry for entry in self.precisions if entry.precision is precision)
 
@@ -150,6 +155,11 @@ class Catalog(_Entry):
         if name == "auto":
             return self.devices[0]
         return next((each for each in self.devices if name in (each.name, each.name.partition(":")[0])), None)
+
+    def beginning_at(self, device: DeviceEntry) -> tuple[DeviceEntry, ...]:
+        """The device and those of its kind after it, which may train a run together."""
+        alike = [each for each in self.devices if each.kind == device.kind]
+        return tuple(alike[alike.index(device) :])
 
     def model(self, name: str) -> ModelEntry | None:
         """The model of that name; a file or a missing library's model has only a name."""

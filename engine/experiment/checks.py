@@ -5,7 +5,9 @@ Window and worker check against the same `Catalog`, which the worker fills. No t
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
@@ -82,6 +84,7 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
     return experiment.model_copy(
         update={
             "device": device.name,
+            "devices": experiment.devices or len(catalog.beginning_at(device)),
             "image_size": experiment.image_size or dataset.image_size,
             "num_classes": experiment.num_classes or dataset.num_classes,
             "sequence_length": dataset.sequence_length or experiment.sequence_length,
@@ -187,12 +190,34 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
         able = ", ".join(other.precision.value for other in device.precisions if other.available)
         but = f"{device.title} cannot do it: {entry.reason}."
         yield _refused(experiment, "precision", but, f"Choose one of: {able}.", able)
+    yield from _several_problems(experiment, device, catalog)
     cap = experiment.memory_cap_gib
     if cap is not None and cap * MIB_PER_GIB > device.memory_mib:
         most = f"{device.memory_mib / MIB_PER_GIB:.1f}"
         remedy = f"Set it to at most {most}, or leave it empty."
         but = f"{device.title} has {most} GiB."
         yield _refused(experiment, "memory_cap_gib", but, remedy, f"at most {most}")
+
+
+_REDUCING = ("cuda", "xpu")
+
+
+def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Catalog) -> Iterator[Problem]:
+    if experiment.devices <= 1:
+        return
+    if device.is_gpu and device.kind not in _REDUCING:
+        but = f"PyTorch shares gradients among devices of {' and '.join(_REDUCING)} only."
+        yield _refused(experiment, "devices", but, "Set it to 1.", "1")
+        return
+    if device.is_gpu and sys.platform == "win32":
+        but = "PyTorch has no NCCL on Windows, by which GPUs share gradients."
+        yield _refused(experiment, "devices", but, "Set it to 1, or train on Linux or in WSL.", "1")
+        return
+    # several processes on one processor show how it works, not what it gains
+    most = len(catalog.beginning_at(device)) if device.is_gpu else os.cpu_count() or 1
+    if experiment.devices > most:
+        but = f"from {device.name} on there are {most:,}." if device.is_gpu else f"it has {most:,} cores."
+        yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
 
 
 def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:

@@ -29,6 +29,7 @@ from engine.experiment.problem import (
 from engine.experiment.setting import Chosen, Flag, Group, Setting, has, setting, setting_of
 from engine.experiment.settings import (
     LEAST_BLOCKS,
+    MOST_DEVICES,
     Checkpoint,
     Count,
     Data,
@@ -36,6 +37,7 @@ from engine.experiment.settings import (
     NoneFromText,
     Optimizer,
     Part,
+    Ranks,
     Scaler,
     Schedule,
     Step,
@@ -51,10 +53,15 @@ __all__ = [
     "Measure",
     "Optimizer",
     "Precision",
+    "Ranks",
     "Scaler",
     "Schedule",
     "Step",
 ]
+
+
+def _all_devices(value: object) -> object:
+    return 0 if isinstance(value, str) and value.strip().lower() == "all" else value
 
 
 class Experiment(Part):
@@ -163,6 +170,13 @@ class Experiment(Part):
         flag=Flag("--device", "NAME", "One of auto, cpu, cuda:0 and so on."),
         is_picked=True,
     )
+    devices: Annotated[int, BeforeValidator(_all_devices), Field(ge=0, le=MOST_DEVICES)] = setting(
+        1,
+        "Devices",
+        "How many devices of that kind train the run together, each on batches of its own. 0: all of them.",
+        group=Group.MACHINE,
+        flag=Flag("--devices", "N", "Or `all`."),
+    )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = setting(
         0,
         "Seed",
@@ -201,6 +215,7 @@ class Experiment(Part):
     schedule: Schedule = Schedule()
     scaler: Scaler = Scaler()
     step: Step = Step()
+    ranks: Ranks = Ranks()
     data: Data = Data()
     validation: Validation = Validation()
     checkpoint: Checkpoint = Checkpoint()

@@ -81,6 +81,9 @@ class Chosen:
         is_auto = self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions
         return is_auto or self.has("scaler.mode", "on")
 
+    def has_several_devices(self) -> bool:
+        return not self.has("devices", "1", "")
+
     def takes_optimizer(self) -> bool:
         """The model's own file may make the optimizer instead."""
         return "optimizer" not in self.defines

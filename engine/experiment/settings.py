@@ -33,6 +33,7 @@ class Part(BaseModel):
     group: ClassVar[Group | None] = None
 
 
+MOST_DEVICES = 64
 LEAST_BLOCKS = 5  # fewer do not show how steady a speed is
 
 
@@ -55,6 +56,33 @@ class Measure(Part):
         "Steps from one sample of the ranges of activations, gradients and weights to the next. Its time "
         "counts in no speed; its memory only in the peak of a whole run. 0: never.",
         unit="steps",
+    )
+
+
+class Ranks(Part):
+    """The sharing of gradients where several devices train a run together."""
+
+    group = Group.MACHINE
+    reduction: Literal["fp32", "bf16", "fp16"] = setting(
+        "fp32",
+        "Gradient reduction",
+        "The format in which devices send each other their gradients: FP32, as they are, or half of that in "
+        "BF16 or FP16.",
+        words={"fp32": "FP32", "bf16": "BF16", "fp16": "FP16"},
+        when=Chosen.has_several_devices,
+    )
+    bucket_mib: Annotated[float, Field(gt=0, le=100_000)] = setting(
+        25.0,
+        "Gradient bucket",
+        "Gradients are sent together in buckets of this size, while the backward pass goes on.",
+        unit="MiB",
+        when=Chosen.has_several_devices,
+    )
+    static_graph: bool = setting(
+        False,
+        "Static graph",
+        "Tells DistributedDataParallel that every step uses the same parts of the model.",
+        when=Chosen.has_several_devices,
     )
 
 

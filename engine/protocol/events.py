@@ -262,6 +262,14 @@ class Heartbeat(Message):
     has_spilled: bool = False
 
 
+class Held(Message):
+    """A rank's answer to `Hold`: it has begun so many steps, and waits at the step asked for unless that is
+    fewer."""
+
+    event: Literal["held"] = "held"
+    begun: StepNumber
+
+
 class Log(Message):
     """A remark; `step` is the step that it is about, if any."""
 
@@ -308,6 +316,7 @@ Event = (
     | Epoch
     | Skipped
     | Heartbeat
+    | Held
     | Log
     | Tried
     | Finished

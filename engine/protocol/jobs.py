@@ -11,21 +11,32 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.value import Message, Positive
+from engine.experiment.settings import MOST_DEVICES
+from engine.experiment.value import Message, Positive, Whole
 from engine.protocol.numerics.numerics import USUAL_PARTS, Part
 from engine.protocol.profile import Limits
+
+
+class Rank(Message):
+    """The place of a process among the `count` that train one run; they meet at the file `meeting`."""
+
+    number: Annotated[int, Field(ge=0, lt=MOST_DEVICES)]
+    count: Annotated[int, Field(ge=2, le=MOST_DEVICES)]
+    meeting: str
 
 
 class Train(Message):
     """Train an experiment and measure it, in a process of its own.
 
     Checkpoints go to the folder `checkpoints`; with `resume` the run continues from the last one there.
+    Without a `rank` an experiment on several devices is given to as many processes.
     """
 
     job: Literal["train"] = "train"
     experiment: Experiment
     checkpoints: str | None = None
     resume: bool = False
+    rank: Rank | None = None
 
 
 class ReadCatalog(Message):
@@ -101,8 +112,16 @@ class Continue(Message):
     job: Literal["continue"] = "continue"
 
 
+class Hold(Message):
+    """Asks a rank to do nothing more after `step` steps, until it is told what; it answers with `Held`."""
+
+    job: Literal["hold"] = "hold"
+    step: Whole
+
+
+Command = Stop | Pause | Continue | Hold
 Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | StudyNumerics | Profile
-Request = Job | Stop | Pause | Continue
+Request = Job | Command
 
 
 @cache
@@ -142,20 +161,45 @@ class Control:
 
     `stop_requested` asks the loop to end after the step in flight, `pause_requested` to wait there while it
     is set. `step` is the last step known to have completed on the device; `has_spilled` says whether a trial
-    crawls in the host's memory.
+    crawls in the host's memory. Of several ranks none may make a step that another does not make, or it waits
+    for it forever: `Hold` agrees on a step first, and what follows it is done there; `held` answers it.
     """
 
     stop_requested: threading.Event = field(default_factory=threading.Event)
     pause_requested: threading.Event = field(default_factory=threading.Event)
     step: int = 0
     has_spilled: Callable[[], bool] = lambda: False
+    held: Callable[[int], None] = lambda begun: None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _begun: int = 0
+    _most: int | None = None
+    _wanted: Command | None = None
 
-    def obey(self, command: Stop | Pause | Continue) -> None:
+    def may_begin(self, steps: int) -> None:
+        """The loop calls it before the step after the first `steps`; waits where `Hold` says so."""
+        with self._changed:
+            while self._most is not None and steps >= self._most and not self.stop_requested.is_set():
+                if self._wanted is not None:
+                    self._do(self._wanted)
+                    return
+                self._changed.wait()
+            self._begun = steps + 1
+
+    def obey(self, command: Command) -> None:
         """Passes a command on to the loop."""
-        match command:
-            case Stop():
-                self.stop_requested.set()
-            case Pause():
-                self.pause_requested.set()
-            case Continue():
+        with self._changed:
+            if isinstance(command, Hold):
+                if self._begun <= command.step:
+                    self._most = command.step
+                self.held(self._begun)
+            elif isinstance(command, Continue):
+                self._most = self._wanted = None
                 self.pause_requested.clear()
+            elif self._most is None or self.pause_requested.is_set():
+                self._do(command)
+            else:
+                self._wanted = command
+            self._changed.notify_all()
+
+    def _do(self, command: Command) -> None:
+        (self.stop_requested if isinstance(command, Stop) else self.pause_requested).set()

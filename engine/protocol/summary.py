@@ -87,6 +87,16 @@ class Environment(Message):
     ammeter: Line
 
 
+class RankFigures(Message):
+    """The figures of one of several devices that trained a run together; peaks are as in `Summary`."""
+
+    device: Line
+    samples_per_second: float | None = None
+    step_ms: float | None = None
+    peak_mib: float | None = None
+    data_wait_fraction: float | None = None
+
+
 class Summary(Message):
     """The figures of one run; a figure that does not apply is None, never 0.
 
@@ -100,7 +110,8 @@ class Summary(Message):
     capturing. The memory breakdown is of one step's tensors, and `other_mib` is the rest of the training
     peak. Utilisation, activity, power and clock are means over the measured steps, temperature and other
     programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
-    `sampling_seconds`.
+    `sampling_seconds`. Of a run on several devices speeds and energies are of all together, peaks and times
+    of the device with the highest, and `ranks` has each of them.
     """
 
     steps: StepNumber = 0
@@ -147,3 +158,4 @@ class Summary(Message):
     paused_seconds: float | None = None
     sampling_seconds: float | None = None
     seconds: Seconds = 0.0
+    ranks: Annotated[tuple[RankFigures, ...], Field(max_length=100)] = ()

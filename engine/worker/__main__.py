@@ -22,7 +22,7 @@ import psutil
 from engine.experiment.paths import keep_folders
 from engine.installation.installed import add_to_path
 from engine.protocol import jobs
-from engine.protocol.events import Event, Heartbeat, Samples, to_line
+from engine.protocol.events import Event, Heartbeat, Held, Samples, to_line
 
 HEARTBEAT_SECONDS = 1.0
 
@@ -102,6 +102,7 @@ def main() -> int:
 
     writer = EventWriter(output_descriptor)
     reader = _RequestReader()
+    reader.control.held = lambda begun: writer.put(Held(begun=begun))
     threading.Thread(target=reader.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
     writer.put(ready())
     while (job := reader.next_job()) is not None:
@@ -151,7 +152,7 @@ class _RequestReader:
             with os.fdopen(input_descriptor, "rb") as lines:
                 for line in lines:
                     request = jobs.from_line(line)
-                    if isinstance(request, jobs.Stop | jobs.Pause | jobs.Continue):
+                    if isinstance(request, jobs.Command):
                         self.control.obey(request)
                     else:
                         self._jobs.put(request)

@@ -21,8 +21,10 @@ from engine.training.failures import details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
 from engine.training.numerics.parts import study_numerics
 from engine.training.profile.profile import profile_steps
+from engine.training.ranks.place import joined
 from engine.training.runs.loop import train
 from engine.training.runs.trial import try_batch
+from engine.worker.ranks import train_together
 
 
 def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
@@ -31,8 +33,12 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
     try:
         match job:
             case jobs.Train():
-                folder = None if job.checkpoints is None else Path(job.checkpoints)
-                yield from train(job.experiment, control, folder, resume=job.resume)
+                if job.experiment.devices != 1 and job.rank is None:
+                    yield from train_together(job, control)
+                else:
+                    folder = None if job.checkpoints is None else Path(job.checkpoints)
+                    with joined(job.rank, torch.device(job.experiment.device).type if job.rank else ""):
+                        yield from train(job.experiment, control, folder, resume=job.resume)
             case jobs.ReadCatalog():
                 yield CatalogRead(catalog=read_catalog())
             case jobs.Examine():

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.arrays import held_out_of
+from engine.training.ranks.place import here, own_share
 
 
 def seed_of(*place: int) -> int:
@@ -25,8 +26,14 @@ def seed_of(*place: int) -> int:
     return int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
+def own_seed(seed: int) -> int:
+    """The seed of what this process draws for itself; that of a run's only process is the run's."""
+    place = here()
+    return seed if place.is_first else seed_of(seed, place.rank, 2**32)
+
+
 def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
-    """The indices (samples,) of the samples in the order of that epoch."""
+    """The indices (samples,) of the samples in the order of that epoch, for all devices together."""
     # on the CPU, so that it is the same for every precision and device
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(seed, epoch)))
 
@@ -149,7 +156,7 @@ class Resident(Source):
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         # Drawn before the first batch is requested, so that no step's time contains the shuffle.
-        order = epoch_order(self.train_samples, self._seed, number)
+        order = own_share(epoch_order(self.train_samples, self._seed, number), self._batch_size)
         # CUDA stages pageable memory before it returns, so the host need not wait for the device here.
         placed = order.to(self._device, non_blocking=self._device.type == "cuda")
         return self._training(placed, number, skip)
@@ -168,7 +175,7 @@ class Resident(Source):
         return torch.stack([self._train.inputs[at].cpu() for at in spread(self.train_samples, count)])
 
     def _training(self, order: Tensor, epoch: int, skip: int) -> Iterator[Batch]:
-        for number in range(skip, math.ceil(self.train_samples / self._batch_size)):
+        for number in range(skip, math.ceil(len(order) / self._batch_size)):
             chosen = order[number * self._batch_size : (number + 1) * self._batch_size]
             inputs = self._train.inputs[chosen]
             if self._augment is not None:
@@ -201,7 +208,7 @@ class Turns(Source):
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         size = batch_samples(self._batches[0])
-        left = self.train_samples - skip * size
+        left = self.train_samples // here().count - skip * size
         for inputs, targets in itertools.islice(itertools.cycle(self._batches), skip, None):
             if left <= 0:
                 return
@@ -270,10 +277,10 @@ class HeldPictures(Pictures):
 
 def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: int) -> Iterator[Draw]:
     """The batches of an epoch without the first `skip`."""
-    order = epoch_order(samples, seed, epoch)
+    order = own_share(epoch_order(samples, seed, epoch), batch_size)
     return (
         Draw(True, epoch, number, tuple(order[number * batch_size : (number + 1) * batch_size].tolist()))
-        for number in range(skip, math.ceil(samples / batch_size))
+        for number in range(skip, math.ceil(len(order) / batch_size))
     )
 
 

@@ -24,6 +24,7 @@ from engine.training.data.batches import (
     Source,
     Turns,
     drawn_samples,
+    own_seed,
     turns_of,
 )
 from engine.training.data.image_folder import check_image_folder, read_image_folder
@@ -165,7 +166,7 @@ def _synthetic(
 ) -> Turns:
     size, classes = experiment.image_size, experiment.num_classes
     assert size is not None and classes is not None  # a resolved experiment has both
-    generator = torch.Generator(device=device).manual_seed(experiment.seed)
+    generator = torch.Generator(device=device).manual_seed(own_seed(experiment.seed))
     samples = drawn_samples(experiment.batch_size)
     pictures = torch.randn((samples, channels, size, size), generator=generator, device=device)
     labels = torch.randint(classes, (samples,), generator=generator, device=device)

@@ -24,6 +24,7 @@ from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import Loaded
 from engine.training.models.outputs import value_words
 from engine.training.models.own import OwnFile, own_details, own_problem, seed_host
+from engine.training.ranks.place import here
 
 VALIDATION = "validation_dataset"
 _TURNS = 4
@@ -59,7 +60,7 @@ def load_own(
 def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
     """A batch from `batch(size)`, on the host, by the seed and the turn. Raises ProblemError."""
     wanted = size or experiment.batch_size
-    with seeded(seed_of(experiment.seed, turn)):
+    with seeded(seed_of(experiment.seed, turn + here().rank * _TURNS)):
         made = own.required(BATCH)(wanted)
     return _checked(own, f"{BATCH}({wanted})", made, wanted)
 
@@ -173,6 +174,7 @@ class OwnSamples(Pictures):
         self._again, self._seed = (own.code, own.class_name, experiment.seed), experiment.seed
         self._splits: dict[bool, Any] = {}
         self._iterators: dict[bool, tuple[int, int, Iterator[Any]]] = {}
+        self._place = here()  # also in a loader process, which has none
         train = self._split(True)
         self.is_iterable = _is_iterable(train)
         self.train_samples = _length(own, DATASET, train, experiment.samples)
@@ -220,6 +222,9 @@ class OwnSamples(Pictures):
         epoch, number, iterator = self._iterators.get(draw.is_training, (-1, 0, iter(())))
         if epoch != draw.epoch or number > draw.number:
             number, iterator = 0, _endless(self._own, split)
+            if draw.is_training:
+                # each process goes through all of it, and takes its turns
+                iterator = itertools.islice(iterator, self._place.rank, None, self._place.count)
         size = len(draw.indices)
         # a resumed epoch begins with samples that were trained on before
         for _ in itertools.islice(iterator, (draw.number - number) * size):

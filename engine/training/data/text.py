@@ -16,8 +16,9 @@ from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.folders import no_text_problem, texts
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
-from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of, turns_of
+from engine.training.data.batches import Batch, Source, Turns, drawn_samples, own_seed, seed_of, turns_of
 from engine.training.models.language import USUAL_VOCABULARY
+from engine.training.ranks.place import own_share
 from engine.words.numbers import memory_text
 
 BYTES = 256
@@ -44,7 +45,8 @@ class Corpus(Source):
         sequences = self._sequences(self._train)
         turns = -(-self.train_samples // sequences)
         orders = [torch.randperm(sequences, generator=generator) for _ in range(turns)]
-        order = torch.cat(orders)[skip * self._batch_size : self.train_samples]
+        order = own_share(torch.cat(orders)[: self.train_samples], self._batch_size)
+        order = order[skip * self._batch_size :]
         return self._batches(self._train, order.to(self._offsets.device))
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
@@ -150,7 +152,7 @@ def _split(files: list[bytes]) -> tuple[bytes, bytes]:
 def _synthetic(experiment: Experiment, device: torch.device) -> Source:
     vocabulary = experiment.num_classes
     assert vocabulary is not None  # a resolved experiment has one
-    generator = torch.Generator(device=device).manual_seed(experiment.seed)
+    generator = torch.Generator(device=device).manual_seed(own_seed(experiment.seed))
     shape = (drawn_samples(experiment.batch_size), experiment.sequence_length + 1)
     pieces = torch.randint(vocabulary, shape, generator=generator, device=device)
     drawn = pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()

@@ -20,6 +20,7 @@ from engine.training.measuring.card import CardGauge
 from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
+from engine.training.ranks.place import here
 from engine.training.steps.plain import PlainStep
 
 
@@ -171,7 +172,9 @@ class Instruments:
         self._memory = memory
         self._card = card
         self.energy = energy
-        self._others = OtherPrograms() if device.type == "cpu" else None
+        # several ranks are of one family
+        root = os.getppid() if here().count > 1 else None
+        self._others = OtherPrograms(root) if device.type == "cpu" else None
         self._activations_mib: float | None = None
 
     def close(self) -> None:

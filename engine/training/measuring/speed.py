@@ -20,6 +20,7 @@ from engine.training.data.batches import Batch, batch_samples
 from engine.training.measuring.telemetry import Rows
 from engine.training.models.outputs import Forward, Hits, LossFunction, call_model, default_hits
 from engine.training.precision import autocast
+from engine.training.ranks.sharing import summed
 
 MOST_BLOCKS = 2**18
 """With more, two neighbouring blocks become one of twice the steps: no median needs as many."""
@@ -276,5 +277,6 @@ def validate(
     finally:
         model.train()
     # The only wait for the device, once per validation.
-    accuracy = None if correct is None else correct.item() / predictions
-    return Validation(loss=loss_sum.item() / samples, accuracy=accuracy)
+    hit = None if correct is None else correct.item()
+    figures = summed((loss_sum.item(), samples, hit or 0, predictions), device)
+    return Validation(figures[0] / figures[1], figures[2] / figures[3] if figures[3] else None)

@@ -39,17 +39,27 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.
 
 
 class Checkpoints:
-    """The checkpoints of one run, at most one of each kind, in a folder of their own."""
+    """The checkpoints of one run, at most one of each kind, in a folder of their own.
 
-    def __init__(self, folder: Path) -> None:
+    Of several ranks the first saves all of the state, and each other one its random state and its figures.
+    """
+
+    def __init__(self, folder: Path, rank: int = 0) -> None:
         self._folder = folder
+        self._rank = rank
+
+    def _path(self, kind: CheckpointKind, rank: int) -> Path:
+        path = checkpoint_path(self._folder, kind)
+        return path.with_name(f"{path.stem}.rank{rank}{path.suffix}") if rank else path
 
     def save(self, kind: CheckpointKind, state: Mapping[str, Any]) -> None:
         """Writes a state from `capture_state`; only a whole file replaces the one before it.
 
         Raises ProblemError of kind DISK_FULL or STORE, and leaves nothing half-written behind.
         """
-        path = checkpoint_path(self._folder, kind)
+        path = self._path(kind, self._rank)
+        if self._rank:
+            state = {**state, "model": {}, "optimizer": {}}
         # a killed process's part is overwritten by the next save, or swept by the store
         part = part_path(path)
         try:
@@ -68,7 +78,16 @@ class Checkpoints:
 
     def load(self, kind: CheckpointKind) -> dict[str, Any]:
         """The last saved state, on the CPU. Raises ProblemError for a missing or damaged file."""
-        path = checkpoint_path(self._folder, kind)
+        state = self._read(kind, 0)
+        # without it, which only a kill between two files explains, dropout is that of the first rank
+        if self._rank and self._path(kind, self._rank).is_file():
+            own = self._read(kind, self._rank)
+            if own["progress"]["tally"]["steps"] == state["progress"]["tally"]["steps"]:
+                state |= {"random": own["random"], "progress": own["progress"]}
+        return state
+
+    def _read(self, kind: CheckpointKind, rank: int) -> dict[str, Any]:
+        path = self._path(kind, rank)
         try:
             # torch verifies no checksums: without this a flipped bit would become a weight
             with zipfile.ZipFile(path) as archive:

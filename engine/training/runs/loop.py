@@ -66,6 +66,7 @@ def train(
         with closing(run):
             yield from picture_events(run.experiment, run.source)
             sampler = RangeSampler(plan, run.step) if run.experiment.measure.range_every else None
+            control.may_begin(run.telemetry.steps)
             while not (run.must_end or run.is_over):
                 # a run may resume after its last step, with only the validation missing
                 if not run.is_complete:
@@ -90,10 +91,12 @@ def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
             yield from _keep(run)
         if run.is_complete or run.must_end:
             break
-        if run.control.pause_requested.is_set():
+        run.control.may_begin(run.telemetry.steps)
+        while run.control.pause_requested.is_set() and not run.must_end:
             yield from _pause(run)
-            if run.must_end:  # stopped during the pause: no step follows
-                break
+            run.control.may_begin(run.telemetry.steps)
+        if run.must_end:  # stopped meanwhile: no step follows
+            break
         phase = run.training_phase
         if PhaseName.CAPTURING in (run.phase, phase):
             # the capture waits for the device anyway; sent apart, its step can be told from those around it

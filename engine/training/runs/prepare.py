@@ -24,6 +24,7 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Control
+from engine.training.data.batches import own_seed
 from engine.training.data.datasets import DatasetFacts
 from engine.training.data.image_folder import (
     look_through,
@@ -40,8 +41,10 @@ from engine.training.measuring.energy import EnergyMeter, energy_meter
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
 from engine.training.models.build import count_parameters
+from engine.training.models.own import seed_everything
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.precision import float32_mode
+from engine.training.ranks.place import here
 from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload
@@ -100,14 +103,18 @@ def prepare(
     Raises ProblemError of kind `REQUEST` before any event.
     """
     experiment = plan.experiment
-    store = None if checkpoints is None else Checkpoints(checkpoints)
+    store = None if checkpoints is None else Checkpoints(checkpoints, here().rank)
     state = None
     if store is not None and resume:
         state = resumable(store.load("last"), plan.steps_per_epoch)
     memory = memory_meter(plan.device)
     model = build(plan, experiment)
+    if not here().is_first:
+        # the same weights, and other dropout
+        seed_everything(own_seed(experiment.seed))
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
-    yield from fetch_data(plan, control, None if resume else plan.total_steps)
+    if here().count == 1:  # several ranks have what they need before they are started
+        yield from fetch_data(plan, control, None if resume else plan.total_steps)
     if control.stop_requested.is_set():
         return None
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
@@ -188,8 +195,9 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
 
 
 def plain(experiment: Experiment) -> Experiment:
-    """The experiment by the plain recipe."""
-    return experiment.model_copy(update={"step": experiment.step.model_copy(update={"recipe": PLAIN})})
+    """The experiment by the plain recipe, on one device."""
+    step = experiment.step.model_copy(update={"recipe": PLAIN})
+    return experiment.model_copy(update={"step": step, "devices": 1})
 
 
 def plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
@@ -266,12 +274,13 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
 
 
 def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
-    samples = facts.train_samples
+    samples = facts.train_samples // experiment.devices
     if experiment.batch_size > samples:
+        has = f"{samples:,} samples" if experiment.devices == 1 else f"{samples:,} for each device"
         raise ProblemError(
             setting_problem(
                 "batch_size",
-                f"is {experiment.batch_size:,}, but {experiment.dataset} has {samples:,} samples.",
+                f"is {experiment.batch_size:,}, but {experiment.dataset} has {has}.",
                 f"Set it to at most {samples:,}.",
                 value=experiment.batch_size,
                 allowed=f"1 to {samples:,}",

@@ -16,6 +16,7 @@ from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally, Validation, validate
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.precision import float32_mode_name
+from engine.training.ranks.place import here
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
@@ -176,7 +177,8 @@ class Run:
 
     def validate(self) -> Validation | None:
         """Validates; None if it was asked to stop."""
-        return self.validate_on(self.source.validation(self.experiment.validation.limit))
+        place, batches = here(), self.source.validation(self.experiment.validation.limit)
+        return self.validate_on(islice(batches, place.rank, None, place.count))
 
     def validate_on(self, batches: Iterable[Batch]) -> Validation | None:
         """Validates on these batches; None if it was asked to stop."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
-from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples, turns_of
+from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples, own_seed, turns_of
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.own import FEW, facts_of_own_data, load_own, some_samples
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
@@ -109,7 +109,7 @@ class Workload:
             num_classes=experiment.num_classes or 0,
             sequence_length=experiment.sequence_length,
             overrides=experiment.overrides,
-            seed=experiment.seed,
+            seed=own_seed(experiment.seed),
         )
 
     @property

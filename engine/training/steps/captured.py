@@ -221,7 +221,7 @@ class CompiledStep(PlainStep):
             # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
             try:
                 with _quiet():
-                    self._compiled = cast(nn.Module, torch.compile(self.model, dynamic=False))
+                    self._compiled = cast(nn.Module, torch.compile(self._called, dynamic=False))
             except RuntimeError as error:  # a Python or a system that the compiler does not support
                 self.record.leave_out("compile", reason_of(error))
         self._shape: Shape | None = None

@@ -7,13 +7,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError, request_problem
 from engine.training.data.batches import Batch
 from engine.training.models.outputs import scalar_loss
 from engine.training.precision import autocast
+from engine.training.ranks.sharing import average_gradients
 from engine.training.steps.plain import PlainStep, found_inf_of
 
 Body = Callable[["Train", Batch], Any]
@@ -111,6 +113,7 @@ class OwnStep(PlainStep):
 
     def __init__(self, *args: Any, body: Body, optimizers: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self._averaged: set[int] = set()
         self._body = body
         self._train = Train(self, optimizers)
         self._unscaled: set[int] = set()
@@ -134,6 +137,10 @@ class OwnStep(PlainStep):
         self.end_cycle()
         return row
 
+    def _shared(self, experiment: Experiment) -> nn.Module:
+        # its passes are not known beforehand: the gradients are averaged once an optimizer uses them
+        return self.model
+
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Makes the step as a whole, which cannot be parted; returns the loss."""
         return self(batches)[0]
@@ -154,6 +161,7 @@ class OwnStep(PlainStep):
         if id(optimizer) in self._stepped:
             # the scaler takes each optimizer once between two updates
             self.end_cycle()
+        self._average(optimizer)
         if self.scaler.is_enabled() and id(optimizer) not in self._unscaled:
             self.scaler.unscale_(optimizer)
             self._unscaled.add(id(optimizer))
@@ -161,10 +169,10 @@ class OwnStep(PlainStep):
     def make(self, optimizer: torch.optim.Optimizer) -> None:
         if id(optimizer) in self._stepped:
             self.end_cycle()
+        self._average(optimizer)
         if self._clip_norm is not None:
             self.unscale(optimizer)
-            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            norm = clip_grad_norm_(parameters, self._clip_norm, error_if_nonfinite=False)
+            norm = clip_grad_norm_(_parameters_of(optimizer), self._clip_norm, error_if_nonfinite=False)
             self._norm = norm if self._norm is None else torch.maximum(self._norm, norm)
         self.scaler.step(optimizer)
         self._stepped.add(id(optimizer))
@@ -172,6 +180,11 @@ class OwnStep(PlainStep):
         self._found[id(optimizer)] = found
         self._worst = found if self._worst is None else torch.maximum(self._worst, found)
         self._spent.append(optimizer)
+
+    def _average(self, optimizer: torch.optim.Optimizer) -> None:
+        if id(optimizer) not in self._averaged:
+            average_gradients(_parameters_of(optimizer))
+            self._averaged.add(id(optimizer))
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
         found = self._found.get(id(optimizer))
@@ -184,8 +197,12 @@ class OwnStep(PlainStep):
     def end_cycle(self) -> None:
         if self._stepped:
             self.scaler.update()
-        self._stepped.clear()
-        self._unscaled.clear()
+        for done in (self._stepped, self._unscaled, self._averaged):
+            done.clear()
+
+
+def _parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def members_in(made: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
+from engine.training.ranks.sharing import Shared, shared
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -217,6 +218,7 @@ class PlainStep:
         self._clip_norm = experiment.step.clip_norm
         self._cache_casts = cache_casts
         self._parameters = list(model.parameters())
+        self._called = self._shared(experiment)
         self._learning_rate: float | None = None
         self._call = call
         peak, groups = experiment.optimizer.learning_rate, optimizer.param_groups
@@ -273,8 +275,11 @@ class PlainStep:
         self.optimizer.zero_grad(set_to_none=True)
         samples = sum(map(batch_samples, batches))
         total: Tensor | None = None
-        for batch in batches:
+        for number, batch in enumerate(batches, 1):
             inputs, targets = batch
+            if isinstance(self._called, Shared):
+                # as its no_sync() does: what is accumulated is sent once
+                self._called.require_backward_grad_sync = number == len(batches)
             with autocast(self._precision, self.device, cache_enabled=self._cache_casts):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
@@ -284,8 +289,11 @@ class PlainStep:
         assert total is not None, "a group has at least one batch"
         return total
 
+    def _shared(self, experiment: Experiment) -> nn.Module:
+        return shared(self.model, experiment, self.device)
+
     def _forward(self, inputs: Any) -> Any:
-        return self._call(self.model, inputs)
+        return self._call(self._called, inputs)
 
     def update(self, loss: Tensor) -> Tensor:
         """Makes the optimizer step of the gradients that are left; returns the row of figures."""

@@ -99,6 +99,8 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
 
 
 def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool) -> str | None:
+    if experiment.devices > 1:
+        return "a step that sends gradients to other devices is not captured"
     if device.type != "cuda":
         return "only CUDA devices capture"
     if experiment.uses_scaler and not is_fused:

@@ -1,0 +1,74 @@
+"""The place of this process among those that train a run together, and what of the data is its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+from torch import Tensor, distributed
+from torch._C._distributed_c10d import FileStore
+
+from engine.protocol.jobs import Rank
+
+# A rank that died is noticed at once by who started it; one that is slow, as in compiling, is waited for.
+_PATIENCE = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The number of this process, from 0, among `count`."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """True for the process that saves, and for a run's only one."""
+        return self.rank == 0
+
+
+def here() -> Place:
+    """This process's place; the only one where no others train with it."""
+    if distributed.is_available() and distributed.is_initialized():
+        return Place(distributed.get_rank(), distributed.get_world_size())
+    return Place()
+
+
+@contextmanager
+def joined(rank: Rank | None, device_type: str) -> Iterator[None]:
+    """Meets the other processes of the run while the context lasts; alone, it does nothing."""
+    if rank is None:
+        yield
+        return
+    if sys.platform.startswith("linux"):
+        # all are on this machine: a host name that does not resolve would make them wait for minutes
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    backend = "nccl" if device_type == "cuda" else "xccl" if device_type == "xpu" else "gloo"
+    # a file in a private folder, not a port, which another program may have taken by then
+    store = FileStore(rank.meeting, rank.count)
+    distributed.init_process_group(
+        backend, store=store, rank=rank.number, world_size=rank.count, timeout=_PATIENCE
+    )
+    # Left to the end of the process: destroying the group waits for ranks that may have gone.
+    yield
+
+
+def own_share(order: Tensor, batch_size: int) -> Tensor:
+    """The part of an epoch's sample indices (samples,) that this process trains on, in order.
+
+    Cut into batches of `batch_size`, the parts of all processes have, step by step, the samples of one
+    process that trains on batches of `count * batch_size`; the last batches are equally small. Where the
+    samples cannot be shared out evenly, the last of the order, fewer than the processes, are left out.
+    """
+    place = here()
+    if place.count == 1:
+        return order
+    order = order[: len(order) // place.count * place.count]
+    whole = len(order) // (place.count * batch_size) * (place.count * batch_size)
+    full = order[:whole].view(-1, place.count, batch_size)[:, place.rank].flatten()
+    return torch.cat((full, order[whole:].view(place.count, -1)[place.rank]))

@@ -1,0 +1,79 @@
+"""Gradients that are shared among the processes of a run: by DistributedDataParallel, or averaged by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from engine.experiment.experiment import Experiment
+from engine.training.ranks.place import here
+
+
+class Shared(DistributedDataParallel):
+    """The model as a step calls it: each backward pass leaves the mean gradients of all processes.
+
+    What a model's file asks of its own model, such as an attribute, it asks of the model within.
+    """
+
+    def __init__(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
+        settings = experiment.ranks
+        super().__init__(
+            model,
+            device_ids=None if device.type == "cpu" else [device],
+            bucket_cap_mb=settings.bucket_mib,
+            gradient_as_bucket_view=True,
+            static_graph=settings.static_graph,
+        )
+        if settings.reduction != "fp32":
+            # imported here: it brings what few runs use
+            from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+            is_bf16 = settings.reduction == "bf16"
+            hook = default_hooks.bf16_compress_hook if is_bf16 else default_hooks.fp16_compress_hook
+            self.register_comm_hook(None, hook)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+
+def shared(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:
+    """The module that a step calls in place of the model: the model itself where it is trained alone."""
+    is_shared = experiment.devices > 1 and here().count > 1
+    is_trained = any(parameter.requires_grad for parameter in model.parameters())
+    return Shared(model, experiment, device) if is_shared and is_trained else model
+
+
+def average_gradients(parameters: Iterable[Tensor]) -> None:
+    """Leaves the mean gradients of all processes, for a step that parts as it likes; alone, it does nothing.
+
+    A parameter without a gradient here has one elsewhere, perhaps: it counts as zero.
+    """
+    count = here().count
+    if count == 1:
+        return
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in trained:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
+    work = [distributed.all_reduce(gradient, async_op=True) for gradient in gradients]
+    for each in work:
+        assert each is not None
+        each.wait()
+    torch._foreach_div_(gradients, count)
+
+
+def summed(figures: Sequence[float], device: torch.device) -> Sequence[float]:
+    """The sums of these figures over all processes; alone, the figures."""
+    if here().count == 1:
+        return figures
+    sums = torch.tensor(figures, dtype=torch.float64, device=device)
+    distributed.all_reduce(sums)
+    return sums.tolist()

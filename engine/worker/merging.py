@@ -1,0 +1,209 @@
+"""Makes the events of one run from those of its ranks: means of their losses, the time of the slowest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import (
+    SAMPLE_COLUMNS,
+    Epoch,
+    Event,
+    Failed,
+    Finished,
+    Heartbeat,
+    Log,
+    Ready,
+    Samples,
+    Skipped,
+    Started,
+)
+from engine.protocol.summary import Energy, RankFigures, Summary
+from engine.training.failures import not_a_number
+
+_ACTIVITIES = ("gpu_utilization", "sm_activity", "tensor_activity", "memory_activity")
+_MEANS = frozenset({"loss", *(f"{activity}_percent" for activity in _ACTIVITIES)})
+_SUMS = frozenset({"power_watts"})
+_LEAST = frozenset({"samples_per_second", "clock_mhz"})
+_OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm", "slowdown"})
+
+
+class Merger:
+    """Takes the events of each rank, in its order, and gives those of the run.
+
+    `asked` is the experiment as the user gave it, `experiment` as it is trained, on its first device.
+    """
+
+    def __init__(self, asked: Experiment, experiment: Experiment) -> None:
+        self._experiment = experiment.model_copy(update={"on_nan": asked.on_nan})
+        self._count = experiment.devices
+        self._columns: list[dict[str, list[float]]] = [{} for _ in range(self._count)]
+        self._epochs: dict[int, list[Epoch]] = {}
+        self._skipped: list[list[int]] = [[] for _ in range(self._count)]
+        self._finished: dict[int, Finished] = {}
+        self._devices = [""] * self._count
+        self._has_nan = False
+        self.step = 0
+        """The last step that all ranks have completed."""
+
+    @property
+    def must_end(self) -> bool:
+        """True once a NaN ends the run."""
+        return self._has_nan and self._experiment.on_nan != "continue"
+
+    def device(self, rank: int) -> str:
+        """The name of a rank's device, such as "cuda:1"."""
+        return self._devices[rank] or "its device"
+
+    def take(self, rank: int, event: Event) -> Iterator[Event]:
+        """The run's events that this one completes."""
+        match event:
+            case Samples():
+                for name, values in event.columns().items():
+                    self._columns[rank].setdefault(name, []).extend(values)
+                yield from self._common_steps()
+            case Epoch():
+                ended = self._epochs.setdefault(event.epoch, [])
+                ended.append(event)
+                if len(ended) == self._count:
+                    loss = math.fsum(each.train_loss for each in ended) / self._count
+                    seconds = max(each.seconds for each in ended)
+                    yield event.model_copy(update={"train_loss": loss, "seconds": seconds})
+                    del self._epochs[event.epoch]
+            case Skipped(steps=steps):
+                self._skipped[rank] += steps
+                if rank == 0:
+                    yield event
+            case Started():
+                self._devices[rank] = event.experiment.device
+                if rank == 0:
+                    yield event.model_copy(update={"experiment": self._experiment})
+            case Log(message=message):
+                if rank == 0:
+                    yield event
+                elif event.level == "stderr" or event.step is not None:
+                    yield event.model_copy(update={"message": f"Rank {rank}: {message}"})
+            case Finished():
+                self._finished[rank] = event
+            case Ready() | Heartbeat():
+                pass
+            case _:
+                if rank == 0:
+                    yield event
+
+    def ending(self) -> Iterator[Event]:
+        """The last events, once each rank has sent its own."""
+        if any(steps != self._skipped[0] for steps in self._skipped):
+            message = "The ranks skipped different steps, so that their weights are no longer the same."
+            yield Log(level="problem", message=message)
+        summary = merged([self._finished[rank].summary for rank in range(self._count)], self._devices)
+        if self._experiment.on_nan == "fail" and summary.first_nan_step is not None:
+            yield Failed(problem=not_a_number(summary.first_nan_step), summary=summary)
+        else:
+            yield Finished(summary=summary, stopped=any(each.stopped for each in self._finished.values()))
+
+    def _common_steps(self) -> Iterator[Samples]:
+        steps = min(len(columns.get("step", ())) for columns in self._columns)
+        if not steps:
+            return
+        names = [name for name in SAMPLE_COLUMNS if all(name in columns for columns in self._columns)]
+        columns: dict[str, list[float]] = {}
+        for name in names:
+            values = np.array([own[name][:steps] for own in self._columns])
+            columns[name] = _of_all(name, values)
+        for own in self._columns:
+            for name in tuple(own):
+                del own[name][:steps]
+        self._has_nan |= any(map(math.isnan, columns["loss"]))
+        self.step = int(columns["step"][-1])
+        yield Samples.model_validate(columns)
+
+
+def _of_all(name: str, values: NDArray[np.float64]) -> list[float]:
+    # of one figure of each rank (ranks, steps) that of the run (steps,)
+    if name in _OF_FIRST:
+        own = values[0]
+    elif name in _MEANS:
+        own = values.mean(axis=0)
+    elif name == "samples_per_second":
+        # each waits for the slowest
+        own = values.min(axis=0) * len(values)
+    elif name in _LEAST:
+        own = values.min(axis=0)
+    else:
+        own = values.sum(axis=0) if name in _SUMS else values.max(axis=0)
+    figures: list[float] = own.tolist()
+    return figures
+
+
+_PEAKS = (
+    *("peak_allocated_mib", "peak_reserved_mib", "whole_run_peak_mib", "peak_resident_mib", "spilled_mib"),
+    *("data_wait_fraction", "first_step_seconds", "warmup_seconds", "compile_seconds", "step_ms"),
+    *("temperature_celsius", "other_programs_mib", "paused_seconds", "seconds"),
+)
+
+
+def merged(summaries: list[Summary], devices: list[str]) -> Summary:
+    """The summary of a run from those of its ranks, in their order."""
+    speeds = [each.samples_per_second for each in summaries]
+    known = [speed for speed in speeds if speed is not None]
+    has_speed = len(known) == len(speeds)
+    slowest = summaries[speeds.index(min(known))] if has_speed else summaries[speeds.index(None)]
+    figures: dict[str, Any] = {name: _most(summaries, name) for name in _PEAKS}
+    if has_speed:
+        figures["samples_per_second"] = min(known) * len(summaries)
+        interval = slowest.samples_per_second_ci
+        if interval is not None:
+            figures["samples_per_second_ci"] = tuple(end * len(summaries) for end in interval)
+    losses = [each.final_train_loss for each in summaries]
+    known_losses = [loss for loss in losses if loss is not None]
+    if len(known_losses) == len(losses):
+        figures["final_train_loss"] = math.fsum(known_losses) / len(losses)
+    nan_steps = [each.first_nan_step for each in summaries if each.first_nan_step is not None]
+    return slowest.model_copy(
+        update={
+            **figures,
+            "first_nan_step": min(nan_steps, default=None),
+            "energy": _energy(summaries),
+            "ranks": tuple(
+                RankFigures(
+                    device=device,
+                    samples_per_second=each.samples_per_second,
+                    step_ms=each.step_ms,
+                    peak_mib=each.peak_allocated_mib or each.peak_resident_mib,
+                    data_wait_fraction=each.data_wait_fraction,
+                )
+                for device, each in zip(devices, summaries, strict=True)
+            ),
+        }
+    )
+
+
+def _most(summaries: list[Summary], name: str) -> float | None:
+    values = [value for each in summaries if (value := getattr(each, name)) is not None]
+    return max(values, default=None)
+
+
+def _energy(summaries: list[Summary]) -> Energy | None:
+    energies = [each.energy for each in summaries if each.energy is not None]
+    if len(energies) < len(summaries):
+        return None
+    first = energies[0]
+    samples = sum(each.samples for each in energies)
+    if first.source == "rapl":
+        # the processor that all of them share was counted by each
+        return first.model_copy(update={"samples": samples})
+    idle = [each.idle_watts for each in energies if each.idle_watts is not None]
+    return first.model_copy(
+        update={
+            "joules": math.fsum(each.joules for each in energies),
+            "samples": samples,
+            "seconds": max(each.seconds for each in energies),
+            "idle_watts": math.fsum(idle) if len(idle) == len(energies) else None,
+        }
+    )

@@ -1,0 +1,189 @@
+"""A run on several devices: a worker for each, kept in step, whose events become those of one run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol import jobs
+from engine.protocol.events import Event, Failed, Finished, Held, Summary, is_last
+from engine.training.data.picture_sources import prepare_pictures
+from engine.training.doctor import read_catalog
+from engine.training.runs.loop import train
+from engine.training.runs.prepare import RunPlan, fetch_data
+from engine.worker.endings import broken_protocol, death
+from engine.worker.merging import Merger
+from engine.worker.process import End, Garbage, WorkerProcess
+
+_LOOK_SECONDS = 0.02
+_OTHERS_SECONDS = 1.0
+"""After one rank has failed, the others lose it within moments: the first to say so need not be the cause."""
+
+
+def train_together(job: jobs.Train, control: jobs.Control) -> Iterator[Event]:
+    """Trains an experiment on its devices, a worker on each; the last event is `Finished` or `Failed`.
+
+    Raises ProblemError of kind `REQUEST` where the experiment cannot run here.
+    """
+    plan = RunPlan(job.experiment, read_catalog())
+    experiment, checkpoints = plan.experiment, None if job.checkpoints is None else Path(job.checkpoints)
+    if experiment.devices == 1:
+        yield from train(experiment, control, checkpoints, resume=job.resume)
+        return
+    prepare_pictures(experiment)
+    yield from fetch_data(plan, control, None if job.resume else plan.total_steps)
+    if control.stop_requested.is_set():
+        yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
+        return
+    with ExitStack() as started:
+        folder = started.enter_context(TemporaryDirectory(prefix="ammeter-ranks-"))
+        workers: list[WorkerProcess] = []
+        started.callback(_end, workers)
+        for number in range(experiment.devices):
+            workers.append(WorkerProcess(environment=_environment(experiment)))
+            rank = jobs.Rank(number=number, count=experiment.devices, meeting=str(Path(folder) / "meeting"))
+            own = experiment.model_copy(
+                # a NaN of one rank ends the run for all of them, which only this process can tell them
+                update={"device": device_of(experiment, number), "on_nan": "continue"}
+            )
+            workers[-1].send(job.model_copy(update={"experiment": own, "rank": rank}))
+        yield from _Together(workers, Merger(job.experiment, experiment), control).events()
+
+
+def device_of(experiment: Experiment, rank: int) -> str:
+    """The name of a rank's device."""
+    kind, _, first = experiment.device.partition(":")
+    return kind if kind == "cpu" else f"{kind}:{int(first or 0) + rank}"
+
+
+def _environment(experiment: Experiment) -> dict[str, str]:
+    # each rank would use all cores of the processor that they share
+    if experiment.device != "cpu" or "OMP_NUM_THREADS" in os.environ:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // experiment.devices))}
+
+
+def _end(workers: Sequence[WorkerProcess]) -> None:
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.close()
+
+
+class _Together:
+    """The workers of one run, and the commands to them."""
+
+    def __init__(self, workers: Sequence[WorkerProcess], merger: Merger, control: jobs.Control) -> None:
+        self._workers, self._merger, self._control = workers, merger, control
+        self._over: set[int] = set()
+        self._told: jobs.Command = jobs.Continue()
+        self._wanted: jobs.Command | None = None
+        self._begun: dict[int, int] = {}
+        self._rounds = self._at = 0
+
+    def events(self) -> Iterator[Event]:
+        """The events of the run; the last is `Finished` or `Failed`."""
+        while len(self._over) < len(self._workers):
+            self._command()
+            is_idle = True
+            for rank, worker in enumerate(self._workers):
+                while rank not in self._over and (item := worker.next_item(0.0)) is not None:
+                    is_idle = False
+                    if isinstance(item, Failed | End | Garbage):
+                        yield self._failure(rank, item)
+                        return
+                    if isinstance(item, Held):
+                        self._hear(rank, item.begun)
+                        continue
+                    if is_last(item):
+                        self._over.add(rank)
+                    yield from self._merger.take(rank, item)
+            self._control.step = self._merger.step
+            if is_idle:
+                time.sleep(_LOOK_SECONDS)
+        yield from self._merger.ending()
+
+    def _command(self) -> None:
+        control = self._control
+        if control.stop_requested.is_set() or self._merger.must_end:
+            self._ask(jobs.Stop())
+        elif control.pause_requested.is_set():
+            self._ask(jobs.Pause())
+        elif isinstance(self._told, jobs.Pause) and self._wanted is None:
+            self._tell(jobs.Continue())
+
+    def _ask(self, wanted: jobs.Command) -> None:
+        if isinstance(self._told, jobs.Stop) or self._told == wanted or self._over:
+            return
+        if self._wanted is None:
+            self._rounds, self._at = 0, 0
+            self._hold()
+        self._wanted = wanted
+
+    def _hold(self) -> None:
+        self._begun.clear()
+        self._send(jobs.Hold(step=self._at))
+
+    def _hear(self, rank: int, begun: int) -> None:
+        self._begun[rank] = begun
+        if len(self._begun) < len(self._workers) or self._wanted is None:
+            return
+        furthest = max(self._begun.values())
+        if furthest > self._at:
+            # a rank of fast steps is past it by the time that it hears, so each round looks further ahead
+            self._at = furthest + 2**self._rounds - 1
+            self._rounds += 1
+            self._hold()
+            return
+        wanted, self._wanted = self._wanted, None
+        self._tell(wanted)
+
+    def _tell(self, command: jobs.Command) -> None:
+        self._told = command
+        self._send(command)
+
+    def _send(self, request: jobs.Request) -> None:
+        for worker in self._workers:
+            worker.send(request)
+
+    def _failure(self, rank: int, item: Failed | End | Garbage) -> Failed:
+        # the others fail for want of this one, or this one for want of another
+        failures = {rank: self._failed(rank, item)}
+        deadline = time.monotonic() + _OTHERS_SECONDS
+        while len(failures) < len(self._workers) and time.monotonic() < deadline:
+            for other, worker in enumerate(self._workers):
+                if other in failures:
+                    continue
+                following = worker.next_item(_LOOK_SECONDS)
+                if isinstance(following, Failed | End | Garbage):
+                    failures[other] = self._failed(other, following)
+        first = min(failures, key=lambda number: _remoteness(failures[number].problem))
+        failed = failures[first]
+        if len({failure.problem.message for failure in failures.values()}) == 1 < len(failures):
+            return failed  # the same for all
+        place = f"Rank {first} of {len(self._workers)}, on {self._merger.device(first)}: "
+        problem = failed.problem.model_copy(update={"message": place + failed.problem.message})
+        return failed.model_copy(update={"problem": problem})
+
+    def _failed(self, rank: int, item: Failed | End | Garbage) -> Failed:
+        worker = self._workers[rank]
+        if isinstance(item, Failed):
+            return item
+        if isinstance(item, Garbage):
+            sent = f"something that is not an Ammeter event: '{item.shown}'"
+            return Failed(problem=broken_protocol(sent), detail=f"{item.why}\n{worker.stderr_tail}")
+        worker.kill()
+        return Failed(problem=death(worker.close()), detail=worker.stderr_tail)
+
+
+def _remoteness(problem: Problem) -> int:
+    # how far it is from a cause: an error that Ammeter does not know is often that of a lost connection
+    return {Kind.INTERNAL: 2, Kind.WORKER_DIED: 1}.get(problem.kind, 0)
