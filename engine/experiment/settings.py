@@ -66,9 +66,9 @@ class Ranks(Part):
     strategy: Literal["ddp", "fsdp"] = setting(
         "ddp",
         "Strategy",
-        "DDP keeps the whole model on every device. FSDP2 keeps a part of the weights, gradients and optimizer "
-        "state on each, which needs less memory and more communication; it casts whole modules to the "
-        "precision in place of autocast, norms and softmax too.",
+        "DDP keeps the whole model on every device. FSDP2 keeps a part of the weights, gradients and "
+        "optimizer state on each, which takes less memory and more communication. In place of autocast it "
+        "casts whole blocks to the precision, with their norms and softmax.",
         words={"ddp": "DDP", "fsdp": "FSDP2"},
         when=Chosen.has_several_devices,
     )

@@ -47,7 +47,8 @@ def breakdown_of(
 ) -> Breakdown:
     """The sizes of a step's tensors; call it after a step, since before it an optimizer has no state.
 
-    Of a sharded model they are those of this device. A gradient that is freed between steps counts as large as its parameter, as it is within a step.
+    Of a sharded model this device's part counts. A gradient that is freed between steps counts as large as
+    its parameter, as it is within a step.
     """
     parameters = list(model.parameters())
     trained = [parameter for parameter in parameters if parameter.requires_grad]

@@ -61,7 +61,7 @@ def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> Non
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The parts to shard: what the model has in lists, such as a transformer's layers, or else its children."""
+    """The parts to shard: what the model has in lists, such as its layers, or else its children."""
     return list(dict.fromkeys(_listed(model))) or [child for child in model.children() if _has_own(child)]
 
 
@@ -88,12 +88,12 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor put together from the shards of all processes, which call it together; a plain one as it is."""
+    """A tensor made whole from the shards of all processes, which all call it, or a plain tensor as it is."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
 def local(tensor: Tensor) -> Tensor:
-    """This device's shard of a tensor; a plain one as it is."""
+    """This device's shard of a tensor, or a plain tensor as it is."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 

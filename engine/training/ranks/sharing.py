@@ -1,4 +1,4 @@
-"""What the processes of a run share: gradients, averaged by DistributedDataParallel or by hand, and figures."""
+"""What the processes of a run share: gradients, by DistributedDataParallel or by hand, and figures."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ class Rewind:
     def keep(self, state: Mapping[str, Any]) -> None:
         """Keeps a copy of a state from `capture_state`; `meets_trouble` knows all steps before it."""
         may = not self._is_over and not self._skipped_in_a_row and are_finite(state["model"])
-        # a loss may be infinite for one rank only, and the next state is put together by all of them or by none
+        # a loss may be infinite for one rank only, and a sharded state is gathered by all of them or by none
         over, against = summed((self._is_over, not may), self._device)
         self._is_over_for_all = over > 0
         if not against:

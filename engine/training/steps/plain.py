@@ -20,7 +20,7 @@ from engine.training.failures import problem_of
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded, whole
-from engine.training.ranks.sharing import send_gradients, shared
+from engine.training.ranks.sharing import Shared, send_gradients, shared
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -292,7 +292,7 @@ class PlainStep:
         return total
 
     def communication(self) -> tuple[float, float] | None:
-        """`Shared.communication`; None on one device."""
+        """`Shared.communication`; None on one device, and of shards."""
         return self._called.communication() if isinstance(self._called, Shared) else None
 
     def _shared(self, experiment: Experiment) -> nn.Module:

@@ -17,7 +17,6 @@ from engine.training.steps.captured import CapturedStep, CompiledStep
 from engine.training.steps.own import Body, OwnStep, as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, no_fused_form, optimizer_for
 
-
 _NOT_SHARDED: dict[RecipePart, str] = {
     "channels_last": "FSDP2 shards contiguous weights only",
     "compile": "a model that FSDP2 shards is not compiled",
@@ -105,6 +104,8 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
     if not (wanted or record.has("fused")):
         return False
     reason = no_fused_form(model, device)
+    if reason is None and shards(experiment) and experiment.optimizer.name == "sgd":
+        reason = "PyTorch has no fused SGD for what FSDP2 shards"
     if reason is not None:
         record.leave_out("fused", reason)
     return reason is None
