@@ -67,7 +67,8 @@ class Merger:
 
     def of_rank(self, rank: int, message: str) -> str:
         """A sentence about one rank, which it names."""
-        return f"Rank {rank} of {self._count}, on {self._devices[rank]}: {message}"
+        where = "" if self._devices[rank] == "cpu" else f", on {self._devices[rank]}"
+        return f"Rank {rank} of {self._count}{where}: {message}"
 
     def take(self, rank: int, event: Event) -> Iterator[Event]:
         """The run's events that this one completes."""
@@ -117,7 +118,9 @@ class Merger:
         if any(steps != self._skipped[0] for steps in self._skipped):
             message = "The ranks skipped different steps, so that their weights are no longer the same."
             yield Log(level="problem", message=message)
-        summary = merged([self._finished[rank].summary for rank in range(self._count)], self._devices)
+        summary = merged([self._finished[rank].summary for rank in range(self._count)])
+        if straggler := _straggler(summary.ranks):
+            yield Log(level="warning", message=straggler)
         if self._experiment.on_nan == "fail" and summary.first_nan_step is not None:
             yield Failed(problem=not_a_number(summary.first_nan_step), summary=summary)
         else:
@@ -185,7 +188,7 @@ _PEAKS = (
 )
 
 
-def merged(summaries: list[Summary], devices: Sequence[str]) -> Summary:
+def merged(summaries: list[Summary]) -> Summary:
     """The summary of a run from those of its ranks, in their order."""
     speeds = [each.samples_per_second for each in summaries]
     known = [speed for speed in speeds if speed is not None]
@@ -207,18 +210,26 @@ def merged(summaries: list[Summary], devices: Sequence[str]) -> Summary:
             **figures,
             "first_nan_step": min(nan_steps, default=None),
             "energy": _energy(summaries),
-            "ranks": tuple(
-                RankFigures(
-                    device=device,
-                    samples_per_second=each.samples_per_second,
-                    step_ms=each.step_ms,
-                    peak_mib=each.peak_allocated_mib or each.peak_resident_mib,
-                    data_wait_fraction=each.data_wait_fraction,
-                )
-                for device, each in zip(devices, summaries, strict=True)
-            ),
+            "ranks": tuple(own for each in summaries for own in each.ranks),
         }
     )
+
+
+_LEAST_WAIT = 0.1
+"""The part of a step for which the others wait, from which on a slow device is named."""
+
+
+def _straggler(ranks: Sequence[RankFigures]) -> str | None:
+    # a device that the others wait for finds their gradients there: its own communication is the transfer
+    waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
+    steps = [each.step_ms for each in ranks if each.step_ms is not None]
+    if len(waits) < len(ranks) or not steps:
+        return None
+    slowest, wait, step = waits.index(min(waits)), max(waits) - min(waits), max(steps)
+    if wait < _LEAST_WAIT * step:
+        return None
+    where = "" if ranks[slowest].device == "cpu" else f", on {ranks[slowest].device},"
+    return f"Rank {slowest}{where} is slower than the others, which wait {wait:.1f} ms of {step:.1f} for it."
 
 
 def _most(parts: Sequence[Summary | Tried | Trial], name: str) -> float | None:

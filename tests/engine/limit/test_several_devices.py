@@ -100,8 +100,8 @@ def test_a_device_among_two_takes_the_batch_of_one_alone(store: Store, launcher:
     # gradients lie in the buckets by which they are shared
     assert together.result.peak_mib == pytest.approx(alone.result.peak_mib, rel=0.15)
     fits, fails = together.trials
-    assert "of 2, on cpu: its memory is the largest of all ranks." in (fits.note or "")
-    assert "of 2, on cpu: The device ran out of memory." in (fails.note or "")
+    assert "of 2: its memory is the largest of all ranks." in (fits.note or "")
+    assert "of 2: The device ran out of memory." in (fails.note or "")
     assert together.words == "FP32 fits 24 per device (48 on 2 devices)"
 
 
@@ -110,7 +110,7 @@ def test_memory_that_runs_out_on_one_rank_is_an_answer_that_names_it(tmp_path: P
     experiment = own_model(tmp_path, 4, "raise torch.OutOfMemoryError('too large')")
     last = list(perform(jobs.TryBatch(experiment=experiment), jobs.Control()))[-1]
     assert isinstance(last, Tried) and not last.trial.fits and last.trial.cause == "memory"
-    assert last.trial.note == "Rank 1 of 2, on cpu: The device ran out of memory."
+    assert last.trial.note == "Rank 1 of 2: The device ran out of memory."
     smaller = experiment.model_copy(update={"batch_size": 4})
     last = list(perform(jobs.TryBatch(experiment=smaller), jobs.Control()))[-1]
     assert isinstance(last, Tried) and last.trial.fits and last.train_samples == 32
