@@ -12,7 +12,7 @@ from torch import nn
 from engine.experiment.experiment import experiment_from
 from engine.experiment.setting import Chosen
 from engine.protocol import jobs
-from engine.protocol.events import Epoch, Event, Failed, Finished, Log, Samples, Summary
+from engine.protocol.events import Epoch, Event, Failed, Finished, Log, Samples, Skipped, Summary
 from engine.training.ranks.sharded import blocks_of
 from engine.worker.perform import perform
 
@@ -63,7 +63,7 @@ def saved(folder: Path, name: str = "last") -> dict[str, Any]:
         ({"step": {"gradient_accumulation": 2, "clip_norm": 0.1}}, 1e-5),
         ({"step": {"activation_checkpointing": True, "recipe": "fused"}}, 1e-5),
         ({"precision": "bf16"}, 5e-3),
-        ({"precision": "fp16", "step": {"clip_norm": 0.1}}, 1e-3),
+        ({"precision": "fp16", "step": {"clip_norm": 0.1}}, 5e-3),
     ],
     ids=["accumulated", "recomputed", "bf16", "fp16"],
 )
@@ -87,7 +87,11 @@ def test_it_trains_as_one_process_at_the_same_global_batch(
 def test_it_skips_the_steps_that_one_process_skips() -> None:
     settings = {"precision": "fp16", "steps": 12, "scaler": {"init_scale": 2.0**24, "backoff_factor": 0.125}}
     alone, sharded = trained(**settings), trained(**SHARDED, **settings)
-    assert column(sharded, "found_inf") == column(alone, "found_inf")
+    skipped, skipped_alone = (
+        [step for event in events if isinstance(event, Skipped) for step in event.steps]
+        for events in (sharded, alone)
+    )
+    assert skipped == skipped_alone
     assert column(sharded, "grad_scale") == column(alone, "grad_scale")
     assert 0 < (summary(sharded).skipped_steps or 0) < 12
     assert not [event for event in sharded if isinstance(event, Log) and event.level == "problem"]
@@ -118,10 +122,10 @@ def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_the_state_before_the_trouble_is_kept_whole(tmp_path: Path) -> None:
-    # the loss overflows soon: a step of this size
-    settings = {"optimizer": {"name": "sgd", "learning_rate": 1e30, "momentum": 0.9}, "on_nan": "continue"}
-    checkpoint = {"rewind_every": 1}
-    trained(tmp_path, **SHARDED, **settings, checkpoint=checkpoint)
+    # from the third step on the scale is far too large, and stays so
+    scaler = {"init_scale": 2.0, "growth_factor": 1024.0, "growth_interval": 1, "backoff_factor": 0.9999}
+    settings = {"precision": "fp16", "scaler": scaler, "steps": 30, "checkpoint": {"rewind_every": 1}}
+    trained(tmp_path, **SHARDED, **settings)
     kept = saved(tmp_path, "rewind")
     assert all(bool(torch.isfinite(tensor).all()) for tensor in kept["model"].values())
     assert kept["model"] and kept["progress"]["tally"]["steps"] >= 1
