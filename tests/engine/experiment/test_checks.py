@@ -17,6 +17,7 @@ from engine.experiment.checks import (
     resolve,
 )
 from engine.experiment.experiment import Experiment, Precision, experiment_from, setting_title
+from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import one_line
 
@@ -136,6 +137,17 @@ def test_what_needs_a_whole_model_is_refused_where_fsdp_shards_it() -> None:
     assert range_every.key == "measure.range_every" and "FSDP2" in range_every.message
     assert fp32_modules.key == "step.fp32_modules" and "FSDP2" in fp32_modules.message
     assert not problems(experiment_from({**settings, "ranks": {"strategy": "ddp"}}), CATALOG)
+
+
+def test_a_step_of_the_models_file_is_refused_where_fsdp_shards_the_model(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("def model(): ...\ndef batch(size): ...\ndef step(train, batch): ...\n")
+    settings = {"model": str(file), "device": "cpu", "devices": 2, "ranks": {"strategy": "fsdp"}}
+    experiment = experiment_from(with_code(settings, names_model=True, names_dataset=False))
+    (problem,) = [found for found in problems(experiment, CATALOG) if found.key == "ranks.strategy"]
+    assert problem.message == (
+        "Strategy is FSDP2, but net.py defines step(), which is written for a whole model."
+    )
 
 
 @pytest.mark.parametrize(
