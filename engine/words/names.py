@@ -123,6 +123,8 @@ def setting_text(key: str, value: Any) -> str:
         return recipe_words(str(value))
     if isinstance(value, bool):
         return "on" if value else "off"
+    if key == "devices" and value == 0:
+        return "all"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     if key == "seed" or not isinstance(value, int | float):

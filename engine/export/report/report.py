@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SettingRow, SideReport
+from engine.compare.devices import BY_DEVICE, HEADINGS, device_rows
 from engine.compare.evidence import Doubt
 from engine.compare.figures import Cell, Figure, energy_of
 from engine.compare.sides import Side, all_runs
@@ -59,6 +60,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
         subject=subject_of(comparison),
         sections=(
             *_results(content),
+            *_devices(sides),
             *drawn,
             *_setup(sides, settings, environment),
             Section("How it was measured", tuple(_method(content)), part="appendix"),
@@ -184,6 +186,17 @@ def machine_line(sides: Sequence[Side]) -> str:
     """The machine and software that all sides share, in a line."""
     lines = (line for line in environment_lines(sides) if line.key in _NAMED and line.is_shared)
     return " · ".join(f"{_NAMED[line.key]}{line.values[0]}" for line in lines)
+
+
+def _devices(sides: Sequence[Side]) -> Iterator[Section]:
+    rows = tuple(
+        (run.name, side.title, row.name, *row.cells)
+        for side in sides
+        for run in side.runs
+        for row in device_rows(run.summary, run.experiment.dataset)
+    )
+    if rows:
+        yield Section(BY_DEVICE, headings=("Run", "Side", *HEADINGS), rows=rows, right=HEADINGS[1:])
 
 
 def _setup(
