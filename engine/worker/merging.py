@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,6 @@ class Merger:
         self._epochs: dict[int, list[Epoch]] = {}
         self._skipped: list[list[int]] = [[] for _ in range(self._count)]
         self._finished: dict[int, Finished] = {}
-        self._devices = [""] * self._count
         self._has_nan = False
         self.step = 0
         """The last step that all ranks have completed."""
@@ -55,10 +54,6 @@ class Merger:
     def must_end(self) -> bool:
         """True once a NaN ends the run."""
         return self._has_nan and self._experiment.on_nan != "continue"
-
-    def device(self, rank: int) -> str:
-        """The name of a rank's device, such as "cuda:1"."""
-        return self._devices[rank] or "its device"
 
     def take(self, rank: int, event: Event) -> Iterator[Event]:
         """The run's events that this one completes."""
@@ -80,7 +75,6 @@ class Merger:
                 if rank == 0:
                     yield event
             case Started():
-                self._devices[rank] = event.experiment.device
                 if rank == 0:
                     yield event.model_copy(update={"experiment": self._experiment})
             case Log(message=message):
@@ -101,7 +95,9 @@ class Merger:
         if any(steps != self._skipped[0] for steps in self._skipped):
             message = "The ranks skipped different steps, so that their weights are no longer the same."
             yield Log(level="problem", message=message)
-        summary = merged([self._finished[rank].summary for rank in range(self._count)], self._devices)
+        summary = merged([self._finished[rank].summary for rank in range(self._count)])
+        if straggler := _straggler(summary.ranks):
+            yield Log(level="warning", message=straggler)
         if self._experiment.on_nan == "fail" and summary.first_nan_step is not None:
             yield Failed(problem=not_a_number(summary.first_nan_step), summary=summary)
         else:
@@ -148,7 +144,7 @@ _PEAKS = (
 )
 
 
-def merged(summaries: list[Summary], devices: list[str]) -> Summary:
+def merged(summaries: list[Summary]) -> Summary:
     """The summary of a run from those of its ranks, in their order."""
     speeds = [each.samples_per_second for each in summaries]
     known = [speed for speed in speeds if speed is not None]
@@ -170,18 +166,26 @@ def merged(summaries: list[Summary], devices: list[str]) -> Summary:
             **figures,
             "first_nan_step": min(nan_steps, default=None),
             "energy": _energy(summaries),
-            "ranks": tuple(
-                RankFigures(
-                    device=device,
-                    samples_per_second=each.samples_per_second,
-                    step_ms=each.step_ms,
-                    peak_mib=each.peak_allocated_mib or each.peak_resident_mib,
-                    data_wait_fraction=each.data_wait_fraction,
-                )
-                for device, each in zip(devices, summaries, strict=True)
-            ),
+            "ranks": tuple(own for each in summaries for own in each.ranks),
         }
     )
+
+
+_LEAST_WAIT = 0.1
+"""The part of a step for which the others wait, from which on a slow device is named."""
+
+
+def _straggler(ranks: Sequence[RankFigures]) -> str | None:
+    # a device that the others wait for finds their gradients there: its own communication is the transfer
+    waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
+    steps = [each.step_ms for each in ranks if each.step_ms is not None]
+    if len(waits) < len(ranks) or not steps:
+        return None
+    slowest, wait, step = waits.index(min(waits)), max(waits) - min(waits), max(steps)
+    if wait < _LEAST_WAIT * step:
+        return None
+    where = "" if ranks[slowest].device == "cpu" else f", on {ranks[slowest].device},"
+    return f"Rank {slowest}{where} is slower than the others, which wait {wait:.1f} ms of {step:.1f} for it."
 
 
 def _most(summaries: list[Summary], name: str) -> float | None:

@@ -55,7 +55,7 @@ def train_together(job: jobs.Train, control: jobs.Control) -> Iterator[Event]:
                 update={"device": device_of(experiment, number), "on_nan": "continue"}
             )
             workers[-1].send(job.model_copy(update={"experiment": own, "rank": rank}))
-        yield from _Together(workers, Merger(job.experiment, experiment), control).events()
+        yield from _Together(workers, experiment, Merger(job.experiment, experiment), control).events()
 
 
 def device_of(experiment: Experiment, rank: int) -> str:
@@ -81,8 +81,11 @@ def _end(workers: Sequence[WorkerProcess]) -> None:
 class _Together:
     """The workers of one run, and the commands to them."""
 
-    def __init__(self, workers: Sequence[WorkerProcess], merger: Merger, control: jobs.Control) -> None:
-        self._workers, self._merger, self._control = workers, merger, control
+    def __init__(
+        self, workers: Sequence[WorkerProcess], experiment: Experiment, merger: Merger, control: jobs.Control
+    ) -> None:
+        self._workers, self._experiment, self._merger = workers, experiment, merger
+        self._control = control
         self._over: set[int] = set()
         self._told: jobs.Command = jobs.Continue()
         self._wanted: jobs.Command | None = None
@@ -169,8 +172,9 @@ class _Together:
         failed = failures[first]
         if len({failure.problem.message for failure in failures.values()}) == 1 < len(failures):
             return failed  # the same for all
-        place = f"Rank {first} of {len(self._workers)}, on {self._merger.device(first)}: "
-        problem = failed.problem.model_copy(update={"message": place + failed.problem.message})
+        device = device_of(self._experiment, first)
+        place = f"Rank {first} of {len(self._workers)}{'' if device == 'cpu' else f', on {device}'}"
+        problem = failed.problem.model_copy(update={"message": f"{place}: {failed.problem.message}"})
         return failed.model_copy(update={"problem": problem})
 
     def _failed(self, rank: int, item: Failed | End | Garbage) -> Failed:
