@@ -11,12 +11,13 @@ from engine.words.names import speed_unit
 from engine.words.numbers import NONE, memory_text, number
 
 HEADINGS = ("Device", "Throughput", "Step time", "Exchanging gradients", "Peak memory", "Waiting for data")
+_IN_A_LINE = ("{}", "step {}", "exchanging gradients {}", "peak {}", "waiting for data {}")
 BY_DEVICE = "By device"
 
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device and its figures, a cell for each of `HEADINGS` after the first; `NONE` where one is unknown."""
+    """A device and its figures under `HEADINGS` after the first; `NONE` where one is unknown."""
 
     name: str
     cells: tuple[str, ...]
@@ -24,9 +25,8 @@ class DeviceRow:
     @property
     def words(self) -> str:
         """The known figures in a line."""
-        said = (cell for cell in self.cells[:-1] if cell != NONE)
-        waits = self.cells[-1]
-        return " · ".join([*said, *([] if waits == NONE else [f"waiting for data {waits}"])])
+        known = zip(_IN_A_LINE, self.cells, strict=True)
+        return " · ".join(form.format(cell) for form, cell in known if cell != NONE)
 
 
 def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
@@ -48,8 +48,8 @@ def _rows(ranks: Sequence[RankFigures], unit: str) -> Iterator[DeviceRow]:
         peak = NONE if rank.peak_mib is None else memory_text(rank.peak_mib)
         cells = (
             f"{speed}, slowest" if place == slowest else speed,
-            NONE if rank.step_ms is None else f"{number(rank.step_ms)} ms a step",
-            NONE if exchange is None else f"{number(exchange)} ms of gradients",
+            NONE if rank.step_ms is None else f"{number(rank.step_ms)} ms",
+            NONE if exchange is None else f"{number(exchange)} ms",
             f"{peak}, largest" if place == largest else peak,
             NONE if rank.data_wait_fraction is None else f"{100 * rank.data_wait_fraction:.1f} %",
         )

@@ -23,6 +23,12 @@ def recipe_words(recipe: str) -> str:
     return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
 
 
+def batch_words(experiment: Experiment) -> str:
+    """The batch size within a line: "batch 64", or "batch 64 × 2 devices"."""
+    sharing = "" if experiment.devices == 1 else f" × {setting_text('devices', experiment.devices)} devices"
+    return f"batch {experiment.batch_size:,}{sharing}"
+
+
 def speed_unit(datasets: Iterable[str]) -> str:
     """The unit of samples a second: "img/s" where every dataset holds pictures."""
     return "img/s" if all(DataRef(dataset).task == "classification" for dataset in datasets) else "samples/s"

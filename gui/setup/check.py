@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.experiment.checks import (
-    device_count,
     Catalog,
     DatasetEntry,
     DeviceEntry,
     Found,
     Look,
     dataset_of,
+    device_count,
     problems,
 )
 from engine.experiment.experiment import Experiment, experiment_from

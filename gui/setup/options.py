@@ -94,7 +94,7 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
 
 
 def batch_words(draft: Draft, catalog: Catalog | None) -> str:
-    """The samples of one batch of every device, "256 on 2 devices"; empty where that is not a single number."""
+    """The samples of one batch on every device, "256 on 2 devices"; empty unless that is one number."""
     batch, count = (cleaned(key, draft.text(key)).lower() for key in ("batch_size", "devices"))
     device = None if catalog is None else catalog.device(draft.text("device"))
     if count in ("0", "all") and catalog is not None and device is not None:

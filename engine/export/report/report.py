@@ -19,7 +19,7 @@ from engine.export.kinds.profile import BAR, bars_picture
 from engine.export.kinds.profile import answers as answers_of_profile
 from engine.export.report.published import published_section
 from engine.store.record import RunRecord
-from engine.words.names import dataset_words
+from engine.words.names import batch_words, dataset_words
 from engine.words.numbers import NONE, memory_text, times
 
 _MOST_SIDES = 6
@@ -262,7 +262,7 @@ def subject_of(comparison: Comparison) -> str:
     parts = [
         _common([run.experiment.model for run in runs], "models"),
         _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
-        _common([f"batch {run.experiment.batch_size:,}" for run in runs], "batch sizes"),
+        _common([batch_words(run.experiment) for run in runs], "batch sizes"),
         _common([f"{run.total_steps:,} steps" if run.total_steps else "" for run in runs], "lengths"),
     ]
     repeats = sorted({len(side.runs) for side in comparison.sides})
