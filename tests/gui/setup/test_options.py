@@ -404,7 +404,7 @@ def test_devices_that_the_machine_lacks_are_refused_at_their_field(
     user.choose("devices", "3")
     assert panel.form.problem("devices") == ("Devices is 3, but the CPU has 2 cores.")
     panel.set_catalog(gpu)
-    assert panel.form.problem("devices") == "Devices is 3, but this machine has 1 from cuda:0 on."
+    assert panel.form.problem("devices") == "Devices is 3, but from cuda:0 on there is 1."
     user.choose("devices", "all")
     assert panel.form.problem("devices") is None
     user.choose("devices", "2")

@@ -12,8 +12,9 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
-from engine.protocol.summary import Energy
+from engine.protocol.summary import Energy, RankFigures
 from gui.charts.live_plot import LEAST_HEIGHT
+from gui.train.figures import step_ms
 from gui.train.panel import LivePanel, LiveRun
 
 
@@ -279,7 +280,9 @@ def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePane
 
 def test_the_details_have_a_row_for_each_device(panel: LivePanel, live: Any) -> None:
     ranks = tuple(
-        RankFigures(device=f"cuda:{place}", samples_per_second=speed, step_ms=128_000 / speed / 2, peak_mib=peak)
+        RankFigures(
+            device=f"cuda:{place}", samples_per_second=speed, step_ms=128_000 / speed / 2, peak_mib=peak
+        )
         for place, (speed, peak) in enumerate(((640.0, 512.0), (500.0, 400.0)))
     )
     summary = Summary(recipe="plain", ranks=ranks)
