@@ -31,7 +31,16 @@ from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, 
 _LENGTHS = ("epochs", "steps")
 _ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")
 _DECIDING = (
-    *("model", "dataset", "device", "devices", "optimizer.name", "schedule.name", "scaler.mode"),
+    *(
+        "model",
+        "dataset",
+        "device",
+        "devices",
+        "ranks.strategy",
+        "optimizer.name",
+        "schedule.name",
+        "scaler.mode",
+    ),
     *("data.on_device", "data.workers", "validation.every", "checkpoint.last"),
 )
 """Settings whose values decide whether others apply."""
