@@ -216,7 +216,8 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
     # several processes on one processor show how it works, not what it gains
     most = len(catalog.beginning_at(device)) if device.is_gpu else os.cpu_count() or 1
     if experiment.devices > most:
-        but = f"from {device.name} on there are {most:,}." if device.is_gpu else f"it has {most:,} cores."
+        are = "is 1" if most == 1 else f"are {most:,}"
+        but = f"from {device.name} on there {are}." if device.is_gpu else f"it has {most:,} cores."
         yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
 
 

@@ -199,12 +199,14 @@ def _data_limit(experiment: Experiment, catalog: Catalog) -> tuple[int, str]:
     # for a folder or a dataset() of the user's own only a trial can tell
     accumulated = experiment.step.gradient_accumulation
     taken = f", and an optimizer step takes {accumulated:,} batches" if accumulated > 1 else ""
+    if experiment.devices > 1:
+        taken = f", which {experiment.devices:,} devices share{taken}"
     words, code = dataset_words(dataset.name), experiment.own_code
     is_in_file = dataset.name == OWN and code is not None and DATASET in code.defines
     if is_in_file or (dataset.needs_path and dataset.train_samples is None):
         return _UNKNOWN_LIMIT, f"{words} has no more samples{taken}"
     samples = dataset.train_samples or experiment.samples
-    return samples // accumulated, f"{words} has {samples:,} samples{taken}"
+    return samples // experiment.devices // accumulated, f"{words} has {samples:,} samples{taken}"
 
 
 RETURNS_MEMORY = {

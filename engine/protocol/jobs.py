@@ -48,8 +48,11 @@ class Examine(Message):
 
 
 class TryBatch(Message):
+    """Train an experiment for a few steps, to see whether its batch fits; a `rank` is as in `Train`."""
+
     job: Literal["try"] = "try"
     experiment: Experiment
+    rank: Rank | None = None
 
 
 class Forecast(Message):
@@ -120,6 +123,7 @@ class Hold(Message):
 
 
 Command = Stop | Pause | Continue | Hold
+ByRanks = Train | TryBatch
 Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | StudyNumerics | Profile
 Request = Job | Command
 
@@ -135,11 +139,13 @@ def is_measured(job: Job) -> bool:
 
 
 def ends_worker(job: Job) -> bool:
-    """True if the worker cannot be used again: after a measured job, a trial under a cap on a CPU, or a light
-    job that ran code of the user's."""
+    """True if the worker cannot be used again: after a measured job, a trial under a cap on a CPU or of a
+    rank, or a light job that ran code of the user's."""
     if isinstance(job, CheckModel | Forecast):
         return job.experiment.code is not None
-    return is_measured(job) or (isinstance(job, TryBatch) and job.experiment.device == "cpu")
+    if isinstance(job, TryBatch):
+        return job.experiment.device == "cpu" or job.rank is not None
+    return is_measured(job)
 
 
 def to_line(request: Request) -> bytes:

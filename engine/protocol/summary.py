@@ -88,13 +88,19 @@ class Environment(Message):
 
 
 class RankFigures(Message):
-    """The figures of one of several devices that trained a run together; peaks are as in `Summary`."""
+    """The figures of one of several devices that trained a run together; the peak is as in `Summary`.
+
+    The gradients took `communication_ms` of a step, the wait for slower devices included; in `exposed_ms` of
+    it nothing else was computed. Both are means over the steps that DistributedDataParallel samples.
+    """
 
     device: Line
     samples_per_second: float | None = None
     step_ms: float | None = None
     peak_mib: float | None = None
     data_wait_fraction: float | None = None
+    communication_ms: float | None = None
+    exposed_ms: float | None = None
 
 
 class Summary(Message):

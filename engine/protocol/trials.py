@@ -87,6 +87,7 @@ Cause = Literal["memory", "spill", "error", "death", "hang"]
 """Why a batch did not fit: an allocation was refused; it spilled into the host's memory; an error not about
 memory; the worker died; or the worker hung."""
 
+OUT_OF_MEMORY = "The device ran out of memory."
 SPILLED = "It took more than was free: the driver put the rest into the host's memory, which is slow."
 
 Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
@@ -117,7 +118,7 @@ class Tried(Message):
 
     `budget_mib` is the cap, or what other programs leave free; `leaked_mib` was still held over
     `baseline_mib` in the end. `model_mib`, of parameters, gradients and optimizer state, is what training
-    takes at any batch.
+    takes at any batch, and `train_samples` what a device trains on in an epoch.
     """
 
     event: Literal["tried"] = "tried"
@@ -229,11 +230,18 @@ class LimitSide(Message):
 
     @property
     def words(self) -> str:
-        """The largest batch so far: "FP32 fits 289"."""
+        """The largest batch so far: "FP32 fits 289", or "FP32 fits 289 per device (578 on 2 devices)"."""
         if self.largest_batch:
-            return f"{self.label} fits {self.at_least}{self.largest_batch:,}"
+            return f"{self.label} fits {self.at_least}{self.largest_batch:,}{self._per_device}"
         is_answer = self.result is not None and self.result.bound_by == "memory"
         return f"{self.label} {'fits nothing' if is_answer else 'fits nothing that was tried'}"
+
+    @property
+    def _per_device(self) -> str:
+        devices = self.experiment.devices
+        # not yet resolved it may be 0, for all that there are
+        known = f" ({devices * self.largest_batch:,} on {devices:,} devices)" if devices else ""
+        return "" if devices == 1 else f" per device{known}"
 
 
 class Limit(Answer):

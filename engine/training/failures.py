@@ -8,6 +8,7 @@ import traceback
 from engine.experiment.experiment import named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.protocol.events import Summary
+from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.own import own_details, own_problem
 
@@ -45,7 +46,7 @@ def problem_of(error: BaseException) -> Problem:
             f"Lower {named('batch_size')} or {named('image_size')}, choose a smaller model or a 16-bit "
             f"precision, or raise {named('memory_cap_gib')} if it is set."
         )
-        return Problem(kind=Kind.OUT_OF_MEMORY, message="The device ran out of memory.", remedy=remedy)
+        return Problem(kind=Kind.OUT_OF_MEMORY, message=OUT_OF_MEMORY, remedy=remedy)
     if isinstance(error, ValueError) and _ONE_VALUE.search(str(error)):
         message = "A batch of a single sample is too small for this model's batch normalisation."
         remedy = (

@@ -1,9 +1,10 @@
-"""Makes the events of one run from those of its ranks: means of their losses, the time of the slowest."""
+"""Makes the events of one run or trial from those of its ranks: means of losses, the time of the slowest."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from engine.protocol.events import (
     Started,
 )
 from engine.protocol.summary import Energy, RankFigures, Summary
+from engine.protocol.trials import OUT_OF_MEMORY, Trial, Tried
 from engine.training.failures import not_a_number
 
 _ACTIVITIES = ("gpu_utilization", "sm_activity", "tensor_activity", "memory_activity")
@@ -36,34 +38,43 @@ _OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm", "slow
 class Merger:
     """Takes the events of each rank, in its order, and gives those of the run.
 
-    `asked` is the experiment as the user gave it, `experiment` as it is trained, on its first device.
+    `asked` is the experiment as the user gave it, `experiment` as it is trained, on its first device of
+    `devices`, such as "cuda:1" for the second rank.
     """
 
-    def __init__(self, asked: Experiment, experiment: Experiment) -> None:
+    def __init__(self, asked: Experiment, experiment: Experiment, devices: Sequence[str]) -> None:
         self._experiment = experiment.model_copy(update={"on_nan": asked.on_nan})
         self._count = experiment.devices
         self._columns: list[dict[str, list[float]]] = [{} for _ in range(self._count)]
         self._epochs: dict[int, list[Epoch]] = {}
         self._skipped: list[list[int]] = [[] for _ in range(self._count)]
         self._finished: dict[int, Finished] = {}
-        self._devices = [""] * self._count
+        self._tried: dict[int, Tried] = {}
+        self._devices = devices
+        self._completed = [0] * self._count
         self._has_nan = False
-        self.step = 0
-        """The last step that all ranks have completed."""
+        self._began = time.monotonic()
 
     @property
     def must_end(self) -> bool:
         """True once a NaN ends the run."""
         return self._has_nan and self._experiment.on_nan != "continue"
 
-    def device(self, rank: int) -> str:
-        """The name of a rank's device, such as "cuda:1"."""
-        return self._devices[rank] or "its device"
+    @property
+    def step(self) -> int:
+        """The last step that all ranks have completed."""
+        return min(self._completed)
+
+    def of_rank(self, rank: int, message: str) -> str:
+        """A sentence about one rank, which it names."""
+        where = "" if self._devices[rank] == "cpu" else f", on {self._devices[rank]}"
+        return f"Rank {rank} of {self._count}{where}: {message}"
 
     def take(self, rank: int, event: Event) -> Iterator[Event]:
         """The run's events that this one completes."""
         match event:
-            case Samples():
+            case Samples(step=(*_, step)):
+                self._completed[rank] = int(step)
                 for name, values in event.columns().items():
                     self._columns[rank].setdefault(name, []).extend(values)
                 yield from self._common_steps()
@@ -80,7 +91,6 @@ class Merger:
                 if rank == 0:
                     yield event
             case Started():
-                self._devices[rank] = event.experiment.device
                 if rank == 0:
                     yield event.model_copy(update={"experiment": self._experiment})
             case Log(message=message):
@@ -90,7 +100,11 @@ class Merger:
                     yield event.model_copy(update={"message": f"Rank {rank}: {message}"})
             case Finished():
                 self._finished[rank] = event
-            case Ready() | Heartbeat():
+            case Tried():
+                self._tried[rank] = event
+            case Heartbeat(step=step):
+                self._completed[rank] = max(step, self._completed[rank])
+            case Ready():
                 pass
             case _:
                 if rank == 0:
@@ -98,14 +112,41 @@ class Merger:
 
     def ending(self) -> Iterator[Event]:
         """The last events, once each rank has sent its own."""
+        if self._tried:
+            yield self._fitting([self._tried[rank] for rank in range(self._count)])
+            return
         if any(steps != self._skipped[0] for steps in self._skipped):
             message = "The ranks skipped different steps, so that their weights are no longer the same."
             yield Log(level="problem", message=message)
-        summary = merged([self._finished[rank].summary for rank in range(self._count)], self._devices)
+        summary = merged([self._finished[rank].summary for rank in range(self._count)])
+        if straggler := _straggler(summary.ranks):
+            yield Log(level="warning", message=straggler)
         if self._experiment.on_nan == "fail" and summary.first_nan_step is not None:
             yield Failed(problem=not_a_number(summary.first_nan_step), summary=summary)
         else:
             yield Finished(summary=summary, stopped=any(each.stopped for each in self._finished.values()))
+
+    def unfit(self, rank: int, tried: Tried) -> Tried:
+        """The answer of a trial that did not fit on one rank, for which the others wait in vain."""
+        return self._of_all(tried, note=self.of_rank(rank, tried.trial.note or OUT_OF_MEMORY))
+
+    def _fitting(self, tried: list[Tried]) -> Tried:
+        peaks = [each.trial.peak_mib or 0.0 for each in tried]
+        rank = peaks.index(max(peaks))
+        of_all = self._of_all(
+            tried[rank],
+            reserved_mib=_most([each.trial for each in tried], "reserved_mib"),
+            note=self.of_rank(rank, "its memory is the largest of all ranks."),
+        )
+        others_mib = _most(tried, "other_programs_mib")
+        budget_mib = min(each.budget_mib for each in tried)
+        return of_all.model_copy(update={"budget_mib": budget_mib, "other_programs_mib": others_mib})
+
+    def _of_all(self, tried: Tried, **changes: Any) -> Tried:
+        # the ranks end with their trial, and so does what they would still hold
+        seconds = time.monotonic() - self._began
+        trial = tried.trial.model_copy(update={"seconds": seconds, **changes})
+        return tried.model_copy(update={"trial": trial, "leaked_mib": 0.0})
 
     def _common_steps(self) -> Iterator[Samples]:
         steps = min(len(columns.get("step", ())) for columns in self._columns)
@@ -120,7 +161,6 @@ class Merger:
             for name in tuple(own):
                 del own[name][:steps]
         self._has_nan |= any(map(math.isnan, columns["loss"]))
-        self.step = int(columns["step"][-1])
         yield Samples.model_validate(columns)
 
 
@@ -148,7 +188,7 @@ _PEAKS = (
 )
 
 
-def merged(summaries: list[Summary], devices: list[str]) -> Summary:
+def merged(summaries: list[Summary]) -> Summary:
     """The summary of a run from those of its ranks, in their order."""
     speeds = [each.samples_per_second for each in summaries]
     known = [speed for speed in speeds if speed is not None]
@@ -170,22 +210,30 @@ def merged(summaries: list[Summary], devices: list[str]) -> Summary:
             **figures,
             "first_nan_step": min(nan_steps, default=None),
             "energy": _energy(summaries),
-            "ranks": tuple(
-                RankFigures(
-                    device=device,
-                    samples_per_second=each.samples_per_second,
-                    step_ms=each.step_ms,
-                    peak_mib=each.peak_allocated_mib or each.peak_resident_mib,
-                    data_wait_fraction=each.data_wait_fraction,
-                )
-                for device, each in zip(devices, summaries, strict=True)
-            ),
+            "ranks": tuple(own for each in summaries for own in each.ranks),
         }
     )
 
 
-def _most(summaries: list[Summary], name: str) -> float | None:
-    values = [value for each in summaries if (value := getattr(each, name)) is not None]
+_LEAST_WAIT = 0.1
+"""The part of a step for which the others wait, from which on a slow device is named."""
+
+
+def _straggler(ranks: Sequence[RankFigures]) -> str | None:
+    # a device that the others wait for finds their gradients there: its own communication is the transfer
+    waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
+    steps = [each.step_ms for each in ranks if each.step_ms is not None]
+    if len(waits) < len(ranks) or not steps:
+        return None
+    slowest, wait, step = waits.index(min(waits)), max(waits) - min(waits), max(steps)
+    if wait < _LEAST_WAIT * step:
+        return None
+    where = "" if ranks[slowest].device == "cpu" else f", on {ranks[slowest].device},"
+    return f"Rank {slowest}{where} is slower than the others, which wait {wait:.1f} ms of {step:.1f} for it."
+
+
+def _most(parts: Sequence[Summary | Tried | Trial], name: str) -> float | None:
+    values = [value for each in parts if (value := getattr(each, name)) is not None]
     return max(values, default=None)
 
 

@@ -7,7 +7,6 @@ import platform
 import queue
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 
@@ -21,10 +20,7 @@ from engine.training.failures import details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
 from engine.training.numerics.parts import study_numerics
 from engine.training.profile.profile import profile_steps
-from engine.training.ranks.place import joined
-from engine.training.runs.loop import train
-from engine.training.runs.trial import try_batch
-from engine.worker.ranks import train_together
+from engine.worker.ranks import on_devices
 
 
 def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
@@ -32,13 +28,8 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
     failure: Failed | None = None
     try:
         match job:
-            case jobs.Train():
-                if job.experiment.devices != 1 and job.rank is None:
-                    yield from train_together(job, control)
-                else:
-                    folder = None if job.checkpoints is None else Path(job.checkpoints)
-                    with joined(job.rank, torch.device(job.experiment.device).type if job.rank else ""):
-                        yield from train(job.experiment, control, folder, resume=job.resume)
+            case jobs.Train() | jobs.TryBatch():
+                yield from on_devices(job, control)
             case jobs.ReadCatalog():
                 yield CatalogRead(catalog=read_catalog())
             case jobs.Examine():
@@ -51,8 +42,6 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield from study_numerics(job, control)
             case jobs.Profile():
                 yield from profile_steps(job, control)
-            case jobs.TryBatch():
-                yield from try_batch(job.experiment, control)
     # a worker's last word must be an event, whatever happened; the user's code may call sys.exit
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
         failure = Failed(problem=problem_of(error), detail=details_of(error), summary=summary_so_far(error))

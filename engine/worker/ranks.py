@@ -1,4 +1,4 @@
-"""A run on several devices: a worker for each, kept in step, whose events become those of one run."""
+"""A run or a trial on several devices: a worker for each, whose events become those of one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ import torch
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
-from engine.protocol.events import Event, Failed, Finished, Held, Summary, is_last
+from engine.protocol.events import Event, Failed, Finished, Heartbeat, Held, Summary, is_last
+from engine.protocol.trials import Tried
 from engine.training.data.picture_sources import prepare_pictures
 from engine.training.doctor import read_catalog
+from engine.training.ranks.place import joined
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan, fetch_data
-from engine.worker.endings import broken_protocol, death
+from engine.training.runs.trial import try_batch
+from engine.worker.endings import broken_protocol, death, spilled
 from engine.worker.merging import Merger
 from engine.worker.process import End, Garbage, WorkerProcess
 
@@ -28,40 +31,47 @@ _OTHERS_SECONDS = 1.0
 """After one rank has failed, the others lose it within moments: the first to say so need not be the cause."""
 
 
-def train_together(job: jobs.Train, control: jobs.Control) -> Iterator[Event]:
-    """Trains an experiment on its devices, a worker on each; the last event is `Finished` or `Failed`.
+def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
+    """Trains an experiment or tries its batch, on several devices with a worker on each.
 
     Raises ProblemError of kind `REQUEST` where the experiment cannot run here.
     """
+    if job.rank is not None or job.experiment.devices == 1:
+        yield from _here(job, control)
+        return
     plan = RunPlan(job.experiment, read_catalog())
-    experiment, checkpoints = plan.experiment, None if job.checkpoints is None else Path(job.checkpoints)
+    experiment = plan.experiment
     if experiment.devices == 1:
-        yield from train(experiment, control, checkpoints, resume=job.resume)
+        yield from _here(job.model_copy(update={"experiment": experiment}), control)
         return
     prepare_pictures(experiment)
-    yield from fetch_data(plan, control, None if job.resume else plan.total_steps)
+    is_resumed = isinstance(job, jobs.Train) and job.resume
+    yield from fetch_data(plan, control, None if is_resumed else plan.total_steps)
     if control.stop_requested.is_set():
         yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
         return
     with ExitStack() as started:
         folder = started.enter_context(TemporaryDirectory(prefix="ammeter-ranks-"))
         workers: list[WorkerProcess] = []
+        merger = Merger(job.experiment, experiment, plan.device_names)
         started.callback(_end, workers)
         for number in range(experiment.devices):
             workers.append(WorkerProcess(environment=_environment(experiment)))
             rank = jobs.Rank(number=number, count=experiment.devices, meeting=str(Path(folder) / "meeting"))
-            own = experiment.model_copy(
-                # a NaN of one rank ends the run for all of them, which only this process can tell them
-                update={"device": device_of(experiment, number), "on_nan": "continue"}
-            )
+            # a NaN of one rank ends the run for all of them, which only this process can tell them
+            own = experiment.model_copy(update={"on_nan": "continue"})
             workers[-1].send(job.model_copy(update={"experiment": own, "rank": rank}))
-        yield from _Together(workers, Merger(job.experiment, experiment), control).events()
+        yield from _Together(workers, merger, control, is_trial=isinstance(job, jobs.TryBatch)).events()
 
 
-def device_of(experiment: Experiment, rank: int) -> str:
-    """The name of a rank's device."""
-    kind, _, first = experiment.device.partition(":")
-    return kind if kind == "cpu" else f"{kind}:{int(first or 0) + rank}"
+def _here(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
+    experiment = job.experiment
+    with joined(job.rank, torch.device(experiment.device).type if job.rank else ""):
+        if isinstance(job, jobs.TryBatch):
+            yield from try_batch(experiment, control)
+        else:
+            folder = None if job.checkpoints is None else Path(job.checkpoints)
+            yield from train(experiment, control, folder, resume=job.resume)
 
 
 def _environment(experiment: Experiment) -> dict[str, str]:
@@ -79,10 +89,13 @@ def _end(workers: Sequence[WorkerProcess]) -> None:
 
 
 class _Together:
-    """The workers of one run, and the commands to them."""
+    """The workers of one run or trial, and the commands to them."""
 
-    def __init__(self, workers: Sequence[WorkerProcess], merger: Merger, control: jobs.Control) -> None:
+    def __init__(
+        self, workers: Sequence[WorkerProcess], merger: Merger, control: jobs.Control, *, is_trial: bool
+    ) -> None:
         self._workers, self._merger, self._control = workers, merger, control
+        self._is_trial = is_trial
         self._over: set[int] = set()
         self._told: jobs.Command = jobs.Continue()
         self._wanted: jobs.Command | None = None
@@ -90,15 +103,24 @@ class _Together:
         self._rounds = self._at = 0
 
     def events(self) -> Iterator[Event]:
-        """The events of the run; the last is `Finished` or `Failed`."""
+        """The events of the run or trial; the last is `Finished`, `Failed` or `Tried`."""
         while len(self._over) < len(self._workers):
+            if self._is_trial and self._control.stop_requested.is_set():
+                # nothing of it is kept, so that the ranks need not end at the same step
+                yield Finished(summary=Summary(), stopped=True)
+                return
             self._command()
             is_idle = True
             for rank, worker in enumerate(self._workers):
                 while rank not in self._over and (item := worker.next_item(0.0)) is not None:
                     is_idle = False
+                    if isinstance(item, Heartbeat) and item.has_spilled:
+                        item = Failed(problem=spilled())
                     if isinstance(item, Failed | End | Garbage):
                         yield self._failure(rank, item)
+                        return
+                    if isinstance(item, Tried) and not item.trial.fits:
+                        yield self._merger.unfit(rank, item)
                         return
                     if isinstance(item, Held):
                         self._hear(rank, item.begun)
@@ -154,7 +176,7 @@ class _Together:
         for worker in self._workers:
             worker.send(request)
 
-    def _failure(self, rank: int, item: Failed | End | Garbage) -> Failed:
+    def _failure(self, rank: int, item: Failed | End | Garbage) -> Failed | Tried:
         # the others fail for want of this one, or this one for want of another
         failures = {rank: self._failed(rank, item)}
         deadline = time.monotonic() + _OTHERS_SECONDS
@@ -163,14 +185,16 @@ class _Together:
                 if other in failures:
                     continue
                 following = worker.next_item(_LOOK_SECONDS)
+                if isinstance(following, Tried) and not following.trial.fits:
+                    return self._merger.unfit(other, following)
                 if isinstance(following, Failed | End | Garbage):
                     failures[other] = self._failed(other, following)
         first = min(failures, key=lambda number: _remoteness(failures[number].problem))
         failed = failures[first]
         if len({failure.problem.message for failure in failures.values()}) == 1 < len(failures):
             return failed  # the same for all
-        place = f"Rank {first} of {len(self._workers)}, on {self._merger.device(first)}: "
-        problem = failed.problem.model_copy(update={"message": place + failed.problem.message})
+        message = self._merger.of_rank(first, failed.problem.message)
+        problem = failed.problem.model_copy(update={"message": message})
         return failed.model_copy(update={"problem": problem})
 
     def _failed(self, rank: int, item: Failed | End | Garbage) -> Failed:

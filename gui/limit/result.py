@@ -148,7 +148,7 @@ class ResultPanel(QFrame):
         # an unproven answer may still grow
         least = "≥ " if side.at_least else ""
         number = label(f"{least}{side.largest_batch:,}" if side.trials else NONE, "stat")
-        number.setToolTip(plain_tip(f"{side.label} fits {side.at_least}{side.largest_batch:,}"))
+        number.setToolTip(plain_tip(side.words))
         set_precision(number, side.precision)
         grid.addWidget(number, row, 3, Qt.AlignmentFlag.AlignRight)
         if not side.is_over or not side.largest_batch:

@@ -36,6 +36,15 @@ class Shared(DistributedDataParallel):
             hook = default_hooks.bf16_compress_hook if is_bf16 else default_hooks.fp16_compress_hook
             self.register_comm_hook(None, hook)
 
+    def communication(self) -> tuple[float, float] | None:
+        """Milliseconds of a step in which gradients were sent, and those of them in which nothing else was
+        computed; None before the first sample. Waits for the device."""
+        sampled = self._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        sent, beside = (
+            sampled.get(f"avg_backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
+        )
+        return (sent, max(0.0, sent - beside)) if sent else None
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)

@@ -25,7 +25,6 @@ from engine.experiment.settings import PLAIN
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Control
 from engine.training.data.batches import own_seed
-from engine.training.data.datasets import DatasetFacts
 from engine.training.data.image_folder import (
     look_through,
     pictures_used,
@@ -57,7 +56,8 @@ _REPORTED_FRACTION = 0.01
 class RunPlan:
     """A resolved experiment, the catalog's entries of its parts, and its length.
 
-    Raises ProblemError where the experiment cannot run here.
+    Of the devices `device_names` a rank has its own, as its experiment says; `samples_per_epoch` are those
+    that a device trains on. Raises ProblemError where the experiment cannot run here.
     """
 
     def __init__(self, experiment: Experiment, catalog: Catalog) -> None:
@@ -65,13 +65,18 @@ class RunPlan:
         device, model = catalog.device(resolved.device), catalog.model(resolved.model)
         dataset = dataset_of(resolved, catalog)
         assert device is not None and model is not None and dataset is not None  # resolve() has checked it
+        together = catalog.beginning_at(device) if device.is_gpu else (device,) * resolved.devices
+        self.device_names = [each.name for each in together[: resolved.devices]]
+        device = together[here().rank]
+        resolved = resolved.model_copy(update={"device": device.name})
         self.device_entry, self.model_entry, self.dataset_entry = device, model, dataset
         self.workload = Workload(resolved, model)
         self.facts = self.workload.facts
         sizes = {name: getattr(self.facts, name) or None for name in ("image_size", "num_classes")}
         self.workload.experiment = self.experiment = resolved.model_copy(update=sizes)
         self.device = torch.device(self.device_entry.name)
-        self.steps_per_epoch = _steps_per_epoch(resolved, self.facts)
+        self.samples_per_epoch = self.facts.train_samples // resolved.devices
+        self.steps_per_epoch = _steps_per_epoch(resolved, self.samples_per_epoch)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
         self.counts_energy = True
 
@@ -273,8 +278,7 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
-    samples = facts.train_samples // experiment.devices
+def _steps_per_epoch(experiment: Experiment, samples: int) -> int:
     if experiment.batch_size > samples:
         has = f"{samples:,} samples" if experiment.devices == 1 else f"{samples:,} for each device"
         raise ProblemError(

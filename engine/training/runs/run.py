@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
+from engine.protocol.summary import RankFigures
 from engine.training.data.batches import Batch, Source, batch_samples
 from engine.training.failures import check_normalised
 from engine.training.measuring.breakdown import Instruments
@@ -262,4 +263,19 @@ class Run:
             "paused_seconds": self._paused_seconds or None,
             "sampling_seconds": self._sampling_seconds or None,
         }
-        return totals.model_copy(update=figures)
+        return self._as_rank(totals.model_copy(update=figures))
+
+    def _as_rank(self, summary: Summary) -> Summary:
+        if here().count == 1:
+            return summary
+        sent, exposed = self.step.communication() or (None, None)
+        own = RankFigures(
+            device=self.experiment.device,
+            samples_per_second=summary.samples_per_second,
+            step_ms=summary.step_ms,
+            peak_mib=summary.peak_allocated_mib or summary.peak_resident_mib,
+            data_wait_fraction=summary.data_wait_fraction,
+            communication_ms=sent,
+            exposed_ms=exposed,
+        )
+        return summary.model_copy(update={"ranks": (own,)})

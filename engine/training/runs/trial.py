@@ -48,7 +48,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     plan.experiment = _validated_in_short(plan)
     # a search makes many trials, and none tells its energy: it need not wait for the idle power
     plan.counts_energy = False
-    samples, batch_size = plan.facts.train_samples, plan.experiment.batch_size
+    samples, batch_size = plan.samples_per_epoch, plan.experiment.batch_size
     if samples < plan.experiment.step_samples:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
     take_device(plan)
@@ -79,7 +79,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         leaked_mib=memory.release(),
         other_programs_mib=memory.other_programs_mib,
         model_mib=_model_mib(plan, progress.parameters),
-        train_samples=plan.facts.train_samples,
+        train_samples=plan.samples_per_epoch,
     )
 
 
@@ -98,9 +98,9 @@ def _validated_in_short(plan: RunPlan) -> Experiment:
     # a validation of one batch and of the smaller last one: a library may keep something for each size
     experiment, available = plan.experiment, plan.facts.validation_samples
     samples, batch_size = min(experiment.validation.limit or available, available), experiment.batch_size
-    if samples <= batch_size:
+    if samples <= batch_size * experiment.devices:
         return experiment
-    limit = batch_size + samples % batch_size
+    limit = batch_size * experiment.devices + samples % batch_size
     validation = experiment.validation.model_copy(update={"limit": limit})
     return experiment.model_copy(update={"validation": validation})
 
@@ -145,7 +145,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
 def _end_epoch(plan: RunPlan, run: Run) -> None:
     # the smaller group that ends an epoch, if the run reaches one: beside a captured step it takes memory
     accumulated = plan.experiment.step.gradient_accumulation
-    is_smaller = plan.facts.train_samples % plan.experiment.step_samples != 0
+    is_smaller = plan.samples_per_epoch % plan.experiment.step_samples != 0
     if is_smaller and plan.total_steps >= plan.steps_per_epoch:
         batches = run.source.epoch(run.epoch, (plan.steps_per_epoch - 1) * accumulated)
         group = list(islice(batches, accumulated))

@@ -112,6 +112,42 @@ def test_an_experiment_that_fits_is_resolved_to_what_it_will_be() -> None:
     assert both.has_gpu and not CATALOG.has_gpu
 
 
+def cards(kind: str, count: int) -> Catalog:
+    alike = (CARD.model_copy(update={"name": f"{kind}:{number}"}) for number in range(count))
+    return CATALOG.model_copy(update={"devices": (*alike, CPU)})
+
+
+def test_all_devices_are_those_of_its_kind_from_the_first_on() -> None:
+    four = cards("cuda", 4)
+    for device, count in (("auto", 4), ("cuda:0", 4), ("cuda:2", 2), ("cpu", 1)):
+        assert resolve(experiment_from({"device": device, "devices": "all"}), four).devices == count
+
+
+@pytest.mark.parametrize(
+    ("catalog", "device", "devices", "words"),
+    [
+        (cards("cuda", 4), "auto", 5, "Devices is 5, but from cuda:0 on there are 4."),
+        (cards("cuda", 4), "cuda:3", 2, "Devices is 2, but from cuda:3 on there is 1."),
+        (cards("mps", 1), "mps", 2, "PyTorch shares gradients among devices of cuda and xpu only."),
+        (CATALOG, "cpu", 60, "Devices is 60, but it has 6 cores."),
+    ],
+)
+def test_more_devices_than_there_are_is_refused(
+    monkeypatch: pytest.MonkeyPatch, catalog: Catalog, device: str, devices: int, words: str
+) -> None:
+    monkeypatch.setattr("engine.experiment.checks.os.cpu_count", lambda: 6)
+    monkeypatch.setattr("engine.experiment.checks.sys.platform", "linux")
+    (problem,) = problems(Experiment(device=device, devices=devices), catalog)
+    assert problem.key == "devices" and words in problem.message
+
+
+def test_windows_shares_no_gradients_among_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.experiment.checks.sys.platform", "win32")
+    (problem,) = problems(Experiment(devices=2), cards("cuda", 2))
+    assert "no NCCL on Windows" in problem.message and "WSL" in problem.remedy
+    assert not problems(Experiment(device="cpu", devices=2), cards("cuda", 2))
+
+
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
