@@ -62,7 +62,7 @@ CASES: dict[str, dict[str, Any]] = {
         "step": {"gradient_accumulation": 2},
     },
     "loaded": {**FAKE, "batch_size": 450, "epochs": 1, "schedule": {"name": "cosine"}},
-    "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 3},
+    "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
     "text": {**TOKENS, "dataset": "python-source", "num_classes": None, "validation": {"limit": 5}},
     "tokens": {**TOKENS, "samples": 9, "steps": 4},
 }
