@@ -219,6 +219,23 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
         are = "is 1" if most == 1 else f"are {most:,}"
         but = f"from {device.name} on there {are}." if device.is_gpu else f"it has {most:,} cores."
         yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
+    if experiment.ranks.strategy == "fsdp":
+        yield from _sharding_problems(experiment)
+
+
+def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
+    code, to_ddp = experiment.own_code, f"set {named('ranks.strategy')} to DDP"
+    own = next((name for name in ("step", "optimizer") if code is not None and name in code.defines), None)
+    if own is not None and code is not None:
+        message = f"is FSDP2, but {code.file} defines {own}(), which is written for a whole model."
+        yield setting_problem("ranks.strategy", message, "Set it to DDP.", value="fsdp", allowed="ddp")
+    if experiment.measure.range_every:
+        but = "no device has the whole model, of which FSDP2 keeps a part on each."
+        yield _refused(experiment, "measure.range_every", but, f"Set it to 0, or {to_ddp}.", "0")
+    if experiment.step.fp32_modules and experiment.precision.is_autocast:
+        kept = ", ".join(experiment.step.fp32_modules)
+        message = f"is {kept}, but FSDP2 casts whole blocks of the model, and no module within them apart."
+        yield setting_problem("step.fp32_modules", message, f"Leave it empty, or {to_ddp}.", value=kept)
 
 
 def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:

@@ -84,6 +84,9 @@ class Chosen:
     def has_several_devices(self) -> bool:
         return not self.has("devices", "1", "")
 
+    def uses_ddp(self) -> bool:
+        return self.has_several_devices() and self.has("ranks.strategy", "ddp")
+
     def takes_optimizer(self) -> bool:
         """The model's own file may make the optimizer instead."""
         return "optimizer" not in self.defines

@@ -60,9 +60,18 @@ class Measure(Part):
 
 
 class Ranks(Part):
-    """The sharing of gradients where several devices train a run together."""
+    """What several devices that train a run together share, and how."""
 
     group = Group.MACHINE
+    strategy: Literal["ddp", "fsdp"] = setting(
+        "ddp",
+        "Strategy",
+        "DDP keeps the whole model on every device. FSDP2 keeps a part of the weights, gradients and "
+        "optimizer state on each, which takes less memory and more communication. In place of autocast it "
+        "casts whole blocks to the precision, with their norms and softmax.",
+        words={"ddp": "DDP", "fsdp": "FSDP2"},
+        when=Chosen.has_several_devices,
+    )
     reduction: Literal["fp32", "bf16", "fp16"] = setting(
         "fp32",
         "Gradient reduction",
@@ -76,13 +85,13 @@ class Ranks(Part):
         "Gradient bucket",
         "Gradients are sent together in buckets of this size, while the backward pass goes on.",
         unit="MiB",
-        when=Chosen.has_several_devices,
+        when=Chosen.uses_ddp,
     )
     static_graph: bool = setting(
         False,
         "Static graph",
         "Tells DistributedDataParallel that every step uses the same parts of the model.",
-        when=Chosen.has_several_devices,
+        when=Chosen.uses_ddp,
     )
 
 

@@ -98,10 +98,15 @@ def autocast(
     Autocast is thread-local: enter it in the training thread, around the forward pass only. Its cache of
     cast weights must be off while a CUDA graph is captured: a replay would find them outdated.
     """
-    dtype = _AUTOCAST_DTYPES.get(precision)
+    dtype = autocast_dtype(precision)
     if dtype is None:
         return nullcontext()
     return torch.autocast(device.type, dtype=dtype, cache_enabled=cache_enabled)
+
+
+def autocast_dtype(precision: Precision) -> torch.dtype | None:
+    """The format that weights and activations are cast to; None without a cast."""
+    return _AUTOCAST_DTYPES.get(precision)
 
 
 def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Float32Mode:

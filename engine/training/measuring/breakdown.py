@@ -21,6 +21,7 @@ from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
 from engine.training.ranks.place import here
+from engine.training.ranks.sharded import local
 from engine.training.steps.plain import PlainStep
 
 
@@ -46,7 +47,8 @@ def breakdown_of(
 ) -> Breakdown:
     """The sizes of a step's tensors; call it after a step, since before it an optimizer has no state.
 
-    A gradient that is freed between steps counts as large as its parameter, as it is within a step.
+    Of a sharded model this device's part counts. A gradient that is freed between steps counts as large as
+    its parameter, as it is within a step.
     """
     parameters = list(model.parameters())
     trained = [parameter for parameter in parameters if parameter.requires_grad]
@@ -150,7 +152,7 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _storages(values: Iterable[object]) -> dict[int, torch.UntypedStorage]:
     # by identity; sparse tensors have none
-    tensors = (value for value in values if isinstance(value, torch.Tensor))
+    tensors = (local(value) for value in values if isinstance(value, torch.Tensor))
     storages = (tensor.untyped_storage() for tensor in tensors if tensor.layout is torch.strided)
     return {storage._cdata: storage for storage in storages}
 

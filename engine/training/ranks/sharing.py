@@ -1,4 +1,4 @@
-"""Gradients that are shared among the processes of a run: by DistributedDataParallel, or averaged by hand."""
+"""What the processes of a run share: gradients, by DistributedDataParallel or by hand, and figures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from engine.experiment.experiment import Experiment
 from engine.training.ranks.place import here
+from engine.training.ranks.sharded import is_sharded
 
 
 class Shared(DistributedDataParallel):
@@ -53,10 +54,28 @@ class Shared(DistributedDataParallel):
 
 
 def shared(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:
-    """The module that a step calls in place of the model: the model itself where it is trained alone."""
-    is_shared = experiment.devices > 1 and here().count > 1
+    """The module that a step calls in place of the model: the model itself if trained alone or sharded."""
+    is_shared = experiment.devices > 1 and here().count > 1 and not is_sharded(model)
     is_trained = any(parameter.requires_grad for parameter in model.parameters())
     return Shared(model, experiment, device) if is_shared and is_trained else model
+
+
+def send_gradients(called: nn.Module, sends: bool) -> None:
+    """Sets whether the next backward pass sends the gradients, or only accumulates them here."""
+    if isinstance(called, Shared):
+        called.require_backward_grad_sync = sends  # as its no_sync() does
+    elif is_sharded(called):
+        called.set_requires_gradient_sync(sends)  # type: ignore[operator]
+
+
+def share_buffers(model: nn.Module) -> None:
+    """Gives all processes the buffers of the first, whose own are saved, such as running statistics."""
+    if here().count == 1:
+        return
+    for buffer in model.buffers():
+        # an expanded one is the same everywhere: nothing can be written to it
+        if buffer.is_contiguous():
+            distributed.broadcast(buffer, 0)
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:

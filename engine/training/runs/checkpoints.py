@@ -24,6 +24,8 @@ from engine.experiment.settings import Scaler
 from engine.experiment.value import Positive, Seconds, StepNumber, Whole
 from engine.protocol.numerics.nonfinite import most_skips
 from engine.training.measuring.telemetry import Rows
+from engine.training.ranks.sharded import gathered, own_shard, own_shards
+from engine.training.ranks.sharing import share_buffers, summed
 
 CheckpointKind = Literal["best", "last", "rewind"]
 
@@ -164,11 +166,13 @@ def capture_state(
 ) -> dict[str, Any]:
     """All that training resumes from, after a whole optimizer step; `progress` holds plain numbers.
 
-    The tensors are those in use, not copies: save them before the next step. Waits for the device.
+    The tensors are those in use, not copies: save them before the next step. Waits for the device. Several
+    ranks call it after the same step; what is sharded is whole on the first of them, and empty on the others.
     """
+    share_buffers(model)
     return {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "model": gathered(model.state_dict()),
+        "optimizer": gathered(optimizer.state_dict()),
         "scaler": scaler.state_dict(),
         "random": _random_states(device),
         "progress": dict(progress),
@@ -187,7 +191,7 @@ def restore_state(
     Raises ProblemError where the state is of another model, optimizer or scaler.
     """
     try:
-        model.load_state_dict(state["model"])
+        model.load_state_dict(own_shards(state["model"], model.state_dict()))
         _restore_optimizer(optimizer, state["optimizer"])
         scaler.load_state_dict(state["scaler"])
         _restore_random(state["random"], device)
@@ -207,7 +211,12 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any
     sizes, saved_sizes = ([len(group["params"]) for group in of] for of in (groups, saved["param_groups"]))
     if sizes != saved_sizes:
         raise ValueError("other parameters")
-    optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    values = {
+        number: {key: own_shard(value, parameters[number]) for key, value in of_parameter.items()}
+        for number, of_parameter in saved["state"].items()
+    }
+    optimizer.load_state_dict({"state": values, "param_groups": groups})
     for group, settings in zip(optimizer.param_groups, own, strict=True):
         group.update(settings)
 
@@ -296,11 +305,12 @@ class Rewind:
     then. While a copy is made, the one before it is still there, so that they take twice the memory.
     """
 
-    def __init__(self, every: int, scaler: Scaler) -> None:
+    def __init__(self, every: int, scaler: Scaler, device: torch.device) -> None:
         self._every = self._due = every
+        self._device = device
         self._most_skips = most_skips(scaler)
         self._skipped_in_a_row = 0
-        self._is_over = False
+        self._is_over = self._is_over_for_all = False
         self.state: dict[str, Any] | None = None
         """The newest state kept, on the host."""
 
@@ -311,11 +321,15 @@ class Rewind:
 
     def is_due(self, steps: int) -> bool:
         """True if the state is to be kept after so many steps."""
-        return steps >= self._due and not self._is_over
+        return steps >= self._due and not self._is_over_for_all
 
     def keep(self, state: Mapping[str, Any]) -> None:
         """Keeps a copy of a state from `capture_state`; `meets_trouble` knows all steps before it."""
-        if not self._is_over and not self._skipped_in_a_row and are_finite(state["model"]):
+        may = not self._is_over and not self._skipped_in_a_row and are_finite(state["model"])
+        # a loss may be infinite for one rank only, and a sharded state is gathered by all of them or by none
+        over, against = summed((self._is_over, not may), self._device)
+        self._is_over_for_all = over > 0
+        if not against:
             self.state = copied(state)
             self._due = self.steps + self._every
 

@@ -18,6 +18,8 @@ from engine.training.measuring.speed import Speed, Tally, Validation, validate
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.precision import float32_mode_name
 from engine.training.ranks.place import here
+from engine.training.ranks.sharded import is_sharded
+from engine.training.ranks.sharing import share_buffers
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
@@ -52,7 +54,8 @@ class Run:
         self._workload = plan.workload
         self._checkpoints = checkpoints
         every = self.experiment.checkpoint.rewind_every
-        self.rewind = Rewind(every, self.experiment.scaler) if every and checkpoints is not None else None
+        keeps = every and checkpoints is not None
+        self.rewind = Rewind(every, self.experiment.scaler, self.device) if keeps else None
         self._batches_done = 0
         self._paused_seconds = self._sampling_seconds = 0.0
         self._unsent: list[Rows] = []
@@ -179,7 +182,13 @@ class Run:
     def validate(self) -> Validation | None:
         """Validates; None if it was asked to stop."""
         place, batches = here(), self.source.validation(self.experiment.validation.limit)
-        return self.validate_on(islice(batches, place.rank, None, place.count))
+        share_buffers(self.step.model)
+        if not is_sharded(self.step.model):
+            return self.validate_on(islice(batches, place.rank, None, place.count))
+        # every process takes part in every pass: all of them validate on the same
+        validation = self.validate_on(batches)
+        self.step.model.reshard()  # type: ignore[operator]
+        return validation
 
     def validate_on(self, batches: Iterable[Batch]) -> Validation | None:
         """Validates on these batches; None if it was asked to stop."""
@@ -187,7 +196,7 @@ class Run:
             self.step.model,
             batches,
             self._workload.loss,
-            precision=self.experiment.precision,
+            precision=self.step.autocast_precision,
             device=self.device,
             must_end=self.control.stop_requested.is_set,
             call=self._workload.call,

@@ -22,6 +22,7 @@ from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
 from engine.training.models.build import count_parameters
+from engine.training.ranks.sharded import shards
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
@@ -185,4 +186,5 @@ def _model_mib(plan: RunPlan, parameters: int | None) -> float:
     states = 2 if optimizer.name in ("adam", "adamw") else int(optimizer.momentum > 0)
     # that of a model that did not fit under the cap is counted now that this is lifted
     count = count_parameters(plan.workload.build()) if parameters is None else parameters
-    return count * _FLOAT32_BYTES * (2 + states) / BYTES_PER_MIB
+    parts = plan.experiment.devices if shards(plan.experiment) else 1
+    return count * _FLOAT32_BYTES * (2 + states) / parts / BYTES_PER_MIB

@@ -146,7 +146,7 @@ class OwnStep(PlainStep):
         return self(batches)[0]
 
     def autocast(self) -> AbstractContextManager[object]:
-        return autocast(self._precision, self.device, cache_enabled=self._cache_casts)
+        return autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts)
 
     def backward(self, loss: Tensor, settings: Mapping[str, Any]) -> None:
         loss = scalar_loss(loss, _STEP, needs_gradient=True)

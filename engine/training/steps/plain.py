@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from engine.experiment.experiment import Experiment, Optimizer, Schedule
+from engine.experiment.experiment import Experiment, Optimizer, Precision, Schedule
 from engine.experiment.problem import Kind
 from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
@@ -19,7 +19,8 @@ from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
-from engine.training.ranks.sharing import Shared, shared
+from engine.training.ranks.sharded import is_sharded, whole
+from engine.training.ranks.sharing import Shared, send_gradients, shared
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -214,7 +215,8 @@ class PlainStep:
         self.compile_seconds: float | None = None
         self.capture_seconds: float | None = None
         self._loss_function = loss_function
-        self._precision = experiment.precision
+        # sharded, it casts by itself
+        self.autocast_precision = Precision.FP32 if is_sharded(model) else experiment.precision
         self._clip_norm = experiment.step.clip_norm
         self._cache_casts = cache_casts
         self._parameters = list(model.parameters())
@@ -277,10 +279,10 @@ class PlainStep:
         total: Tensor | None = None
         for number, batch in enumerate(batches, 1):
             inputs, targets = batch
-            if isinstance(self._called, Shared):
-                # as its no_sync() does: what is accumulated is sent once
-                self._called.require_backward_grad_sync = number == len(batches)
-            with autocast(self._precision, self.device, cache_enabled=self._cache_casts):
+            if len(batches) > 1:
+                # what is accumulated is sent once
+                send_gradients(self._called, number == len(batches))
+            with autocast(self.autocast_precision, self.device, cache_enabled=self._cache_casts):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
                 loss = loss / (samples / batch_samples(batch))
@@ -290,7 +292,7 @@ class PlainStep:
         return total
 
     def communication(self) -> tuple[float, float] | None:
-        """`Shared.communication`; None on one device."""
+        """`Shared.communication`; None on one device, and of shards."""
         return self._called.communication() if isinstance(self._called, Shared) else None
 
     def _shared(self, experiment: Experiment) -> nn.Module:
@@ -305,7 +307,7 @@ class PlainStep:
         if self._clip_norm is not None:
             self.scaler.unscale_(self.optimizer)
             # Raising on a non-finite norm would wait; the scaler skips such a step anyway.
-            norm = clip_grad_norm_(self._parameters, self._clip_norm, error_if_nonfinite=False)
+            norm = whole(clip_grad_norm_(self._parameters, self._clip_norm, error_if_nonfinite=False))
         self.scaler.step(self.optimizer)
         row = self._row(loss, norm)  # before the scale is updated, which happens in place
         self.scaler.update()

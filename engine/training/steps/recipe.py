@@ -12,9 +12,15 @@ from torch import nn
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.settings import FAST, RecipePart
 from engine.training.models.outputs import Forward, LossFunction, call_model
+from engine.training.ranks.sharded import shard, shards
 from engine.training.steps.captured import CapturedStep, CompiledStep
 from engine.training.steps.own import Body, OwnStep, as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, no_fused_form, optimizer_for
+
+_NOT_SHARDED: dict[RecipePart, str] = {
+    "channels_last": "FSDP2 shards contiguous weights only",
+    "compile": "a model that FSDP2 shards is not compiled",
+}
 
 
 def build_step(
@@ -37,10 +43,15 @@ def build_step(
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
+    for part in _NOT_SHARDED if shards(experiment) else ():
+        if record.has(part):
+            record.leave_out(part, _NOT_SHARDED[part])
     memory_format = torch.channels_last if record.has("channels_last") else torch.contiguous_format
     model.to(device).train()
     if memory_format is torch.channels_last:
         model.to(memory_format=memory_format)
+    if shards(experiment):
+        shard(model, experiment, device)
     made = own_optimizers(model)
     own = "step" if body is not None else "optimizer" if made is not None else None
     ruled_out: tuple[RecipePart, ...] = ("fused", "capture", "compile") if body else ("fused", "capture")
@@ -93,6 +104,8 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
     if not (wanted or record.has("fused")):
         return False
     reason = no_fused_form(model, device)
+    if reason is None and shards(experiment) and experiment.optimizer.name == "sgd":
+        reason = "PyTorch has no fused SGD for what FSDP2 shards"
     if reason is not None:
         record.leave_out("fused", reason)
     return reason is None

@@ -123,6 +123,21 @@ def test_all_devices_are_those_of_its_kind_from_the_first_on() -> None:
         assert resolve(experiment_from({"device": device, "devices": "all"}), four).devices == count
 
 
+def test_what_needs_a_whole_model_is_refused_where_fsdp_shards_it() -> None:
+    settings = {
+        "device": "cpu",
+        "devices": 2,
+        "precision": "bf16",
+        "ranks": {"strategy": "fsdp"},
+        "measure": {"range_every": 10},
+        "step": {"fp32_modules": ["fc"]},
+    }
+    range_every, fp32_modules = problems(experiment_from(settings), CATALOG)
+    assert range_every.key == "measure.range_every" and "FSDP2" in range_every.message
+    assert fp32_modules.key == "step.fp32_modules" and "FSDP2" in fp32_modules.message
+    assert not problems(experiment_from({**settings, "ranks": {"strategy": "ddp"}}), CATALOG)
+
+
 @pytest.mark.parametrize(
     ("catalog", "device", "devices", "words"),
     [

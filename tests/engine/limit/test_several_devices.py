@@ -12,9 +12,11 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
-from engine.limit.driver import LimitDriver
+from engine.limit.driver import LimitDriver, _data_limit
+from engine.limit.result import SideSearch
+from engine.limit.search import Search
 from engine.protocol import jobs
-from engine.protocol.events import Finished, Phase, PhaseName
+from engine.protocol.events import Failed, Finished, Phase, PhaseName
 from engine.protocol.trials import Limit, LimitSide, Trial, Tried
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -39,7 +41,7 @@ TINY: dict[str, Any] = {
 }
 # stands in for a card that is smaller than the others, and for a step that never ends
 OWN = """
-import threading
+import os, threading
 import torch
 from torch import distributed, nn
 
@@ -116,6 +118,18 @@ def test_memory_that_runs_out_on_one_rank_is_an_answer_that_names_it(tmp_path: P
     assert isinstance(last, Tried) and last.trial.fits and last.train_samples == 32
 
 
+@pytest.mark.slow
+def test_a_rank_that_dies_for_want_of_memory_counts_as_a_batch_that_does_not_fit(tmp_path: Path) -> None:
+    dies = """os.write(2, b"what():  std::bad_alloc\\n"); os.abort()"""
+    experiment = own_model(tmp_path, 4, dies)
+    failed = list(perform(jobs.TryBatch(experiment=experiment), jobs.Control()))[-1]
+    assert isinstance(failed, Failed)
+    side = SideSearch(LimitSide(label="FP32", experiment=experiment), Search(), margin_fraction=0.1)
+    trial, _ = side.take(8, failed)
+    assert trial is not None and not trial.fits and trial.cause == "memory"
+    assert (trial.note or "").startswith("Rank 1 of 2: The training process ended")
+
+
 @pytest.mark.parametrize("target", [Target.THREAD, pytest.param(Target.PROCESS, marks=pytest.mark.slow)])
 def test_a_trial_that_is_stopped_leaves_no_rank_behind(
     tmp_path: Path, target: Target, own_children: Callable[[], set[psutil.Process]]
@@ -169,3 +183,17 @@ def test_a_worker_ends_with_its_rank_of_a_trial() -> None:
     trial = jobs.TryBatch(experiment=Experiment(device="cuda:0", devices=2))
     assert not jobs.ends_worker(trial)
     assert jobs.ends_worker(trial.model_copy(update={"rank": rank}))
+
+
+def test_the_answer_is_per_device_and_devices_share_the_data() -> None:
+    experiment = Experiment.model_validate({**TINY, "devices": 2, "samples": 101})
+    assert _data_limit(experiment, read_catalog()) == (
+        50,
+        "synthetic has 101 samples, which 2 devices share",
+    )
+    trials = (Trial(batch_size=32, fits=True),)
+    side = LimitSide(label="FP32", experiment=experiment, trials=trials)
+    assert side.words == "FP32 fits at least 32 per device (64 on 2 devices)"
+    # of all devices that there are, before their number is known
+    unknown = side.model_copy(update={"experiment": experiment.model_copy(update={"devices": 0})})
+    assert unknown.words == "FP32 fits at least 32 per device"

@@ -1,0 +1,127 @@
+"""FSDP2: the weights, gradients and optimizer state of a model in shards, one on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.utils._pytree import tree_map_only
+
+from engine.experiment.experiment import Experiment, setting_error
+from engine.training.precision import autocast_dtype
+from engine.training.ranks.place import here
+
+_REDUCED = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+
+
+def shards(experiment: Experiment) -> bool:
+    """True if this process trains a shard of the experiment's model."""
+    return experiment.ranks.strategy == "fsdp" and experiment.devices > 1 and here().count > 1
+
+
+def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> None:
+    """Shards a model in place, which is on its device and has no optimizer yet: its blocks, then the rest.
+
+    It casts weights and inputs itself, in place of autocast. Raises ProblemError where it cannot be sharded.
+    """
+    # imported here: it takes seconds, and few runs use it
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+    if not (blocks := blocks_of(model)):
+        raise _refused(f"{experiment.model} is a single module: there is nothing to shard")
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 0:
+            raise _refused(f"FSDP2 shards no single numbers, as is the parameter {name}")
+    group = distributed.group.WORLD
+    assert group is not None  # the processes have met
+    mesh = DeviceMesh.from_group(group, device.type)
+    dtype, reduced = autocast_dtype(experiment.precision), _REDUCED[experiment.ranks.reduction]
+    in_float32 = MixedPrecisionPolicy(reduce_dtype=reduced, cast_forward_inputs=False)
+    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduced)
+    of_whole = MixedPrecisionPolicy(
+        param_dtype=dtype, reduce_dtype=reduced, output_dtype=None if dtype is None else torch.float32
+    )
+    for module in model.modules():
+        if dtype is not None and isinstance(module, _NormBase) and _has_own(module):
+            # its running statistics are in float32, and PyTorch takes weights of their format only
+            fully_shard(module, mesh=mesh, mp_policy=in_float32)
+    for block in blocks:
+        if not isinstance(block, FSDPModule):
+            fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=of_whole)
+    for module in model.modules():
+        if device.type == "cpu" and isinstance(module, FSDPModule):
+            # gloo has no mean and silently sums in its place (pytorch/pytorch#162338)
+            module.set_force_sum_reduction_for_comms(True)
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The parts to shard: what the model has in lists, such as its layers, or else its children."""
+    return list(dict.fromkeys(_listed(model))) or [child for child in model.children() if _has_own(child)]
+
+
+def _listed(parent: nn.Module) -> Iterator[nn.Module]:
+    for child in parent.children():
+        is_block = isinstance(parent, _LISTS) and not isinstance(child, _LISTS)
+        if is_block and _has_own(child):
+            yield child
+        elif not is_block:
+            yield from _listed(child)
+
+
+def _has_own(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
+
+
+def _refused(reason: str) -> Exception:
+    return setting_error("ranks.strategy", f"is FSDP2, but {reason}.", "Set it to DDP.", value="fsdp")
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """True after `shard`."""
+    return hasattr(model, "set_requires_gradient_sync")
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor made whole from the shards of all processes, which all call it, or a plain tensor as it is."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This device's shard of a tensor, or a plain tensor as it is."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def gathered(state: Any) -> Any:
+    """A tree whose sharded tensors are whole on the host of the first process, and empty on the others.
+
+    All processes call it together.
+    """
+    is_first = here().is_first
+
+    def put_together(tensor: Tensor) -> Tensor:
+        if not hasattr(tensor, "full_tensor"):
+            return tensor
+        full = whole(tensor.detach())
+        return full.cpu() if is_first else torch.empty(0)
+
+    return tree_map_only(Tensor, put_together, state)
+
+
+def own_shards(values: Mapping[Any, Any], like: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The whole tensors `values` in shards as the tensors of that name in `like` are, if they are."""
+    return {name: own_shard(value, like.get(name)) for name, value in values.items()}
+
+
+def own_shard(value: Any, like: Any) -> Any:
+    """This process's shard of a whole tensor, where `like` is sharded and of the same shape."""
+    if not hasattr(like, "full_tensor") or not isinstance(value, Tensor) or value.shape != like.shape:
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements, src_data_rank=None)

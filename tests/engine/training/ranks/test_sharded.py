@@ -1,0 +1,181 @@
+"""FSDP2 on two ranks of the CPU: the same training as in one process, and checkpoints for any number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from engine.experiment.experiment import experiment_from
+from engine.experiment.setting import Chosen
+from engine.protocol import jobs
+from engine.protocol.events import Epoch, Event, Failed, Finished, Log, Samples, Skipped, Summary
+from engine.training.ranks.sharded import blocks_of
+from engine.worker.perform import perform
+
+GLOBAL_BATCH = 8
+SETTINGS: dict[str, Any] = {
+    "model": "causal-lm-tiny",
+    "dataset": "python-source",
+    "sequence_length": 32,
+    "device": "cpu",
+    "steps": 5,
+    "validation": {"limit": 16},
+}
+SHARDED: dict[str, Any] = {"devices": 2, "batch_size": GLOBAL_BATCH // 2, "ranks": {"strategy": "fsdp"}}
+
+
+def trained(
+    folder: Path | None = None, *, resume: bool = False, stop_after: int | None = None, **settings: Any
+) -> list[Event]:
+    control, events = jobs.Control(), []
+    experiment = experiment_from({**SETTINGS, "batch_size": GLOBAL_BATCH, **settings})
+    checkpoints = None if folder is None else str(folder)
+    for event in perform(jobs.Train(experiment=experiment, checkpoints=checkpoints, resume=resume), control):
+        events.append(event)
+        if stop_after is not None and control.step >= stop_after:
+            control.stop_requested.set()
+    return events
+
+
+def column(events: list[Event], name: str) -> list[float]:
+    batches = [event for event in events if isinstance(event, Samples)]
+    return [value for event in batches for value in event.columns()[name]]
+
+
+def summary(events: list[Event]) -> Summary:
+    assert isinstance(events[-1], Finished), events[-1]
+    return events[-1].summary
+
+
+def saved(folder: Path, name: str = "last") -> dict[str, Any]:
+    state: dict[str, Any] = torch.load(folder / f"{name}.pt", weights_only=True)
+    return state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "tolerance"),
+    [
+        ({"step": {"gradient_accumulation": 2, "clip_norm": 0.1}}, 1e-5),
+        ({"step": {"activation_checkpointing": True, "recipe": "fused"}}, 1e-5),
+        ({"precision": "bf16"}, 5e-3),
+        ({"precision": "fp16", "step": {"clip_norm": 0.1}}, 5e-3),
+    ],
+    ids=["accumulated", "recomputed", "bf16", "fp16"],
+)
+def test_it_trains_as_one_process_at_the_same_global_batch(
+    settings: dict[str, Any], tolerance: float
+) -> None:
+    alone, sharded = trained(**settings), trained(**SHARDED, **settings)
+    names = ["loss", *({"grad_norm"} if "clip_norm" in settings.get("step", {}) else ())]
+    for name in names:
+        assert column(sharded, name) == pytest.approx(column(alone, name), rel=tolerance), name
+    (ended,) = [event for event in sharded if isinstance(event, Epoch)]
+    (ended_alone,) = [event for event in alone if isinstance(event, Epoch)]
+    assert ended.validation_loss == pytest.approx(ended_alone.validation_loss, rel=tolerance)
+    # of a device's shard: what does not divide evenly is padded
+    half, whole = summary(sharded), summary(alone)
+    for part in ("parameters_mib", "gradients_mib", "optimizer_state_mib"):
+        assert getattr(half, part) == pytest.approx(getattr(whole, part) / 2, rel=0.02), part
+
+
+@pytest.mark.slow
+def test_it_skips_the_steps_that_one_process_skips() -> None:
+    settings = {"precision": "fp16", "steps": 12, "scaler": {"init_scale": 2.0**24, "backoff_factor": 0.125}}
+    alone, sharded = trained(**settings), trained(**SHARDED, **settings)
+    skipped, skipped_alone = (
+        [step for event in events if isinstance(event, Skipped) for step in event.steps]
+        for events in (sharded, alone)
+    )
+    assert skipped == skipped_alone
+    assert column(sharded, "grad_scale") == column(alone, "grad_scale")
+    assert 0 < (summary(sharded).skipped_steps or 0) < 12
+    assert not [event for event in sharded if isinstance(event, Log) and event.level == "problem"]
+
+
+@pytest.mark.slow
+def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
+    settings = {**SHARDED, "steps": 30, "checkpoint": {"last": True, "rewind_every": 4}}
+    straight = trained(tmp_path / "straight", **settings)
+    first = trained(tmp_path / "broken", stop_after=3, **settings)
+    assert 3 <= summary(first).steps < 30
+    begun = saved(tmp_path / "broken")
+    second = trained(tmp_path / "broken", resume=True, **settings)
+    assert column(first, "loss") + column(second, "loss") == column(straight, "loss")
+    whole, resumed = saved(tmp_path / "straight"), saved(tmp_path / "broken")
+    for name, tensor in whole["model"].items():
+        assert torch.equal(tensor, resumed["model"][name]), name
+    for number, values in whole["optimizer"]["state"].items():
+        for name, tensor in values.items():
+            assert torch.equal(tensor, resumed["optimizer"]["state"][number][name]), name
+
+    # what was stopped on two devices goes on with one
+    (tmp_path / "alone").mkdir()
+    torch.save(begun, tmp_path / "alone" / "last.pt")
+    alone = trained(tmp_path / "alone", resume=True, steps=30, checkpoint={"last": True})
+    assert column(alone, "loss") == pytest.approx(column(second, "loss"), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_the_state_before_the_trouble_is_kept_whole(tmp_path: Path) -> None:
+    # from the third step on the scale is far too large, and stays so
+    scaler = {"init_scale": 2.0, "growth_factor": 1024.0, "growth_interval": 1, "backoff_factor": 0.9999}
+    settings = {"precision": "fp16", "scaler": scaler, "steps": 30, "checkpoint": {"rewind_every": 1}}
+    trained(tmp_path, **SHARDED, **settings)
+    kept = saved(tmp_path, "rewind")
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in kept["model"].values())
+    assert kept["model"] and kept["progress"]["tally"]["steps"] >= 1
+
+
+@pytest.mark.slow
+def test_running_statistics_are_the_same_on_all_ranks_and_stay_in_float32(tmp_path: Path) -> None:
+    pictures = {"model": "small-cnn", "dataset": "synthetic", "image_size": 8, "num_classes": 4}
+    settings = {**pictures, "precision": "bf16", "samples": 64, "checkpoint": {"last": True}}
+    settings |= {"optimizer": {"name": "sgd", "momentum": 0.9, "fused": True}}
+    events = trained(tmp_path, **SHARDED, **settings)
+    assert summary(events).first_nan_step is None
+    assert "fused" in summary(events).left_out
+    dtypes = {tensor.dtype for tensor in saved(tmp_path)["model"].values() if tensor.is_floating_point()}
+    assert dtypes == {torch.float32}
+
+
+@pytest.mark.slow
+def test_a_single_module_is_refused() -> None:
+    linear = {"model": "linear", "dataset": "synthetic-regression", "samples": 100}
+    (*_, last) = trained(**SHARDED, **linear)
+    assert isinstance(last, Failed)
+    assert (
+        last.problem.message == "Strategy is FSDP2, but linear is a single module: there is nothing to shard."
+    )
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(4, 4)
+        self.stem = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        self.stages = nn.ModuleList([nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))])
+
+
+def test_blocks_are_what_the_model_has_in_lists_or_else_its_parts() -> None:
+    net = Net()
+    inner = net.stages[0]
+    assert isinstance(inner, nn.Sequential)
+    assert blocks_of(net) == [net.stem[0], *inner[0]]
+    parts = nn.Module()
+    parts.first, parts.second, parts.empty = nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU()
+    assert blocks_of(parts) == [parts.first, parts.second]
+    assert blocks_of(nn.Linear(2, 2)) == []
+
+
+def test_settings_of_ddp_apply_to_it_alone() -> None:
+    def chosen(strategy: str) -> Chosen:
+        texts = {"devices": "2", "ranks.strategy": strategy}
+        return Chosen(texts.__getitem__, ())
+
+    assert chosen("ddp").uses_ddp()
+    assert not chosen("fsdp").uses_ddp()
