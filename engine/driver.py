@@ -110,7 +110,9 @@ class Driver(Inspector, ABC, Generic[A]):
             yield study
             if self._left_out_devices != 1:
                 count = setting_text("devices", self._left_out_devices)
-                yield Log(message=f"Devices is {count}, but {self.on_one_device} on one device.")
+                yield Log(
+                    level="warning", message=f"Devices is {count}, but {self.on_one_device} on one device."
+                )
             for known in self.steps(study, is_to_end):
                 if isinstance(known, Study):
                     study = known
