@@ -111,7 +111,7 @@ class Driver(Inspector, ABC, Generic[A]):
             if self._left_out_devices != 1:
                 count = setting_text("devices", self._left_out_devices)
                 yield Log(
-                    level="warning", message=f"Devices is {count}, but {self.on_one_device} on one device."
+                    level="problem", message=f"Devices is {count}, but {self.on_one_device} on one device."
                 )
             for known in self.steps(study, is_to_end):
                 if isinstance(known, Study):
