@@ -13,10 +13,11 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.answer import Answer
-from engine.protocol.events import Event, Failed, Finished, Summary
+from engine.protocol.events import Event, Failed, Finished, Log, Summary
 from engine.runner import Runner
 from engine.store.saved.study import Study
 from engine.store.store import Store
+from engine.words.names import setting_text
 from engine.worker.launcher import Launcher, Session, iterate
 
 A = TypeVar("A", bound=Answer)
@@ -25,12 +26,16 @@ A = TypeVar("A", bound=Answer)
 class Inspector:
     """Runs jobs in the thread that iterates; by default with the catalog of this machine."""
 
+    on_one_device: ClassVar[str] = ""
+    """What it does on one device whatever the experiment says, as a clause: "a profile is made"."""
+
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         self._store = store
         self._launcher = launcher
         self._catalog = catalog
         self._session: Session | None = None
         self._stop_asked = Flag()
+        self._left_out_devices = 1
 
     def stop(self) -> None:
         """Ends the work after the step in flight; what is known by then is kept. Any thread may ask."""
@@ -42,6 +47,9 @@ class Inspector:
     def _prepared(self, experiments: Iterable[Experiment]) -> list[tuple[Experiment, DeviceEntry]]:
         # raises ProblemError where one cannot be trained on this machine, or its code is not trusted
         wanted = tuple(experiments)
+        if self.on_one_device:
+            self._left_out_devices = next((each.devices for each in wanted if each.devices != 1), 1)
+            wanted = tuple(each.model_copy(update={"devices": 1}) for each in wanted)
         for experiment in wanted:
             self._launcher.trusted_code.check(experiment)
         catalog = self._known_catalog()
@@ -100,6 +108,11 @@ class Driver(Inspector, ABC, Generic[A]):
         last: Event = Finished(summary=Summary(), stopped=True)
         try:
             yield study
+            if self._left_out_devices != 1:
+                count = setting_text("devices", self._left_out_devices)
+                yield Log(
+                    level="problem", message=f"Devices is {count}, but {self.on_one_device} on one device."
+                )
             for known in self.steps(study, is_to_end):
                 if isinstance(known, Study):
                     study = known

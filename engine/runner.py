@@ -117,7 +117,7 @@ def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | N
 
     The batch must divide them evenly; None where only a single sample would.
     """
-    samples = experiment.step_samples
+    samples = experiment.device_step_samples
     fitting = next((size for size in range(min(batch_size, samples), 1, -1) if samples % size == 0), None)
     if fitting is None:
         return None

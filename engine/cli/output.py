@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from engine.compare.devices import BY_DEVICE, device_rows
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
 from engine.compare.verdict import step_energy_text
@@ -39,6 +40,7 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
         ("", [*_outcome(run, summary)]),
         ("How it trained", [*_training(summary)]),
         ("Memory of a step", _memory(summary)),
+        (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment.dataset)]),
         ("GPU", _card(summary)),
     )
     return [group for group in groups if group[1]]

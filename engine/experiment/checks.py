@@ -84,7 +84,7 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
     return experiment.model_copy(
         update={
             "device": device.name,
-            "devices": experiment.devices or len(catalog.beginning_at(device)),
+            "devices": device_count(experiment, catalog),
             "image_size": experiment.image_size or dataset.image_size,
             "num_classes": experiment.num_classes or dataset.num_classes,
             "sequence_length": dataset.sequence_length or experiment.sequence_length,
@@ -93,6 +93,13 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
             "path": None if path is None else str(Path(path).expanduser().absolute()),
         }
     )
+
+
+def device_count(experiment: Experiment, catalog: Catalog) -> int:
+    """How many devices train the experiment together here, at least 1; 0 in its settings are all of them."""
+    device = catalog.device(experiment.device)
+    every = 1 if device is None else len(catalog.beginning_at(device))
+    return experiment.devices or every
 
 
 def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> DatasetEntry | None:
@@ -217,7 +224,7 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
     most = len(catalog.beginning_at(device)) if device.is_gpu else os.cpu_count() or 1
     if experiment.devices > most:
         are = "is 1" if most == 1 else f"are {most:,}"
-        but = f"from {device.name} on there {are}." if device.is_gpu else f"it has {most:,} cores."
+        but = f"from {device.name} on there {are}." if device.is_gpu else f"the CPU has {most:,} cores."
         yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
     if experiment.ranks.strategy == "fsdp":
         yield from _sharding_problems(experiment)
@@ -242,10 +249,11 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
     # only the folder, or the file of code, shows how much it holds
     is_unread = dataset.needs_path and dataset.train_samples is None
     if not is_unread and dataset.name != OWN:
-        available, size = dataset.train_samples or experiment.samples, experiment.batch_size
+        sharing, size = max(1, experiment.devices), experiment.batch_size
+        available = (dataset.train_samples or experiment.samples) // sharing
         batches = -(-available // size)
         if size > available:
-            but = f"{dataset.name} has {available:,} samples."
+            but = f"{dataset.name} has {available:,} samples{' for each device' if sharing > 1 else ''}."
             remedy = f"Set it to at most {available:,}."
             yield _refused(experiment, "batch_size", but, remedy, f"1 to {available:,}")
         elif experiment.step.gradient_accumulation > batches:

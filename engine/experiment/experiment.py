@@ -173,9 +173,10 @@ class Experiment(Part):
     devices: Annotated[int, BeforeValidator(_all_devices), Field(ge=0, le=MOST_DEVICES)] = setting(
         1,
         "Devices",
-        "How many devices of that kind train the run together, each on batches of its own. 0: all of them.",
+        "How many devices of that kind train the run together, from that device on. Each has a process and "
+        "batches of its own: Batch size is that of each. 0 or all: all of them.",
         group=Group.MACHINE,
-        flag=Flag("--devices", "N", "Or `all`."),
+        flag=Flag("--devices", "N"),
     )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = setting(
         0,
@@ -265,9 +266,14 @@ class Experiment(Part):
         return None if self.code is None else code_from(self.code)
 
     @property
-    def step_samples(self) -> int:
-        """Samples that one whole optimizer step trains on."""
+    def device_step_samples(self) -> int:
+        """Samples that one whole optimizer step trains on, on each device."""
         return self.batch_size * self.step.gradient_accumulation
+
+    @property
+    def step_samples(self) -> int:
+        """Samples that one whole optimizer step trains on, on all devices; of `devices` 0 not yet known."""
+        return self.device_step_samples * max(1, self.devices)
 
     @property
     def least_steps(self) -> int:

@@ -75,22 +75,22 @@ class Ranks(Part):
     reduction: Literal["fp32", "bf16", "fp16"] = setting(
         "fp32",
         "Gradient reduction",
-        "The format in which devices send each other their gradients: FP32, as they are, or half of that in "
-        "BF16 or FP16.",
+        "The format in which devices send each other their gradients: FP32 sends them as they are, BF16 "
+        "and FP16 send half as much.",
         words={"fp32": "FP32", "bf16": "BF16", "fp16": "FP16"},
         when=Chosen.has_several_devices,
     )
     bucket_mib: Annotated[float, Field(gt=0, le=100_000)] = setting(
         25.0,
         "Gradient bucket",
-        "Gradients are sent together in buckets of this size, while the backward pass goes on.",
+        "Gradients are sent in buckets of this size, while the backward pass goes on.",
         unit="MiB",
         when=Chosen.uses_ddp,
     )
     static_graph: bool = setting(
         False,
         "Static graph",
-        "Tells DistributedDataParallel that every step uses the same parts of the model.",
+        "Tells PyTorch's DistributedDataParallel that every step uses the same parts of the model.",
         when=Chosen.uses_ddp,
     )
 

@@ -22,6 +22,8 @@ class NumericsDriver(Driver[Numerics]):
     A run's first NaN or Inf is looked for from its newest checkpoint before it went wrong.
     """
 
+    on_one_device = "numerics are examined"
+
     def prepare(self, study: Study[Numerics]) -> Study[Numerics]:
         run_id = study.answer.run_id
         wanted = study.answer.experiment if run_id is None else self._store.run(run_id).experiment

@@ -21,6 +21,8 @@ _Steps = Iterator[Study[Profiles] | Event]
 class ProfileDriver(Driver[Profiles]):
     """A side that names a run has that run's own experiment. It fails where no side has a profile."""
 
+    on_one_device = "a profile is made"
+
     def prepare(self, study: Study[Profiles]) -> Study[Profiles]:
         sides = study.answer.sides
         prepared = self._prepared(

@@ -23,6 +23,12 @@ def recipe_words(recipe: str) -> str:
     return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
 
 
+def batch_words(experiment: Experiment) -> str:
+    """The batch size within a line: "batch 64", or "batch 64 × 2 devices"."""
+    sharing = "" if experiment.devices == 1 else f" × {setting_text('devices', experiment.devices)} devices"
+    return f"batch {experiment.batch_size:,}{sharing}"
+
+
 def speed_unit(datasets: Iterable[str]) -> str:
     """The unit of samples a second: "img/s" where every dataset holds pictures."""
     return "img/s" if all(DataRef(dataset).task == "classification" for dataset in datasets) else "samples/s"
@@ -123,6 +129,8 @@ def setting_text(key: str, value: Any) -> str:
         return recipe_words(str(value))
     if isinstance(value, bool):
         return "on" if value else "off"
+    if key == "devices" and value == 0:
+        return "all"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     if key == "seed" or not isinstance(value, int | float):

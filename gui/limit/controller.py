@@ -98,7 +98,9 @@ class LimitController(StudyController[StudyView[Limit]]):
             # the need is that of one cell; a sweep's own lines say what all need
             is_known = self._setup.is_sweeping and self._setup.surveyor.knows_memory()
             need = None if is_known else self._need
-            self._setup.foot.need.show_need(need, self._cap_mib() or device_mib)
+            draft = self._setup.draft
+            is_shared = draft is not None and not draft.has_one_device
+            self._setup.foot.need.show_need(need, self._cap_mib() or device_mib, per_device=is_shared)
             return
         usual = self._cpu_limit() or usual_gib(device)
         usual_mib = device_mib if usual is None else usual * MIB_PER_GIB

@@ -14,7 +14,7 @@ from engine.experiment.problem import ProblemError
 from engine.store.queue import RUN
 from engine.store.record import RunRecord
 from engine.sweep.estimate import KnownRuns
-from engine.words.names import dataset_words, listed
+from engine.words.names import batch_words, dataset_words, listed
 from gui.session.order import Order, Work
 from gui.session.saved_runs import SavedRuns
 from gui.session.work import Orders
@@ -80,7 +80,7 @@ class Items:
             return QueueItem(work, RUN, "", "", **state)
         experiment, live = record.experiment, self._runs.opened(work)
         data, precision = dataset_words(experiment.dataset), experiment.precision.label
-        detail = f"{experiment.model} on {data}, {precision}, batch {experiment.batch_size:,}"
+        detail = f"{experiment.model} on {data}, {precision}, {batch_words(experiment)}"
         seconds = live.seconds_left() if live is not None and is_running else None
         progress = live.step / live.total_steps if live is not None and live.total_steps else None
         seconds = self.expected_seconds(experiment) if seconds is None else seconds

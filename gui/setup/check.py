@@ -16,6 +16,7 @@ from engine.experiment.checks import (
     Found,
     Look,
     dataset_of,
+    device_count,
     problems,
 )
 from engine.experiment.experiment import Experiment, experiment_from
@@ -241,11 +242,12 @@ def _steps_in_epoch(experiment: Experiment, catalog: Catalog | None, look: Look)
         dataset = dataset_of(experiment, catalog, look) if catalog else None
     except ProblemError:
         return None
-    if dataset is None:
+    if catalog is None or dataset is None:
         return None
     if dataset.needs_path and dataset.train_samples is None:
         return None
-    batches = -(-(dataset.train_samples or experiment.samples) // experiment.batch_size)
+    own = (dataset.train_samples or experiment.samples) // device_count(experiment, catalog)
+    batches = -(-own // experiment.batch_size)
     return -(-batches // experiment.step.gradient_accumulation)
 
 

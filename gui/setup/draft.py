@@ -31,7 +31,16 @@ from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, 
 _LENGTHS = ("epochs", "steps")
 _ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")
 _DECIDING = (
-    *("model", "dataset", "device", "optimizer.name", "schedule.name", "scaler.mode"),
+    *(
+        "model",
+        "dataset",
+        "device",
+        "devices",
+        "ranks.strategy",
+        "optimizer.name",
+        "schedule.name",
+        "scaler.mode",
+    ),
     *("data.on_device", "data.workers", "validation.every", "checkpoint.last"),
 )
 """Settings whose values decide whether others apply."""
@@ -93,6 +102,11 @@ class Draft:
         if not self.several:
             return self
         return replace(self, changes={**self.changes, **{key: self.values(key)[0] for key in self.several}})
+
+    @property
+    def has_one_device(self) -> bool:
+        """False where several devices train a run together, with any of the values."""
+        return all(cleaned("devices", value) in ("1", "") for value in self.values("devices"))
 
     @property
     def length_key(self) -> str:

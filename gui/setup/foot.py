@@ -142,14 +142,15 @@ class NeedLine(QWidget):
         theme().changed.connect(self._recolor)
         self.hide()
 
-    def show_need(self, need: Need | None, budget_mib: float | None) -> None:
+    def show_need(self, need: Need | None, budget_mib: float | None, *, per_device: bool = False) -> None:
         """Shows the need against the budget, or that it is being estimated, or nothing."""
         if need is None or budget_mib is None:
             self.hide()
         elif need.needed_mib is None:
             self._say("Estimating memory…", 0.0, None)
         else:
-            words = f"Needs {need_text(need.needed_mib, budget_mib)}"
+            needs = "Per device" if per_device else "Needs"
+            words = f"{needs} {need_text(need.needed_mib, budget_mib)}"
             self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)
 
     def show_cap(self, budget_mib: float | None, device_mib: float | None) -> None:

@@ -24,7 +24,7 @@ from gui.setup.draft import Draft
 from gui.setup.fields import TIPS, cleaned
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
-from gui.setup.options import MoreOptions, dataset_words, preset_caption
+from gui.setup.options import MoreOptions, batch_words, dataset_words, preset_caption
 from gui.setup.question import QUESTIONS, Question
 from gui.setup.several import FieldValues, tip_of
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
@@ -46,6 +46,10 @@ _CHIP_ORDER = (
     Precision.FP16_UNSCALED,
 )
 """The precisions that are compared most, and below them, smaller, two that show what AMP guards against."""
+
+
+_ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep")
+"""The questions whose runs have a batch size and may train on several devices."""
 
 
 class FormArea(QScrollArea):
@@ -161,6 +165,9 @@ class SetupForm(QWidget):
         self.within.set_value(draft.within_percent)
         self.hours.set_value(draft.most_hours)
         self._times.set_text("time" if cleaned("repeat", draft.repeats) == "1" else "times")
+        is_shared = self._question in _ON_SEVERAL and not draft.has_one_device
+        self._fields["batch_size"].set_note("per device" if is_shared else "")
+        self._fields["batch_size"].set_hint(batch_words(draft, catalog) if is_shared else "")
         self._show_facts(draft, catalog)
         self._show_chips(draft, catalog)
         self.more.show_draft(draft, catalog)

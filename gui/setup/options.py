@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.own.code import OWN
 from engine.experiment.setting import Entry, Group, Setting
+from engine.words.numbers import counted
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft
 from gui.setup.fields import GROUPS, OPTIONS, TIPS, cleaned
@@ -92,6 +93,17 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
     return (f"{pictures}, {classes} classes", pictures) if classes else (pictures,)
 
 
+def batch_words(draft: Draft, catalog: Catalog | None) -> str:
+    """The samples of one batch on every device, "256 on 2 devices"; empty unless that is one number."""
+    batch, count = (cleaned(key, draft.text(key)).lower() for key in ("batch_size", "devices"))
+    device = None if catalog is None else catalog.device(draft.text("device"))
+    if count in ("0", "all") and catalog is not None and device is not None:
+        count = str(len(catalog.beginning_at(device)))
+    if not (batch.isdecimal() and count.isdecimal()):
+        return ""
+    return f"{int(batch) * int(count):,} on {counted(int(count), 'device')}"
+
+
 SUMMARY_LINES = 3
 
 
@@ -109,8 +121,14 @@ def option_lines(draft: Draft) -> tuple[str, ...]:
     return (
         f"{optimizer} · {rate} · {clipping}",
         f"accumulation {accumulated} · scaler {_short(draft, 'scaler.mode')} · seed {_short(draft, 'seed')}",
-        f"device {_short(draft, 'device')} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
+        f"{_device_words(draft)} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
     )
+
+
+def _device_words(draft: Draft) -> str:
+    device, counts = f"device {_short(draft, 'device')}", draft.values("devices")
+    words = " or ".join("all" if count.strip() == "0" else count.strip() for count in counts)
+    return device if draft.has_one_device else f"{device} × {words}"
 
 
 def _short(draft: Draft, key: str, names: Mapping[str, str] = MappingProxyType({})) -> str:

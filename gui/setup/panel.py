@@ -332,9 +332,9 @@ class SetupPanel(QFrame):
         self._outcome = outcome
         self.surveyor.follow(draft, catalog, outcome, refused, file_problem)
         self.picker.show(draft, catalog)
+        self.form.show_question(self.question)
         self.form.show_draft(draft, catalog)
         self.form.show_outcome(self._shown_outcome())
-        self.form.show_question(self.question)
         self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
         self.folder.hold(self._busy is not None)
         self.folder.follow(draft, catalog)

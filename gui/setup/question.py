@@ -129,15 +129,16 @@ def plan(
     seconds: float | None = None,
 ) -> str:
     """Says what the button will do; `survey` is a sweep's, `seconds` the time of a comparison's runs."""
+    on_one = "" if draft.has_one_device else ", on one device"
     match question:
         case "limit":
             return "A few trials in each precision" if len(draft.ticked) > 1 else "A few trials"
         case "numerics":
-            return "Examines the parts that are ticked"
+            return f"Examines the parts that are ticked{on_one}"
         case "profile":
-            return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "")
+            return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "") + on_one
         case "tune":
-            return "Short runs of many settings, then proof that the fastest is"
+            return f"Short runs of many settings, then proof that the fastest is{on_one}"
         case "sweep" if survey is not None and survey.grid is not None:
             return sweep_plan(survey)
     return plan_words(outcome, seconds)

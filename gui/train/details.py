@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
+from engine.compare.devices import device_rows
 from engine.compare.figures import ENERGY
 from engine.compare.sides import Side
 from engine.compare.verdict import step_energy_text
@@ -56,6 +57,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
         "Sampling ranges": _seconds(summary.sampling_seconds) if summary.sampling_seconds else "",
+        **{row.name: row.words for row in device_rows(summary, experiment.dataset if experiment else "")},
     }
     return {name: words for name, words in lines.items() if words}
 

@@ -181,6 +181,9 @@ class Field(QWidget):
         """Sets the small text to the right of the label."""
         set_text(self._note, text)
 
+    def note(self) -> str:
+        return self._note.text()
+
     def set_hint(self, text: str) -> None:
         """Sets the sentence below the control; empty for none."""
         set_text(self._hint, text)

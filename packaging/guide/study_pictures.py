@@ -1,4 +1,4 @@
-"""The guide's pictures of a profile, and of many runs: a grid, the queue and a tuning."""
+"""The guide's pictures of a profile, and of many runs: a grid, the queue, a tuning, several devices."""
 
 from __future__ import annotations
 
@@ -260,6 +260,24 @@ def tune() -> Drawing:
     return drawing
 
 
+def devices() -> Drawing:
+    drawing = Drawing(
+        226, "Two devices, each with batches of its own, and the mean of their gradients between them"
+    )
+    for rank, (y, batches) in enumerate(((24, "batches 1, 3, 5, …"), (156, "batches 2, 4, 6, …"))):
+        drawing.box(EDGE + 10, y, 142, 46, LIGHT.bg1, LIGHT.text3, radius=6)
+        drawing.text(EDGE + 81, y + 28, batches, color=LIGHT.text, anchor="middle")
+        drawing.arrow((EDGE + 156, y + 23), (228, y + 23))
+        drawing.box(232, y, 172, 46, FULL.tint, FULL.color, radius=6)
+        name = f"rank {rank}, cuda:{rank}"
+        drawing.text(318, y + 28, name, color=FULL.color, size=13, weight=600, anchor="middle")
+    drawing.arrow((318, 113), (318, 74))
+    drawing.arrow((318, 113), (318, 152))
+    drawing.text(328, 110, "the mean of", color=LIGHT.text)
+    drawing.text(328, 126, "their gradients", color=LIGHT.text)
+    return drawing
+
+
 STUDY_PICTURES: dict[str, Callable[[], Drawing]] = {
     "step-time": step_time,
     "kernels": kernels,
@@ -269,4 +287,5 @@ STUDY_PICTURES: dict[str, Callable[[], Drawing]] = {
     "sweeps": sweeps,
     "queue": queue,
     "tune": tune,
+    "devices": devices,
 }

@@ -33,6 +33,7 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
+from engine.protocol.summary import RankFigures
 from engine.race.race import Race, race_of
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
@@ -65,7 +66,14 @@ def add_runs(opened: Store) -> None:
         last = [
             _samples(41, 20),
             Epoch(epoch=1, step=60, seconds=0.6, train_loss=math.inf, validation_accuracy=0.5),
-            Finished(summary=Summary(steps=60, samples_per_second=12.5, final_train_loss=math.nan)),
+            Finished(
+                summary=Summary(
+                    steps=60,
+                    samples_per_second=12.5,
+                    final_train_loss=math.nan,
+                    ranks=(RankFigures(device="cuda:0", peak_mib=math.pi), RankFigures(device="cuda:1")),
+                )
+            ),
         ]
         opened.record(run.id, last)
     failed, running, _queued = (opened.add(Experiment(seed=seed)) for seed in (1, 2, 3))

@@ -164,5 +164,11 @@ def _fields(prefix: str, part: BaseModel | None) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, value in () if part is None else part:
         name = f"{prefix}.{key}"
-        fields |= _fields(name, value) if isinstance(value, BaseModel) else {name: value}
+        if isinstance(value, BaseModel):
+            fields |= _fields(name, value)
+        elif key == "ranks":
+            for place, rank in enumerate(value):
+                fields |= _fields(f"{name}.{place}", rank)
+        else:
+            fields[name] = value
     return fields

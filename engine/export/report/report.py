@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SettingRow, SideReport
+from engine.compare.devices import BY_DEVICE, HEADINGS, device_rows
 from engine.compare.evidence import Doubt
 from engine.compare.figures import Cell, Figure, energy_of
 from engine.compare.sides import Side, all_runs
@@ -18,7 +19,7 @@ from engine.export.kinds.profile import BAR, bars_picture
 from engine.export.kinds.profile import answers as answers_of_profile
 from engine.export.report.published import published_section
 from engine.store.record import RunRecord
-from engine.words.names import dataset_words
+from engine.words.names import batch_words, dataset_words
 from engine.words.numbers import NONE, memory_text, times
 
 _MOST_SIDES = 6
@@ -59,6 +60,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
         subject=subject_of(comparison),
         sections=(
             *_results(content),
+            *_devices(sides),
             *drawn,
             *_setup(sides, settings, environment),
             Section("How it was measured", tuple(_method(content)), part="appendix"),
@@ -186,6 +188,17 @@ def machine_line(sides: Sequence[Side]) -> str:
     return " · ".join(f"{_NAMED[line.key]}{line.values[0]}" for line in lines)
 
 
+def _devices(sides: Sequence[Side]) -> Iterator[Section]:
+    rows = tuple(
+        (run.name, side.title, row.name, *row.cells)
+        for side in sides
+        for run in side.runs
+        for row in device_rows(run.summary, run.experiment.dataset)
+    )
+    if rows:
+        yield Section(BY_DEVICE, headings=("Run", "Side", *HEADINGS), rows=rows, right=HEADINGS[1:])
+
+
 def _setup(
     sides: Sequence[Side], settings: Sequence[SettingLine], environment: Sequence[SettingLine]
 ) -> Iterator[Section]:
@@ -249,7 +262,7 @@ def subject_of(comparison: Comparison) -> str:
     parts = [
         _common([run.experiment.model for run in runs], "models"),
         _common([dataset_words(run.experiment.dataset) for run in runs], "datasets"),
-        _common([f"batch {run.experiment.batch_size:,}" for run in runs], "batch sizes"),
+        _common([batch_words(run.experiment) for run in runs], "batch sizes"),
         _common([f"{run.total_steps:,} steps" if run.total_steps else "" for run in runs], "lengths"),
     ]
     repeats = sorted({len(side.runs) for side in comparison.sides})

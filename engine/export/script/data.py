@@ -104,9 +104,14 @@ class DataFacts:
     def samples(self) -> int | None:
         """The samples of an epoch; None if only the user's folder or file, or the model's file, tells."""
         if self.own is not None:
-            size = self.experiment.batch_size
+            size = self.experiment.batch_size * self.experiment.devices
             return None if self.own.has("dataset") else math.ceil(self.experiment.samples / size) * size
         return None if self.known.reader in _READ else self.known.train_samples or self.experiment.samples
+
+    @property
+    def is_made_up(self) -> bool:
+        """True if an epoch is a few made-up batches in turns; several devices make up their own."""
+        return self.form == "turns" or (self.own is not None and not self.own.has("dataset"))
 
     @property
     def validates(self) -> bool:
@@ -199,6 +204,9 @@ def data_facts(experiment: Experiment) -> DataFacts:
     own = own_facts(experiment)
     if experiment.dataset not in KNOWN or (experiment.dataset == OWN and own is None):
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
+    if experiment.devices != 1 and (experiment.devices == 0 or experiment.device in ("auto", "mps")):
+        fault = "is not known yet: the run has not chosen its devices."
+        raise ProblemError(setting_problem("devices", fault, "Train it first."))
     known = KNOWN[experiment.dataset]
     if known.reader == "arrays" and experiment.image_size is not None:
         known = replace(known, colours=_ARRAY_COLOURS)

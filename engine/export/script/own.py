@@ -55,7 +55,7 @@ def sentence_of(text: str, most: int = 90) -> str:
     return line.replace("\\", "\\\\").replace('"', '\\"')
 
 
-_STANDARD = ("argparse", "dataclasses", "inspect", "itertools", "math", "random", "sys", "sysconfig")
+_STANDARD = ("argparse", "dataclasses", "inspect", "itertools", "math", "os", "random", "sys", "sysconfig")
 _STANDARD_FROM = (
     ("collections", ("Counter(", "OrderedDict(")),
     ("collections.abc", ("Mapping",)),
@@ -68,7 +68,9 @@ _STANDARD_FROM = (
 )
 _OTHERS = ("numpy as np", "pyarrow.parquet", "safetensors.numpy", "timm", "torch", "torchvision")
 _OTHERS_FROM = (
-    ("torch", ("nn.",)),
+    ("torch", ("distributed.", "nn.")),
+    ("torch.distributed.algorithms.ddp_comm_hooks", ("default_hooks.",)),
+    ("torch.nn.parallel", ("DistributedDataParallel",)),
     ("torch.utils.checkpoint", ("checkpoint",)),
     ("torch.utils._pytree", ("tree_leaves(", "tree_map_only(")),
     ("torch.utils.data", ("DataLoader(", "IterableDataset", "default_collate(")),

@@ -41,6 +41,8 @@ def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tup
     text = " ".join(_sentences(run, training, imports, left_out))
     # breaking a word might break an escape
     lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    if training.several:
+        lines += ["", f"    torchrun --standalone --nproc-per-node {training.experiment.devices} SCRIPT.py"]
     return '"""' + "\n".join([title, "", *lines]) + '\n"""'
 
 
@@ -56,9 +58,12 @@ def _sentences(
     yield from _on_recipe(training)
     is_the_runs = run.environment is not None and "losses differ" not in " ".join(left_out)
     if is_the_runs and training.experiment.device == "cpu" and not training.parts:
-        yield "On that processor, with as many threads, its losses are the run's to the last bit."
+        threads = "as many threads (OMP_NUM_THREADS)" if training.several else "as many threads"
+        yield f"On that processor, with {threads}, its losses are the run's to the last bit."
     if left_out:
         yield f"Left out to keep it short: {', '.join(left_out)}."
+    if training.several:
+        yield f"It trains on {training.experiment.devices} devices, with a process on each; start it by"
 
 
 def _libraries(imports: str) -> str:
@@ -142,6 +147,8 @@ _WAYS: tuple[tuple[str, Callable[[Experiment], dict[str, Any]]], ...] = (
 
 
 MOST_LINES = 119
+_RANKS_LINES = 45
+"""What several devices need may come to so many more."""
 Style = Literal["airy", "dense", "terse"]
 """With blank lines and docstrings, with docstrings only, with neither."""
 _STYLES: tuple[Style, ...] = get_args(Style)
@@ -152,8 +159,9 @@ _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
 def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """The source of a program that trains what the run trained, and prints the loss of each step.
 
-    It has fewer than 120 lines. `steps_per_epoch`, known once a run has started, matters for a few learning
-    rates. Raises ProblemError for a model, a dataset or such a rate that no script can be written for.
+    It has fewer than 120 lines, for several devices than 165. `steps_per_epoch`, known once a run has
+    started, matters for a few learning rates. Raises ProblemError for a model, a dataset or such a rate that
+    no script can be written for.
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
         data = data_facts(experiment)
@@ -165,7 +173,7 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
             text = _rendered(run, facts, body, left_out)
             # of a model's own file neither its text counts nor what completes it
             counted = text if facts.own is None else text.rpartition(_TRAINING)[2]
-            if counted.count("\n") <= MOST_LINES:
+            if counted.count("\n") <= MOST_LINES + (_RANKS_LINES if facts.several else 0):
                 return text
     # so many parts at once are rare: the code has to speak for itself
     return _rendered(run, facts, _COMMENTS.sub("", body), left_out)
@@ -184,6 +192,8 @@ def _body(facts: TrainingFacts, style: Style) -> str:
             model=facts.model,
             data=facts.data,
             training=facts,
+            several=facts.several,
+            say="report" if facts.several else "print",
             own=facts.own,
             style=style,
             argument=data_argument(facts.data),

@@ -98,11 +98,43 @@ class TrainingFacts:
         return "len(targets)" if self.data.own is None else "samples_in(inputs, targets)"
 
     @property
+    def several(self) -> bool:
+        """True if a process on each of several devices runs the script."""
+        return self.experiment.devices > 1
+
+    @property
+    def shares_order(self) -> bool:
+        """True if the processes share the samples of each epoch, rather than make up their own."""
+        return self.several and not self.data.is_made_up
+
+    @property
     def device(self) -> str:
-        """The expression for the device."""
+        """The expression for the device; of several, for that of this process."""
+        if self.several:
+            kind, _, first = self.experiment.device.partition(":")
+            local = 'int(os.environ["LOCAL_RANK"])'
+            number = f"{first} + {local}" if int(first or 0) else local
+            return f"torch.device({literal(kind)}{'' if kind == 'cpu' else f', {number}'})"
         if self.experiment.device == "auto":
             return 'torch.accelerator.current_accelerator() or torch.device("cpu")'
         return f"torch.device({literal(self.experiment.device)})"
+
+    @property
+    def backend(self) -> str:
+        """What several devices of that kind send each other their gradients by."""
+        return {"cuda": "nccl", "xpu": "xccl"}.get(self.experiment.device.partition(":")[0], "gloo")
+
+    @property
+    def parallel(self) -> str:
+        """The expression for `model` as several processes train it together."""
+        ranks, arguments = self.experiment.ranks, {}
+        if self.backend != "gloo":
+            arguments["device_ids"] = "[DEVICE]"
+        arguments |= {"bucket_cap_mb": literal(ranks.bucket_mib), "gradient_as_bucket_view": "True"}
+        if ranks.static_graph:
+            arguments["static_graph"] = "True"
+        wrapper = "DistributedDataParallel" if self.own is None else "Shared"
+        return call(LINE - len("    parallel = "), wrapper, "model", **arguments)
 
     @property
     def cap_gib(self) -> float | None:
@@ -156,7 +188,7 @@ class TrainingFacts:
     @property
     def _steps_per_epoch(self) -> int:
         if self.data.samples is not None:
-            return math.ceil(self.data.samples / self.experiment.step_samples)
+            return math.ceil(self.data.samples // self.experiment.devices / self.experiment.step_samples)
         if self.epoch_steps is None:
             name = self.experiment.schedule.name
             message = f"is '{name}', which depends on how many samples there are."
@@ -219,7 +251,8 @@ class TrainingFacts:
     @property
     def training_loss(self) -> str:
         """The loss of the model's outputs for `inputs`."""
-        outputs = re.sub(r"\bmodel\b", "compiled", self.outputs) if "compile" in self.parts else self.outputs
+        called = "compiled" if "compile" in self.parts else "parallel" if self.several else "model"
+        outputs = re.sub(r"\bmodel\b", called, self.outputs)
         depth = 3 + (self.experiment.step.gradient_accumulation > 1) + self.experiment.precision.is_autocast
         return self._loss(outputs, depth)
 
@@ -253,7 +286,8 @@ class TrainingFacts:
 def parts_in_force(run: RunRecord) -> tuple[RecipePart, ...]:
     """The parts of its recipe that the run had in the end, or all that were asked for if it does not say."""
     if run.summary is None or run.summary.recipe is None:
-        return run.experiment.step.parts
+        is_captured = run.experiment.devices == 1
+        return tuple(part for part in run.experiment.step.parts if part != "capture" or is_captured)
     try:
         return Step.model_validate({"recipe": run.summary.recipe}).parts
     except ValidationError:

@@ -226,7 +226,7 @@ class CheckProgress:
 def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None) -> tuple[str, ...]:
     """The files that a run of so many steps reads (None: all), in the first epoch's order."""
     count = len(folder.train)
-    trained = count if steps is None else min(count, steps * experiment.step_samples * experiment.devices)
+    trained = count if steps is None else min(count, steps * experiment.step_samples)
     # a run of less than an epoch reads only the beginning of that order
     drawn = epoch_order(count, experiment.seed, 1)[:trained].tolist()
     validated = folder.validation[: experiment.validation.limit] if experiment.validation.every else ()

@@ -37,7 +37,8 @@ def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
         train, validation = samples.train_samples, samples.validation_samples
     else:
         own.required(BATCH)
-        train, validation = -(-experiment.samples // experiment.batch_size) * experiment.batch_size, 0
+        together = experiment.batch_size * experiment.devices
+        train, validation = -(-experiment.samples // together) * together, 0
     return DatasetFacts(train, validation, num_classes=0, image_size=0, channels=0)
 
 

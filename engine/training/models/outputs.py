@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.parallel import DistributedDataParallel
 
 from engine.experiment.problem import request_error
 from engine.training.models.recompute import own_class
@@ -40,7 +41,8 @@ class _Arguments:
 
 def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     # what torch.compile wraps has the signature
-    owner = own_class(getattr(model, "_orig_mod", model))
+    within = getattr(model, "_orig_mod", model)
+    owner = own_class(within.module if isinstance(within, DistributedDataParallel) else within)
     arguments = _arguments_of(getattr(owner, "forward", None))
     names = arguments.names
     named = {name: value for name, value in inputs.items() if names is None or name in names}

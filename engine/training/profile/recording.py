@@ -203,7 +203,7 @@ class Steps:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.samples = min(run.experiment.step_samples, run.source.train_samples)
+        self.samples = min(run.experiment.device_step_samples, run.source.train_samples)
         self.only_whole = False
         self._ends_smaller = run.steps_per_epoch > 1 and run.source.train_samples % self.samples != 0
         self._groups: Iterator[list[Batch]] = iter(())

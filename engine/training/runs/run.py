@@ -136,7 +136,7 @@ class Run:
             self.instruments.weighing(self.step) if begun == 1 and is_warming else nullcontext(),
             # A search for a smaller group would come in the middle of the measured steps, which its memory
             # would be counted in, and the host would wait for the device when that memory is freed.
-            cudnn_search(False) if samples < self.experiment.step_samples else nullcontext(),
+            cudnn_search(False) if samples < self.experiment.device_step_samples else nullcontext(),
         ):
             try:
                 figures = self.step(group)

@@ -50,7 +50,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     # a search makes many trials, and none tells its energy: it need not wait for the idle power
     plan.counts_energy = False
     samples, batch_size = plan.samples_per_epoch, plan.experiment.batch_size
-    if samples < plan.experiment.step_samples:
+    if samples < plan.experiment.device_step_samples:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
     take_device(plan)
     memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)
@@ -136,7 +136,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
                 phase = run.training_phase
                 yield Phase(name=phase)
             _train_on(run, group)
-            progress.whole_steps += sum(map(batch_samples, group)) == run.experiment.step_samples
+            progress.whole_steps += sum(map(batch_samples, group)) == run.experiment.device_step_samples
             is_steady = run.step.next_phase() is None and progress.whole_steps >= LEAST_STEPS
             if is_steady or run.control.stop_requested.is_set():
                 return
@@ -146,7 +146,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
 def _end_epoch(plan: RunPlan, run: Run) -> None:
     # the smaller group that ends an epoch, if the run reaches one: beside a captured step it takes memory
     accumulated = plan.experiment.step.gradient_accumulation
-    is_smaller = plan.samples_per_epoch % plan.experiment.step_samples != 0
+    is_smaller = plan.samples_per_epoch % plan.experiment.device_step_samples != 0
     if is_smaller and plan.total_steps >= plan.steps_per_epoch:
         batches = run.source.epoch(run.epoch, (plan.steps_per_epoch - 1) * accumulated)
         group = list(islice(batches, accumulated))

@@ -156,7 +156,7 @@ def test_a_step_of_the_models_file_is_refused_where_fsdp_shards_the_model(tmp_pa
         (cards("cuda", 4), "auto", 5, "Devices is 5, but from cuda:0 on there are 4."),
         (cards("cuda", 4), "cuda:3", 2, "Devices is 2, but from cuda:3 on there is 1."),
         (cards("mps", 1), "mps", 2, "PyTorch shares gradients among devices of cuda and xpu only."),
-        (CATALOG, "cpu", 60, "Devices is 60, but it has 6 cores."),
+        (CATALOG, "cpu", 60, "Devices is 60, but the CPU has 6 cores."),
     ],
 )
 def test_more_devices_than_there_are_is_refused(

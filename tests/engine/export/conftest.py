@@ -12,6 +12,7 @@ import pytest
 from engine.experiment.experiment import experiment_from
 from engine.export.content import Content, content_of
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
+from engine.protocol.summary import RankFigures
 from engine.store.store import Store
 from tests.engine.conftest import ENVIRONMENT
 
@@ -46,6 +47,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
         environment: Environment = ENVIRONMENT,
         speed_note: str | None = None,
         peak_mib: float = 2_048.0,
+        ranks: tuple[RankFigures, ...] = (),
         **settings: Any,
     ) -> str:
         experiment = experiment_from({"precision": precision, "steps": steps, "device": "cuda:0", **settings})
@@ -78,6 +80,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
             final_train_loss=float(loss[-1]),
             final_validation_accuracy=0.5,
             seconds=float(seconds[-1]),
+            ranks=ranks,
         )
         started = Started(
             experiment=experiment,

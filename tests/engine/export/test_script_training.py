@@ -28,10 +28,11 @@ from engine.experiment.paths import datasets_folder
 from engine.experiment.presets import BUILT_IN, preset
 from engine.export.script.page import built_in_data, script_of
 from engine.protocol.events import Epoch, Finished, Samples, Started
-from engine.protocol.jobs import Control
+from engine.protocol.jobs import Control, Train
 from engine.store.record import RunRecord, Status
 from engine.training.precision import float32_mode
 from engine.training.runs.loop import train
+from engine.worker.perform import perform
 
 SHORT: dict[str, Any] = {"device": "cpu", "measure": {"warmup_steps": 0}}
 FASHION: dict[str, Any] = {"batch_size": 8, "steps": 3, "validation": {"limit": 20}}
@@ -69,9 +70,13 @@ class Course:
 
 def trained_here(settings: dict[str, Any]) -> tuple[RunRecord, int, Course]:
     """A run as the store would have it, its steps per epoch, and how it went."""
-    events = list(train(Experiment.model_validate(layered(SHORT, settings)), Control()))
+    experiment = Experiment.model_validate(layered(SHORT, settings))
+    control = Control()
+    trains_alone = experiment.devices == 1
+    going = train(experiment, control) if trains_alone else perform(Train(experiment=experiment), control)
+    events = list(going)
     started, finished = events[0], events[-1]
-    assert isinstance(started, Started) and isinstance(finished, Finished)
+    assert isinstance(started, Started) and isinstance(finished, Finished), finished
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     run = RunRecord(
         id="0" * 12,

@@ -17,6 +17,7 @@ from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
 from engine.export.report.report import report_of
 from engine.export.writers.text import in_latex, latex, markdown
+from engine.protocol.summary import RankFigures
 from engine.store.store import Store
 
 
@@ -98,3 +99,36 @@ def test_runs_of_different_columns_share_a_table(
     ids = [trained("fp16", steps=5), trained("fp32", steps=8)]
     COMPARISON.export(content_of(exports_store, ids), tmp_path / "x.csv")
     assert len(pd.read_csv(tmp_path / "x.csv")) == 13
+
+
+RANKS = (
+    RankFigures(device="cuda:0", samples_per_second=520.0, step_ms=123.0, peak_mib=2_048.0),
+    RankFigures(device="cuda:1", samples_per_second=500.0, step_ms=128.0, peak_mib=1_900.0),
+)
+
+
+def test_every_format_has_the_figures_of_each_device(
+    exports_store: Store, trained: Callable[..., str], tmp_path: Path
+) -> None:
+    ids = [trained("fp16"), trained("fp16", devices=2, ranks=RANKS)]
+    content = content_of(exports_store, ids)
+    for suffix in ("json", "csv"):
+        COMPARISON.export(content, tmp_path / f"x.{suffix}")
+    rows = pd.read_csv(tmp_path / "x-runs.csv")
+    assert rows["setting.devices"].tolist() == [1, 2]
+    assert rows["summary.ranks.1.device"].tolist()[1] == "cuda:1"
+    assert rows["summary.ranks.0.samples_per_second"].tolist()[1] == 520.0
+    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+    assert [rank.model_dump() for rank in RANKS] == next(
+        run["summary"]["ranks"] for run in json.loads(text)["runs"] if run["id"] == ids[1]
+    )
+    report = markdown(report_of(content))
+    assert "Rank 1, cuda:1 | 500 img/s, slowest | 128 ms | – | 1.9 GiB | –" in report
+    assert "Rank 0, cuda:0 | 520 img/s | 123 ms | – | 2.0 GiB, largest | –" in report
+    assert "| Devices | 1 | 2 |" in report
+
+
+def test_a_step_counts_the_samples_of_all_devices(exports_store: Store, trained: Callable[..., str]) -> None:
+    content = content_of(exports_store, [trained("fp32", devices=2, batch_size=64)])
+    assert content.runs[0].experiment.step_samples == 128
+    assert "batch 64 × 2 devices" in report_of(content).subject

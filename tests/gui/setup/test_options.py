@@ -14,12 +14,16 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Precision, all_settings, named, setting_problem
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Precision, all_settings, experiment_from, named, setting_problem
 from engine.experiment.own.folders import Count, TextCount
 from gui.setup import data
 from gui.setup.data import FolderCount, FolderCounter, folder_words
+from gui.setup.draft import Draft
 from gui.setup.fields import OPTIONS
+from gui.setup.options import option_lines
 from gui.setup.panel import SetupPanel
+from gui.widgets import Field
 from gui.window.main_window import MainWindow
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
@@ -349,3 +353,81 @@ def test_another_path_gives_the_count_up(
     counter.want(str(pets / "cats"))
     qtbot.waitUntil(lambda: counter.count() == Count(1, 0, 1))
     assert given_up == [str(pets), str(pets / "cats")]
+
+
+OF_RANKS = {"ranks.reduction", "ranks.bucket_mib", "ranks.static_graph"}
+
+
+def test_what_several_devices_share_is_shown_where_there_are_several(panel: SetupPanel, user: Any) -> None:
+    panel.form.more.set_open(True)
+    assert "devices" in user.shown() and not user.shown() & OF_RANKS
+    for several in ("2", "all", "0", "1, 2"):
+        user.choose("devices", several)
+        assert user.shown() >= OF_RANKS
+    user.choose("ranks.reduction", "bf16")
+    user.choose("devices", "1")
+    assert not user.shown() & OF_RANKS
+    assert user.experiments()[0].ranks.reduction == "fp32"
+
+
+def test_the_batch_is_per_device_and_the_devices_batch_stands_below_it(
+    panel: SetupPanel, gpu: Catalog, user: Any
+) -> None:
+    card = gpu.devices[0]
+    cards = (card, card.model_copy(update={"name": "cuda:1"}))
+    panel.set_catalog(gpu.model_copy(update={"devices": cards}))
+    panel.set_text("batch_size", "64")
+    field = panel.form.batch_size.parentWidget()
+    assert isinstance(field, Field)
+    assert field.hint() == ""
+    for text, hint in (("2", "128 on 2 devices"), ("all", "128 on 2 devices"), ("1, 2", "")):
+        user.choose("devices", text)
+        assert (field.note(), field.hint()) == ("per device", hint)
+    user.choose("devices", "all")
+    assert user.experiments()[0].devices == 0 and panel.outcome().problems == {}
+    panel.ask("profile")
+    assert (field.note(), field.hint()) == ("", "")
+    assert panel.foot.line.text().endswith("on one device")
+
+
+def test_the_summary_of_the_options_names_the_devices(panel: SetupPanel) -> None:
+    for text, words in (("1", "device auto"), ("2", "device auto × 2"), ("0", "device auto × all")):
+        panel.set_text("devices", text)
+        assert panel.draft is not None
+        assert option_lines(panel.draft)[2].startswith(f"{words} ·")
+
+
+def test_devices_that_the_machine_lacks_are_refused_at_their_field(
+    panel: SetupPanel, gpu: Catalog, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    user.choose("devices", "3")
+    assert panel.form.problem("devices") == ("Devices is 3, but the CPU has 2 cores.")
+    panel.set_catalog(gpu)
+    assert panel.form.problem("devices") == "Devices is 3, but from cuda:0 on there is 1."
+    user.choose("devices", "all")
+    assert panel.form.problem("devices") is None
+    user.choose("devices", "2")
+    mps = gpu.devices[0].model_copy(update={"name": "mps"})
+    panel.set_catalog(gpu.model_copy(update={"devices": (mps,)}))
+    assert "PyTorch shares gradients" in (panel.form.problem("devices") or "")
+
+
+def test_an_epoch_is_shared_among_the_devices(
+    panel: SetupPanel, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    panel.set_text("batch_size", "100")
+    alone = panel.outcome().epochs[0]
+    user.choose("devices", "2")
+    assert alone == 60 and panel.outcome().epochs[0] == 30
+
+
+def test_devices_are_swept_and_kept_with_the_settings(panel: SetupPanel, cpu: Catalog) -> None:
+    panel.set_text("devices", "1, 2")
+    assert panel.draft is not None and panel.draft.swept(cpu) == ("devices",)
+    kept = Draft.from_state(panel.draft.to_state(), panel.draft.preset, has_gpu=False)
+    assert kept.values("devices") == ("1", "2")
+    run = experiment_from({"devices": 2, "ranks": {"reduction": "bf16"}})
+    again = panel.draft.with_experiment(run)
+    assert (again.text("devices"), again.text("ranks.reduction")) == ("2", "bf16")

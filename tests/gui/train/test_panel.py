@@ -12,8 +12,9 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
-from engine.protocol.summary import Energy
+from engine.protocol.summary import Energy, RankFigures
 from gui.charts.live_plot import LEAST_HEIGHT
+from gui.train.figures import step_ms
 from gui.train.panel import LivePanel, LiveRun
 
 
@@ -275,3 +276,30 @@ def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePane
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 3), Failed(problem=problem))])
     assert panel.strip.status.whole_text() == "FP32 failed: It did not fit."
     assert not panel.strip.stop.isVisible()
+
+
+def test_the_details_have_a_row_for_each_device(panel: LivePanel, live: Any) -> None:
+    ranks = tuple(
+        RankFigures(
+            device=f"cuda:{place}", samples_per_second=speed, step_ms=128_000 / speed / 2, peak_mib=peak
+        )
+        for place, (speed, peak) in enumerate(((640.0, 512.0), (500.0, 400.0)))
+    )
+    summary = Summary(recipe="plain", ranks=ranks)
+    shared = live.run("fp16", live.started("fp16", devices=2), Finished(summary=summary))
+    panel.set_runs([live.run("fp32", live.started(), Finished(summary=Summary(recipe="plain"))), shared])
+    panel.open_details()
+    texts = panel.details.texts()
+    first = texts.index("Rank 0, cuda:0")
+    assert texts[first + 1 : first + 6] == (
+        "–",
+        "640 img/s · step 100 ms · peak 512 MiB, largest",
+        "Rank 1, cuda:1",
+        "–",
+        "500 img/s, slowest · step 128 ms · peak 400 MiB",
+    )
+
+
+def test_a_step_takes_the_samples_of_all_devices(panel: LivePanel, live: Any) -> None:
+    run = live.run("fp32", live.started(devices=2), live.samples(1, 100, rate=1_280.0))
+    assert step_ms(run) == pytest.approx(100.0)

@@ -1,0 +1,41 @@
+"""The figures of each device of a run: the slowest and the largest peak can be told."""
+
+from __future__ import annotations
+
+from engine.compare.devices import device_rows
+from engine.protocol.summary import RankFigures, Summary
+
+
+def rank(speed: float | None = 100.0, peak: float | None = 50.0, exposed: float | None = None) -> RankFigures:
+    return RankFigures(
+        device="cuda:0", samples_per_second=speed, step_ms=12.5, peak_mib=peak, exposed_ms=exposed
+    )
+
+
+def marks(*ranks: RankFigures) -> list[list[str]]:
+    rows = device_rows(Summary(ranks=ranks), "fashion")
+    return [[word for word in ("slowest", "largest") if word in row.words] for row in rows]
+
+
+def test_the_slowest_and_the_largest_peak_are_marked() -> None:
+    assert marks(rank(99, 50), rank(98, 40), rank(100, 60)) == [[], ["slowest"], ["largest"]]
+
+
+def test_the_others_wait_for_the_slowest_whose_own_wait_is_the_shortest() -> None:
+    assert marks(rank(98, exposed=9.0), rank(99, exposed=1.0)) == [[], ["slowest"]]
+
+
+def test_nothing_is_marked_where_all_are_the_same_or_one_is_unknown() -> None:
+    assert marks(rank(), rank()) == [[], []]
+    assert marks(rank(99, None), rank(None, 40)) == [[], []]
+
+
+def test_what_is_unknown_is_a_dash_in_a_table_and_left_out_of_a_line() -> None:
+    (row,) = device_rows(Summary(ranks=(rank(1_234.0, None),)), "synthetic-regression")
+    assert row.name == "Rank 0, cuda:0"
+    assert row.cells == ("1,234 samples/s", "12.5 ms", "–", "–", "–")
+    assert row.words == "1,234 samples/s · step 12.5 ms"
+
+
+def test_a_run_on_a_single_device_has_no_rows() -> None:
+    assert device_rows(None, "fashion") == device_rows(Summary(), "fashion") == ()

@@ -1,0 +1,155 @@
+"""Scripts of runs on several devices, started by torchrun, train what their runs trained."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.experiment.experiment import experiment_from
+from engine.experiment.own.code import with_code
+from engine.experiment.problem import ProblemError
+from engine.export.script.page import MOST_LINES, script_of
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from tests.engine.export.test_script import EVERYTHING, check_style
+from tests.engine.export.test_script_training import (
+    FAKE,
+    FASHION,
+    OWN_FILES,
+    TOKENS,
+    TURNS,
+    Course,
+    told,
+    trained_here,
+    written,
+)
+
+NUMBERS: dict[str, Any] = {
+    "model": "linear",
+    "dataset": "synthetic-regression",
+    "samples": 45,
+    "batch_size": 8,
+    "epochs": 2,
+}
+CASES: dict[str, dict[str, Any]] = {
+    "a smaller last batch, and a sample too many": NUMBERS,
+    "FP16 with a scaler that skips, in half buckets, clipped": {
+        **FASHION,
+        "precision": "fp16",
+        "steps": 4,
+        "scaler": {"init_scale": 2.0**30, "backoff_factor": 0.25},
+        "ranks": {"reduction": "fp16", "bucket_mib": 0.1},
+        "step": {"clip_norm": 0.5},
+    },
+    "a static graph, augmented and recomputed": {
+        **FASHION,
+        "data": {"augment": True},
+        "ranks": {"static_graph": True},
+        "step": {"activation_checkpointing": True},
+    },
+    "accumulated, decaying by epochs": {
+        **NUMBERS,
+        "epochs": 4,
+        "schedule": {"name": "step", "decay_epochs": 1, "decay_factor": 0.5},
+        "step": {"gradient_accumulation": 2},
+    },
+    "loaded": {**FAKE, "batch_size": 450, "epochs": 1, "schedule": {"name": "cosine"}},
+    "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
+    "text": {**TOKENS, "dataset": "python-source", "num_classes": None, "validation": {"limit": 5}},
+    "tokens": {**TOKENS, "samples": 9, "steps": 4},
+}
+OWN: dict[str, dict[str, Any]] = {
+    "pair.py": {"precision": "fp16", "steps": 4, "samples": 24, "scaler": {"init_scale": 2.0**30}},
+    "stream.py": {"samples": 20, "batch_size": 4, "epochs": 2, "schedule": {"name": "cosine"}},
+    "whole.py:Net": {"steps": 5},
+    "points.py:Net": {"precision": "bf16", "steps": 4},
+    "named.py": {"steps": 3},
+}
+
+
+def started(path: Path, *, processes: int = 2) -> subprocess.CompletedProcess[str]:
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, torch.get_num_threads() // processes))
+    # torchrun would give each process a single thread, and the host's name may not resolve
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": "lo"}
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
+    command = [sys.executable, *(torchrun if processes > 1 else ()), str(path)]
+    return subprocess.run(
+        command, env=environment, cwd=path.parent, capture_output=True, text=True, check=False
+    )
+
+
+def course_of(settings: dict[str, Any], folder: Path) -> tuple[Course, Course, str]:
+    """How the run went, how its script went, and the script."""
+    run, steps_per_epoch, course = trained_here({**settings, "devices": 2})
+    text = written(run, steps_per_epoch, folder)
+    path = folder / "run.py"
+    path.write_text(text)
+    done = started(path)
+    assert done.returncode == 0, done.stderr
+    return course, told(done.stdout), text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", CASES.values(), ids=CASES)
+def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+    course, found, _ = course_of(settings, tmp_path)
+    assert found == course
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", OWN)
+def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(model: str, tmp_path: Path) -> None:
+    settings = {"model": str(OWN_FILES / model), "batch_size": 8, **OWN[model]}
+    course, found, _ = course_of(with_code(settings, names_model=True, names_dataset=False), tmp_path)
+    assert found == course
+
+
+def test_without_torchrun_it_says_how_to_start_it(run_of: Callable[..., RunRecord], tmp_path: Path) -> None:
+    path = tmp_path / "run.py"
+    path.write_text(script_of(run_of(**NUMBERS, device="cpu", devices=2)))
+    done = started(path, processes=1)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == (
+        "This trains on 2 devices, with a process on each. Start it with:\n"
+        f"  torchrun --standalone --nproc-per-node 2 {path}\n"
+    )
+
+
+def test_on_several_cards_it_is_tidy_and_takes_those_that_the_run_took(
+    run_of: Callable[..., RunRecord], tmp_path: Path
+) -> None:
+    for number, device in enumerate(("cuda", "cuda:2", "xpu:0")):
+        for more in (EVERYTHING, {**NUMBERS, "checkpoint": {"last": True}, "ranks": {"reduction": "bf16"}}):
+            text = script_of(run_of(**{**more, "device": device, "devices": 4}), 50)
+            assert "captured" not in text and text.count("\n") <= MOST_LINES + 45
+            head = ast.get_docstring(ast.parse(text)) or ""
+            assert head.endswith("start it by\n\n    torchrun --standalone --nproc-per-node 4 SCRIPT.py")
+            (tmp_path / f"{number}-{more['model']}.py").write_text(text)
+    check_style(tmp_path)
+    assert (
+        'DEVICE = torch.device("cuda", 2 + int(os.environ["LOCAL_RANK"]))'
+        in (tmp_path / "1-linear.py").read_text()
+    )
+    assert 'init_process_group("xccl")' in (tmp_path / "2-linear.py").read_text()
+
+
+def test_how_many_devices_it_is_for_must_be_known(run_of: Callable[..., RunRecord]) -> None:
+    for device, devices in (("cpu", 0), ("auto", 2)):
+        with pytest.raises(ProblemError, match="Devices is not known yet"):
+            script_of(run_of(**NUMBERS, device=device, devices=devices))
+
+
+@pytest.fixture
+def run_of(exports_store: Store) -> Callable[..., RunRecord]:
+    def make(**given: Any) -> RunRecord:
+        return exports_store.add(experiment_from(given), name="Run")
+
+    return make
