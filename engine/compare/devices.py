@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.compare.figures import SPEED
-from engine.protocol.summary import RankFigures, Summary
+from engine.protocol.summary import RankFigures, Summary, slowest_rank
 from engine.words.names import speed_unit
 from engine.words.numbers import NONE, memory_text, number
 
@@ -32,30 +32,24 @@ class DeviceRow:
 def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
     """A row for each device; empty for a run on a single one.
 
-    The slowest device, for which the others wait, and the largest peak are marked, unless all are the same.
+    The device that the others wait for and the largest peak are marked, unless all are the same.
     """
     return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
 
 
 def _rows(ranks: Sequence[RankFigures], unit: str) -> Iterator[DeviceRow]:
-    waits = [rank.exposed_ms for rank in ranks]
-    # each device steps as fast as the slowest lets it: only what it waits for the others tells them apart
-    slowest = _place(min, [rank.samples_per_second for rank in ranks] if None in waits else waits)
-    largest = _place(max, [rank.peak_mib for rank in ranks])
+    slowest = slowest_rank(ranks)
+    peaks = [rank.peak_mib for rank in ranks if rank.peak_mib is not None]
+    largest = max(peaks) if len(peaks) == len(ranks) and len(set(peaks)) > 1 else None
     for place, rank in enumerate(ranks):
         exchange = rank.communication_ms
         speed = NONE if rank.samples_per_second is None else f"{SPEED.text(rank.samples_per_second)} {unit}"
         peak = NONE if rank.peak_mib is None else memory_text(rank.peak_mib)
         cells = (
-            f"{speed}, slowest" if place == slowest else speed,
+            f"{speed}, slowest" if slowest is not None and place == slowest[0] else speed,
             NONE if rank.step_ms is None else f"{number(rank.step_ms)} ms",
             NONE if exchange is None else f"{number(exchange)} ms",
-            f"{peak}, largest" if place == largest else peak,
+            f"{peak}, largest" if largest is not None and rank.peak_mib == largest else peak,
             NONE if rank.data_wait_fraction is None else f"{100 * rank.data_wait_fraction:.1f} %",
         )
         yield DeviceRow(f"Rank {place}, {rank.device}", cells)
-
-
-def _place(most: Callable[[list[float]], float], values: Sequence[float | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return values.index(most(known)) if len(known) == len(values) and len(set(known)) > 1 else None

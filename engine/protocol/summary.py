@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntFlag
 from typing import Annotated, Literal
 
@@ -101,6 +102,23 @@ class RankFigures(Message):
     data_wait_fraction: float | None = None
     communication_ms: float | None = None
     exposed_ms: float | None = None
+
+
+_LEAST_WAIT = 0.1  # of a step: the others' wait from which on a rank is called slow
+
+
+def slowest_rank(ranks: Sequence[RankFigures]) -> tuple[int, float] | None:
+    """The rank that the others wait for, and their wait in milliseconds of a step.
+
+    It finds their gradients there when it comes, so that its own communication is the transfer alone. None
+    where that is unknown, or the wait less than a tenth of a step.
+    """
+    waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
+    steps = [each.step_ms for each in ranks if each.step_ms is not None]
+    if not ranks or len(waits) < len(ranks) or not steps:
+        return None
+    wait = max(waits) - min(waits)
+    return (waits.index(min(waits)), wait) if wait and wait >= _LEAST_WAIT * max(steps) else None
 
 
 class Summary(Message):

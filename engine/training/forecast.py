@@ -81,6 +81,7 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
         fill_with_fakes(model)
         step = _step(plan, model)
         _give_state(step.optimizer, is_cuda=is_cuda)
+        keeps_gradients = plan.experiment.devices > 1 and plan.experiment.ranks.strategy == "ddp"
         watch = _ForwardWatch(model, live)
 
         def imagined(batch_size: int, update: Sequence[int] | None = None) -> _Imagined:
@@ -91,6 +92,9 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
             else:
                 data = own_footprint(template, plan.experiment, batch_size)
             step.optimizer.zero_grad(set_to_none=True)
+            if keeps_gradients:
+                # DistributedDataParallel's buckets, whose views they are, stay in memory
+                _keep_gradients(step)
             watch.most = 0
             live.restart()
             loss = step.gradients(data.batches[:_ACCUMULATED])
@@ -149,6 +153,13 @@ def _give_state(optimizer: torch.optim.Optimizer, *, is_cuda: bool) -> None:
                 parameter.grad = torch.empty_like(parameter)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+
+
+def _keep_gradients(step: PlainStep) -> None:
+    for parameter in step.model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.empty_like(parameter)
+    step.optimizer.zero_grad = lambda set_to_none=True: None  # type: ignore[method-assign]
 
 
 class _ForwardWatch:

@@ -24,7 +24,7 @@ from engine.protocol.events import (
     Skipped,
     Started,
 )
-from engine.protocol.summary import Energy, RankFigures, Summary
+from engine.protocol.summary import Energy, Summary, slowest_rank
 from engine.protocol.trials import OUT_OF_MEMORY, Trial, Tried
 from engine.training.failures import not_a_number
 
@@ -119,8 +119,11 @@ class Merger:
             message = "The ranks skipped different steps, so that their weights are no longer the same."
             yield Log(level="problem", message=message)
         summary = merged([self._finished[rank].summary for rank in range(self._count)])
-        if straggler := _straggler(summary.ranks):
-            yield Log(level="warning", message=straggler)
+        if (slowest := slowest_rank(summary.ranks)) is not None:
+            rank, wait_ms = slowest
+            wait = f"{wait_ms:.1f} ms of a step's {summary.step_ms:.1f}"
+            message = f"it is slower than the others, which wait {wait} for it."
+            yield Log(level="warning", message=self.of_rank(rank, message))
         if self._experiment.on_nan == "fail" and summary.first_nan_step is not None:
             yield Failed(problem=not_a_number(summary.first_nan_step), summary=summary)
         else:
@@ -213,23 +216,6 @@ def merged(summaries: list[Summary]) -> Summary:
             "ranks": tuple(own for each in summaries for own in each.ranks),
         }
     )
-
-
-_LEAST_WAIT = 0.1
-"""The part of a step for which the others wait, from which on a slow device is named."""
-
-
-def _straggler(ranks: Sequence[RankFigures]) -> str | None:
-    # a device that the others wait for finds their gradients there: its own communication is the transfer
-    waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
-    steps = [each.step_ms for each in ranks if each.step_ms is not None]
-    if len(waits) < len(ranks) or not steps:
-        return None
-    slowest, wait, step = waits.index(min(waits)), max(waits) - min(waits), max(steps)
-    if wait < _LEAST_WAIT * step:
-        return None
-    where = "" if ranks[slowest].device == "cpu" else f", on {ranks[slowest].device},"
-    return f"Rank {slowest}{where} is slower than the others, which wait {wait:.1f} ms of {step:.1f} for it."
 
 
 def _most(parts: Sequence[Summary | Tried | Trial], name: str) -> float | None:

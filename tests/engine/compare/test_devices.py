@@ -17,17 +17,19 @@ def marks(*ranks: RankFigures) -> list[list[str]]:
     return [[word for word in ("slowest", "largest") if word in row.words] for row in rows]
 
 
-def test_the_slowest_and_the_largest_peak_are_marked() -> None:
-    assert marks(rank(99, 50), rank(98, 40), rank(100, 60)) == [[], ["slowest"], ["largest"]]
+def test_the_largest_peak_is_marked() -> None:
+    assert marks(rank(99, 50), rank(98, 40), rank(100, 60)) == [[], [], ["largest"]]
 
 
 def test_the_others_wait_for_the_slowest_whose_own_wait_is_the_shortest() -> None:
     assert marks(rank(98, exposed=9.0), rank(99, exposed=1.0)) == [[], ["slowest"]]
+    # a wait of less than a tenth of a step comes and goes by chance
+    assert marks(rank(98, exposed=2.0), rank(99, exposed=1.0)) == [[], []]
 
 
 def test_nothing_is_marked_where_all_are_the_same_or_one_is_unknown() -> None:
     assert marks(rank(), rank()) == [[], []]
-    assert marks(rank(99, None), rank(None, 40)) == [[], []]
+    assert marks(rank(99, None, exposed=9.0), rank(98, 40)) == [[], []]
 
 
 def test_what_is_unknown_is_a_dash_in_a_table_and_left_out_of_a_line() -> None:

@@ -102,8 +102,8 @@ def test_runs_of_different_columns_share_a_table(
 
 
 RANKS = (
-    RankFigures(device="cuda:0", samples_per_second=520.0, step_ms=123.0, peak_mib=2_048.0),
-    RankFigures(device="cuda:1", samples_per_second=500.0, step_ms=128.0, peak_mib=1_900.0),
+    RankFigures(device="cuda:0", samples_per_second=520.0, step_ms=123.0, peak_mib=2_048.0, exposed_ms=40.0),
+    RankFigures(device="cuda:1", samples_per_second=500.0, step_ms=128.0, peak_mib=1_900.0, exposed_ms=8.0),
 )
 
 

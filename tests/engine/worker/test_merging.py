@@ -113,7 +113,8 @@ def test_the_speed_is_that_of_all_at_the_pace_of_the_slowest():
 
 def test_a_straggler_is_named_with_what_the_others_wait():
     (told,) = [event for event in ended(ranks(31.0, 1.0)) if isinstance(event, Log)]
-    assert told.message == "Rank 1, on cuda:1, is slower than the others, which wait 30.0 ms of 40.0 for it."
+    words = "it is slower than the others, which wait 30.0 ms of a step's 40.0 for it."
+    assert told.message == f"Rank 1 of 2: {words}"
     assert not [event for event in ended(ranks(3.0, 1.0)) if isinstance(event, Log)]
     # a wait that one of them does not know says nothing
     assert not [event for event in ended([ranks(31.0)[0], Summary()]) if isinstance(event, Log)]

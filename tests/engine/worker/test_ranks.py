@@ -253,7 +253,7 @@ def test_a_nan_of_one_rank_is_named_and_ends_the_run_on_all(own: Callable[..., E
 def test_a_slow_rank_is_named(own: Callable[..., Experiment]):
     run = trained(own("time.sleep(0.03)"))
     (told,) = [event.message for event in run.of(Log) if "slower" in event.message]
-    assert told.startswith("Rank 1 is slower than the others, which wait ")
+    assert told.startswith("Rank 1 of 2: it is slower than the others, which wait ")
 
 
 def test_a_step_of_its_own_averages_what_its_optimizers_use(tmp_path: Path):

@@ -281,9 +281,13 @@ def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePane
 def test_the_details_have_a_row_for_each_device(panel: LivePanel, live: Any) -> None:
     ranks = tuple(
         RankFigures(
-            device=f"cuda:{place}", samples_per_second=speed, step_ms=128_000 / speed / 2, peak_mib=peak
+            device=f"cuda:{place}",
+            samples_per_second=speed,
+            step_ms=128_000 / speed / 2,
+            peak_mib=peak,
+            exposed_ms=exposed,
         )
-        for place, (speed, peak) in enumerate(((640.0, 512.0), (500.0, 400.0)))
+        for place, (speed, peak, exposed) in enumerate(((640.0, 512.0, 40.0), (500.0, 400.0, 8.0)))
     )
     summary = Summary(recipe="plain", ranks=ranks)
     shared = live.run("fp16", live.started("fp16", devices=2), Finished(summary=summary))
