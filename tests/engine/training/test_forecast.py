@@ -222,3 +222,13 @@ def test_a_preset_fits_the_machine_it_is_for(catalog: Catalog, name: str, has_gp
         steps = experiment.steps or (experiment.epochs or 1) * (samples // experiment.step_samples)
         is_measured = name not in ("hello-amp", "resnet50-memory", "batch-limit")
         assert (steps >= experiment.least_steps) == is_measured
+
+
+def test_several_devices_hold_their_gradients_through_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.experiment.checks.os.cpu_count", lambda: 2)
+    alone = forecast(experiment_from(RESNET))
+    both = forecast(experiment_from({**RESNET, "devices": 2}))
+    sharded = forecast(experiment_from({**RESNET, "devices": 2, "ranks": {"strategy": "fsdp"}}))
+    # beside the activations they count in full, at the end of the backward pass they were there before
+    assert alone.needed_mib < both.needed_mib <= alone.needed_mib + alone.gradients_mib + 1e-6
+    assert sharded.needed_mib == alone.needed_mib
