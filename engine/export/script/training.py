@@ -188,7 +188,9 @@ class TrainingFacts:
     @property
     def _steps_per_epoch(self) -> int:
         if self.data.samples is not None:
-            return math.ceil(self.data.samples // self.experiment.devices / self.experiment.step_samples)
+            return math.ceil(
+                self.data.samples // self.experiment.devices / self.experiment.device_step_samples
+            )
         if self.epoch_steps is None:
             name = self.experiment.schedule.name
             message = f"is '{name}', which depends on how many samples there are."
