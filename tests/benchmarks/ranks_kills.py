@@ -31,6 +31,8 @@ from engine.worker.launcher import Launcher
 
 VICTIMS = ("rank 0", "rank 1", "worker", "program")
 _MARK = "AMMETER_KILLED"
+_UNSAVED = 0.5
+"""Seconds: the store is written four times a second, and a busy machine may be late."""
 
 
 def train(path: Path, seed: int) -> None:
@@ -48,7 +50,7 @@ def train(path: Path, seed: int) -> None:
         run = store.add(experiment)
         for event in Runner(store, launcher).run(run.id):
             if isinstance(event, Samples):
-                print(event.step[-1], flush=True)
+                print(event.step[-1], time.monotonic(), flush=True)
 
 
 def family(program: psutil.Process) -> dict[str, psutil.Process]:
@@ -66,8 +68,11 @@ def family(program: psutil.Process) -> dict[str, psutil.Process]:
 
 
 def left_running(mark: str) -> list[int]:
-    """The processes that bear the mark, once they have had ten seconds to end."""
-    deadline = time.monotonic() + 10.0
+    """The processes that bear the mark, once they have had half a minute to end.
+
+    A process that still imports torch sees only then that nobody supervises it.
+    """
+    deadline = time.monotonic() + 30.0
     while True:
         left = []
         for process in psutil.process_iter():
@@ -100,7 +105,10 @@ def kill_once(folder: Path, number: int, victim: str, after: float) -> str:
                 running[victim].kill()
             break
         time.sleep(0.02)
-    told = program.stdout.read().split()
+    killed = time.monotonic()
+    told = [line.split() for line in program.stdout.read().splitlines()]
+    # what was told within the last moments may not be in the store yet
+    due = [int(step) for step, moment in told if victim != "program" or float(moment) < killed - _UNSAVED]
     program.wait()
     if left := left_running(mark):
         return f"LEFT RUNNING: {left}"
@@ -108,8 +116,8 @@ def kill_once(folder: Path, number: int, victim: str, after: float) -> str:
         store.recover()
         (run,) = store.runs()
         kept = len(store.samples(run.id)["step"]) if told else 0
-    if told and kept < int(told[-1]):
-        return f"SAMPLES LOST: {int(told[-1])} told, {kept} kept"
+    if due and kept < due[-1]:
+        return f"SAMPLES LOST: {due[-1]} told, {kept} kept"
     if victim == "program":
         return "interrupted" if run.status is Status.INTERRUPTED else f"status {run.status}"
     return "a sentence" if run.problem is not None and run.problem.message else f"NO SENTENCE: {run.status}"
