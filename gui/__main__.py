@@ -26,7 +26,7 @@ def main() -> int:
 
 def _open_window(archives: Sequence[Path]) -> int:
     # collecting garbage again and again while a thousand modules load is a tenth of the start; the window
-    # switches it on again
+    # then collects it by a timer
     gc.disable()
     from engine.doctor.display import display_problem
 

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from engine.worker import process
 from engine.worker.launcher import Launcher
+from gui.session.garbage import collect_due
 from tests.forked_workers import ForkServer, can_fork_workers
 
 # before anything imports Qt: tests need no display
@@ -54,10 +55,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What collecting has loaded stays: looking through it for garbage again and again takes minutes."""
     gc.collect()
     gc.freeze()
+    gc.disable()
+
+
+def pytest_runtest_logfinish() -> None:
+    """As in the window: a thread that collects garbage by itself would delete widgets that are in use."""
+    collect_due()
 
 
 def pytest_unconfigure() -> None:
     """Libraries that end with the process count what they take for leaks."""
+    gc.enable()
     gc.unfreeze()
 
 

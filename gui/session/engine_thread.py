@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QThread, Signal
+from PySide6.QtCore import QThread, Signal
 
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
@@ -50,8 +50,8 @@ class EngineThread(QThread):
     idle = Signal()
     engine_missed = Signal()  # everything waits until `renew_engine` is called
 
-    def __init__(self, store_path: Path, launcher: Launcher, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, store_path: Path, launcher: Launcher) -> None:
+        super().__init__()
         self.setObjectName("engine")
         self._store_path = store_path
         self._launcher = launcher

@@ -74,7 +74,8 @@ class Experiments(QObject):
         """Why this machine could not be examined: there will be no catalog."""
         self.runs = SavedRuns(store, self)
         self.runs.problem.connect(self.problem)
-        self._thread = EngineThread(store.path, launcher, self)
+        # without a parent, as in `Background`
+        self._thread = EngineThread(store.path, launcher)
         self._thread.catalog_read.connect(self._take_catalog)
         self._thread.run_began.connect(self._begin)
         self._thread.run_event.connect(self._take)

@@ -20,10 +20,13 @@ from engine.experiment.problem import ProblemError
 from engine.store.database import remove_backups
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from gui.session.garbage import collect_due
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Key, Settings
+
+_COLLECT_MS = 1_000
 
 
 class Application(QApplication):
@@ -116,7 +119,7 @@ def _make_rest(window: MainWindow) -> None:
             lambda: window.setup.form.more.form.ensurePolished(),
             lambda: window.others.compare.curves.ensurePolished(),
             gc.freeze,
-            gc.enable,
+            lambda: QTimer(window, interval=_COLLECT_MS, timeout=collect_due).start(),
         )
     )
 

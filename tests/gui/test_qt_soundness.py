@@ -6,7 +6,6 @@ when the last is gone. Newer ones never count these.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
 
@@ -28,15 +27,9 @@ pytestmark = pytest.mark.skipif(sys.version_info >= (3, 12), reason="None and Tr
 def dropped(work: Callable[[], object]) -> int:
     """How many references to None and True there are less after `work`, done once before."""
     work()
-    # the remains of earlier tests hold thousands, and are collected at any moment
-    gc.collect()
-    gc.disable()
-    try:
-        before = sys.getrefcount(None) + sys.getrefcount(True)
-        work()
-        return before - sys.getrefcount(None) - sys.getrefcount(True)
-    finally:
-        gc.enable()
+    before = sys.getrefcount(None) + sys.getrefcount(True)
+    work()
+    return before - sys.getrefcount(None) - sys.getrefcount(True)
 
 
 UNSOUND = f"exclude PySide6 {pyside_version} for this Python in pyproject.toml"

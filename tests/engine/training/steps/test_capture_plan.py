@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -76,6 +77,15 @@ class Cycle:
         self.itself = self
 
 
+@pytest.fixture
+def collects() -> Iterator[None]:
+    """Garbage is collected as in a worker."""
+    gc.enable()
+    yield
+    gc.disable()
+
+
+@pytest.mark.usefixtures("collects")
 def test_what_is_garbage_goes_before_and_nothing_while_it_lasts() -> None:
     before = weakref.ref(Cycle())
     with no_collection():
@@ -86,14 +96,12 @@ def test_what_is_garbage_goes_before_and_nothing_while_it_lasts() -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.usefixtures("collects")
 def test_it_is_as_before_after_an_error_too() -> None:
     with pytest.raises(ValueError, match="broken"), no_collection():
         raise ValueError("broken")
     assert gc.isenabled()
     gc.disable()
-    try:
-        with no_collection():
-            assert not gc.isenabled()
+    with no_collection():
         assert not gc.isenabled()
-    finally:
-        gc.enable()
+    assert not gc.isenabled()
