@@ -19,6 +19,7 @@ from engine.sweep.picture import (
     numbers_of,
 )
 from engine.sweep.results import CellResult, Results
+from engine.sweep.scaling import IDEAL, STRONG, WEAK
 
 _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 14.0
 _HIT = 9.0
@@ -60,7 +61,7 @@ class _Lines(Slice):
         return tuple(start + (end - start) / count * (place + 0.5) for place in range(count))
 
     def _span(self) -> Span:
-        values = []
+        values = [IDEAL] if self._figure in (WEAK, STRONG) else []
         for cell in self._cells:
             value = cell.finite(self._figure)
             if value is not None:
@@ -133,6 +134,10 @@ class _Lines(Slice):
         right = self._width - _RIGHT
         yield from levels(self._ticks, self._left, right)
         yield Stroke(((self._left, self._bottom), (right, self._bottom)), "line2")
+        if self._figure in (WEAK, STRONG):
+            ideal = self._up.place(IDEAL)
+            yield Stroke(((self._left, ideal), (right, ideal)), "text3", 1.0, (4, 4))
+            yield Words((self._left + right) / 2, ideal - 5, "ideal", "text3", 11, anchor="middle")
         names = [self._across.text(place) for place in range(len(self._places))]
         sizes = [text_width(name, 11) + 8 for name in names]
         for place in kept_apart(self._places, sizes):

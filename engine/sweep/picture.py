@@ -14,6 +14,7 @@ from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened,
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
 from engine.sweep.results import RATIO_FIGURE, CellResult, Results
+from engine.sweep.scaling import STRONG, WEAK
 from engine.words.numbers import Tick, nice_step
 from resources.looks import DARK, LIGHT
 
@@ -22,7 +23,7 @@ Size = tuple[float, float]
 _SHADES = len(LIGHT.heat)
 _FIRST_SHADE = 3
 """The palest shades are too close to the ground for a thin line."""
-_HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO_FIGURE.name)
+_HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO_FIGURE.name, WEAK.name, STRONG.name)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.statistics import Interval
 from engine.store.record import Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
+from engine.sweep.scaling import EXCHANGE, SCALING, efficiencies
 from engine.words.numbers import times
 
 CellStatus = Literal["running", "done", "piloted", "waiting", "held", "stopped", "failed", "left out"]
@@ -38,7 +39,7 @@ class CellResult:
 
     `values` are by the names of the figures, over the finished runs; until there is one, those of its pilot
     (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's. From the times of a cell that
-    `is_disturbed` nothing follows, nor from the ratio if either cell is.
+    `is_disturbed` nothing follows, nor from the ratio if either cell is, nor from its scaling.
     """
 
     index: int
@@ -54,6 +55,7 @@ class CellResult:
     is_piloted: bool = False
     is_disturbed: bool = False
     is_ratio_disturbed: bool = False
+    is_scaling_disturbed: bool = False
 
     def value(self, figure: Figure) -> float | None:
         return self.ratio if figure is RATIO_FIGURE else self.values.get(figure.name)
@@ -78,6 +80,8 @@ class CellResult:
 
     def is_disturbed_in(self, figure: Figure) -> bool:
         """True if a disturbance changed its value of the figure; of a ratio, also the baseline cell's."""
+        if figure in SCALING:
+            return self.is_scaling_disturbed
         return self.is_ratio_disturbed if figure is RATIO_FIGURE else self.is_disturbed and figure.is_of_time
 
 
@@ -99,6 +103,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
     sides = list(map(_side, record.cells))
     of_runs = figures([run for side in sides if side is not None for run in side.runs], _datasets(grid))
     speed = next(figure for figure in of_runs if figure.name == SPEED.name)
+    scaling = efficiencies(grid, sides, speed, blocks)
 
     def result(cell: CellRecord) -> CellResult:
         # not by the grid's cells: thousands of experiments take seconds to validate
@@ -113,10 +118,17 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
         )
         changes: dict[str, Any] = {}
         if side is not None:
-            own = {figure.name: own_cell(figure, side, blocks) for figure in of_runs}
+            own = {figure.name: own_cell(figure, side, blocks) for figure in (*of_runs, EXCHANGE)}
             changes["values"] = {name: of.value for name, of in own.items() if of.value is not None}
             changes["intervals"] = {name: of.interval for name, of in own.items() if of.interval is not None}
-            changes["is_disturbed"] = is_disturbed(doubts_of(side, side, {}))
+            changes["is_disturbed"] = changes["is_scaling_disturbed"] = is_disturbed(
+                doubts_of(side, side, {})
+            )
+            for name, efficiency in scaling.get(cell.index, {}).items():
+                changes["values"][name] = efficiency.percent
+                if efficiency.interval is not None:
+                    changes["intervals"][name] = efficiency.interval
+                changes["is_scaling_disturbed"] |= efficiency.is_disturbed
             if baseline is not None:
                 ratio = row_of(speed, (side,), baseline, blocks).cells[0]
                 changes |= {"ratio": ratio.ratio, "ratio_interval": ratio.ratio_interval}
@@ -132,7 +144,8 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
 
     cells = tuple(map(result, record.cells))
     known = {name for cell in cells for name in cell.values}
-    return Results(grid, cells, tuple(figure for figure in of_runs if figure.name in known))
+    every = (*of_runs, *SCALING)
+    return Results(grid, cells, tuple(figure for figure in every if figure.name in known))
 
 
 def _side(cell: CellRecord) -> Side | None:

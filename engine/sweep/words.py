@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import Any, get_args
 
 from engine.compare.figures import SPEED, Figure
 from engine.experiment.sweep import Axis
-from engine.sweep.picture import DISTURBED_MARK, MARK_WORDS, best_of, numbers_of, shown_figures
+from engine.sweep.picture import DISTURBED_MARK, MARK_WORDS, best_of, numbers_of, shown_figures, usual_places
 from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
-from engine.words.numbers import counted, pace_text, range_text
+from engine.sweep.scaling import DEVICES, EXCHANGE, WEAK
+from engine.words.numbers import counted, pace_text, range_text, times
 
 _ORDER: tuple[CellStatus, ...] = get_args(CellStatus)
 
@@ -103,6 +105,7 @@ def _answers(results: Results) -> Iterator[str]:
     gain = best_of(compared, RATIO_FIGURE)
     if gain is not None and gain.ratio is not None:
         yield _gain(gain, gain.ratio, results)
+    yield from _scaling(results)
     if disturbed := sum(cell.is_disturbed for cell in cells):
         of_cells = "all cells" if disturbed == len(cells) > 1 else counted(disturbed, "cell")
         yield (
@@ -122,3 +125,56 @@ def _gain(cell: CellResult, ratio: float, results: Results) -> str:
     known = "" if interval is None else f" (95 % interval between {range_text(*interval)})"
     doubt = ", which may be no gain at all" if interval is not None and interval[0] <= 1 else ""
     return f"{cell.name} gains most over {baseline}: it is {pace_text(ratio)}{known}{doubt}."
+
+
+def _scaling(results: Results) -> Iterator[str]:
+    grid, known = results.grid, [cell for cell in results.cells if cell.conclusive(WEAK) is not None]
+    if not known:
+        return
+    across, compared = [axis.key for axis in grid.axes].index(DEVICES), grid.compared
+    usual = usual_places(results, SPEED)
+    fixed = [at for at in range(len(grid.axes)) if at not in (across, compared)]
+    at = {
+        (cell.places[across], cell.places[compared]): cell
+        for cell in known
+        if all(cell.places[axis] == usual[axis] for axis in fixed)
+    }
+    counts = {place: int(grid.axes[across].values[place] or 0) for place, _ in at}
+    if len(counts) < 2:
+        return
+    # 0 are all that there are
+    fewest, most = (end(counts, key=lambda place: counts[place] or math.inf) for end in (min, max))
+    few, many = _devices(counts[fewest]), _devices(counts[most])
+    names = {} if across == compared else {place: grid.axes[compared].text(place) for _, place in at}
+    ends = [(names.get(place, ""), cell) for (across_at, place), cell in at.items() if across_at == most]
+    shares = ", ".join(f"{name} {WEAK.text_with_unit(cell.value(WEAK))}".strip() for name, cell in ends)
+    yield f"Scaling efficiency on {many}, against {few}: {shares}."
+    for place, name in names.items():
+        first, last = at.get((fewest, place)), at.get((most, place))
+        if place and first is not None and last is not None:
+            yield from _gain_over_devices(name, grid.axes[compared].text(0), (few, first), (many, last))
+
+
+def _devices(count: int) -> str:
+    return counted(count, "device") if count else "all devices"
+
+
+def _gain_over_devices(
+    name: str, baseline: str, few: tuple[str, CellResult], many: tuple[str, CellResult]
+) -> Iterator[str]:
+    (on_few, first), (on_many, last) = few, many
+    before, after = first.conclusive(RATIO_FIGURE), last.conclusive(RATIO_FIGURE)
+    if before is None or after is None:
+        return
+    intervals = first.ratio_interval, last.ratio_interval
+    doubt = ""
+    if intervals[0] is None or intervals[1] is None:
+        doubt = " Without repeats it is unknown whether the two differ."
+    elif intervals[0][0] <= intervals[1][1] and intervals[1][0] <= intervals[0][1]:
+        doubt = " Their intervals overlap, so they may be the same."
+    yield (
+        f"{name} is {times(before)} times as fast as {baseline} on {on_few}, and {times(after)} times on "
+        f"{on_many}.{doubt}"
+    )
+    if (share := last.value(EXCHANGE)) is not None:
+        yield f"{name} on {on_many} takes {EXCHANGE.text(share)} % of a step to exchange gradients."

@@ -113,13 +113,15 @@ def _make_rest(window: MainWindow) -> None:
 
     Between two parts the event loop handles the user's events.
     """
+    timer = QTimer(window, interval=_COLLECT_MS)
+    timer.timeout.connect(collect_due)
     parts: Iterator[Callable[[], object]] = iter(
         (
             lambda: window.live.page.ensurePolished(),
             lambda: window.setup.form.more.form.ensurePolished(),
             lambda: window.others.compare.curves.ensurePolished(),
             gc.freeze,
-            lambda: QTimer(window, interval=_COLLECT_MS, timeout=collect_due).start(),
+            timer.start,
         )
     )
 

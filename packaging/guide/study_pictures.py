@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 from drawing import EDGE, WIDTH, Drawing
 
@@ -278,6 +279,35 @@ def devices() -> Drawing:
     return drawing
 
 
+def scaling() -> Drawing:
+    drawing = Drawing(236, "Efficiency falls as devices are added, and faster in FP16 AMP than in FP32")
+    left, right, top, bottom = 60.0, 430.0, 40.0, 184.0
+    counts, shares = (1, 2, 4, 8), ((FULL, "FP32", (100, 96, 92, 87)), (HALF, "FP16 AMP", (100, 90, 80, 68)))
+
+    def place(number: int, share: float) -> tuple[float, float]:
+        return left + number * (right - left) / 3, bottom - (share - 50) / 50 * (bottom - top)
+
+    for share in (50, 75, 100):
+        down = place(0, share)[1]
+        drawing.line((left, down), (right, down), LIGHT.text3 if share == 100 else LIGHT.line)
+        drawing.text(left - 10, down + 4, f"{share} %", color=LIGHT.text3, size=11, anchor="end")
+    drawing.text(right + 12, top + 4, "ideal", color=LIGHT.text3, size=11)
+    for look, name, values in shares:
+        points = [place(number, share) for number, share in enumerate(values)]
+        for before, after in pairwise(points):
+            drawing.line(before, after, look.color, 2)
+        for x, y in points:
+            drawing.dot(x, y, look.color, 4)
+        drawing.text(right + 12, points[-1][1] + 4, name, color=look.color, size=12, weight=600)
+    for number, count in enumerate(counts):
+        drawing.text(
+            place(number, 50)[0], bottom + 20, str(count), color=LIGHT.text2, size=11, anchor="middle"
+        )
+    drawing.text(left, bottom + 40, "devices; the speed of each, as a share of one alone")
+    drawing.text(WIDTH - EDGE, 20, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
+    return drawing
+
+
 STUDY_PICTURES: dict[str, Callable[[], Drawing]] = {
     "step-time": step_time,
     "kernels": kernels,
@@ -288,4 +318,5 @@ STUDY_PICTURES: dict[str, Callable[[], Drawing]] = {
     "queue": queue,
     "tune": tune,
     "devices": devices,
+    "scaling": scaling,
 }

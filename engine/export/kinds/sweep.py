@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Figure
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment
 from engine.experiment.sweep import Grid
@@ -16,7 +16,8 @@ from engine.store.saved.sweeps import SweepRecord
 from engine.sweep.heat_map import heat_map
 from engine.sweep.lines import lines
 from engine.sweep.picture import shown_figures, usual_axes, usual_lines, usual_places
-from engine.sweep.results import CellResult, Results, results_of
+from engine.sweep.results import RATIO_FIGURE, CellResult, Results, results_of
+from engine.sweep.scaling import DEVICES, EXCHANGE, STRONG, WEAK
 from engine.sweep.scatter import scatter
 from engine.sweep.words import answers, columns_of, notes_of
 from engine.words.numbers import counted
@@ -69,10 +70,26 @@ def _picture_sections(results: Results) -> Iterator[Section]:
         assert memory is not None
         return scatter(results, memory, speed, shade, (width, 460.0)).drawing
 
+    by_devices = next((at for at, axis in enumerate(results.grid.axes) if axis.key == DEVICES), None)
+    if by_devices is not None and WEAK.name in by_name:
+        yield Section("Scaling", pictures=tuple(_scaling_pictures(results, by_devices, by_name, at)))
     yield Section("Heat map", pictures=(Picture("heat-map", draw_map),))
     yield Section("Lines", pictures=(Picture("lines", draw_lines),))
     if memory is not None:
         yield Section("Trade-offs", pictures=(Picture("scatter", draw_scatter),))
+
+
+def _scaling_pictures(
+    results: Results, by_devices: int, figures: Mapping[str, Figure], at: Sequence[int]
+) -> Iterator[Picture]:
+    compared = results.grid.compared if results.grid.compared != by_devices else None
+    shown = (WEAK, STRONG, *((RATIO_FIGURE,) if compared is not None else ()), EXCHANGE)
+    for figure in (figure for figure in shown if figure.name in figures):
+
+        def draw(width: float, figure: Figure = figure) -> Drawing:
+            return lines(results, by_devices, compared, figure, at, (width, 380.0)).drawing
+
+        yield Picture(figure.name.replace("_", "-"), draw)
 
 
 def _experiments(grid: Grid) -> list[Experiment]:

@@ -12,7 +12,6 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import ProblemError
 from engine.store.store import Store
-from gui.session.engine_thread import EngineThread
 from gui.setup.model.report import AcceptDialog
 from gui.window.main_window import MainWindow
 
@@ -76,7 +75,7 @@ def test_a_planted_file_runs_by_no_way_before_it_was_accepted(
     window.experiments.trust.ask = lambda code: bool(shown.append(code.text))
     run = store.add(Experiment(model=str(planted), device="cpu", steps=1, batch_size=2))
     window.experiments.runs.reload()
-    thread = window.experiments.findChild(EngineThread)
+    thread = window.experiments._thread
     with qtbot.waitSignal(thread.forecast_made, timeout=60_000) as made:
         window.runs.use_settings_requested.emit(store.run(run.id))
     wanted, forecast = made.args

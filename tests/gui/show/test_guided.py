@@ -122,8 +122,10 @@ def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(work
 
 @pytest.mark.slow
 def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(
-    workspace: Workspace, tiny: Experiment, endless: Experiment
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment, endless: Experiment
 ) -> None:
+    # on a machine that is slow for a moment its runs would begin anew
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
     asked: list[str] = []
     workspace.show_me.busy.connect(asked.append)
     (running,) = workspace.experiments.submit("x", [("x", endless)], name="before")
@@ -144,6 +146,7 @@ def test_what_ended_before_the_question_was_answered_is_not_stopped_in_its_place
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stops: list[str] = []
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
     monkeypatch.setattr(workspace.experiments, "stop", lambda: stops.append("stopped"))
     workspace.show_me.stop_and_begin()
     workspace.until_measured()
@@ -300,6 +303,7 @@ def test_a_race_that_was_over_too_soon_is_measured_longer(
 def test_a_machine_on_which_each_race_is_too_short_shows_none(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
     monkeypatch.setattr("gui.show.measurement.lengthened", lambda case, _paces: case)
     workspace.show_me.begin()
     assert "over too soon" in workspace.until_refused() and not workspace.told

@@ -1,0 +1,88 @@
+"""Scaling: how much of the speed of one device each of several keeps, in a sweep over `devices`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compare.evidence import doubts_of, is_disturbed
+from engine.compare.figures import Figure, row_of
+from engine.compare.sides import Side
+from engine.experiment.sweep import Grid
+from engine.statistics import Interval
+from engine.store.record import RunRecord
+
+DEVICES = "devices"
+WEAK = Figure("weak_efficiency", "Scaling efficiency", "%", 1, False, lambda run: None)
+STRONG = Figure("strong_efficiency", "Efficiency at the same global batch", "%", 1, False, lambda run: None)
+IDEAL = 100.0
+
+
+def _exchange(run: RunRecord) -> float | None:
+    ranks = () if run.summary is None else run.summary.ranks
+    known = [
+        100 * rank.communication_ms / rank.step_ms
+        for rank in ranks
+        if rank.communication_ms is not None and rank.step_ms
+    ]
+    # the rank that comes last waits for none: its time is the transfer's
+    return min(known) if ranks and len(known) == len(ranks) else None
+
+
+EXCHANGE = Figure(
+    "exchange_percent", "Exchanging gradients, of a step", "%", 1, False, _exchange, is_mean=True
+)
+SCALING = (WEAK, STRONG, EXCHANGE)
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """In per cent of the ideal, with its 95 % interval; of one that `is_disturbed` nothing follows."""
+
+    percent: float
+    interval: Interval | None
+    is_disturbed: bool
+
+
+def efficiencies(
+    grid: Grid, sides: Sequence[Side | None], speed: Figure, blocks: Mapping[str, NDArray[np.float64]]
+) -> dict[int, dict[str, Efficiency]]:
+    """The efficiencies of cells by their index and the figure's name; none unless `devices` is an axis.
+
+    Speed per device against that on the fewest devices: `WEAK` with all other settings the same, so that the
+    batch of each device stays; `STRONG` where batch sizes vary too, with the same batch of all devices.
+    """
+    keys, found = [axis.key for axis in grid.axes], defaultdict[int, dict[str, Efficiency]](dict)
+    for figure, varied in ((WEAK, {DEVICES}), (STRONG, {DEVICES, "batch_size"})):
+        groups = defaultdict[tuple[object, ...], dict[int, Side]](dict)
+        for index, side in enumerate(sides if varied <= set(keys) else ()):
+            if side is not None:
+                same = [
+                    place for key, place in zip(keys, grid.places(index), strict=True) if key not in varied
+                ]
+                batch = side.runs[0].experiment.device_step_samples * _count(side)
+                groups[(*same, batch if figure is STRONG else None)][index] = side
+        for group in groups.values():
+            base = min(group.values(), key=_count)
+            if len(set(map(_count, group.values()))) < 2:
+                continue
+            for index, side in group.items():
+                cell, share = (
+                    row_of(speed, (side,), base, blocks).cells[0],
+                    IDEAL * _count(base) / _count(side),
+                )
+                if cell.ratio is not None:
+                    low, high = cell.ratio_interval or (0.0, 0.0)
+                    interval = None if cell.ratio_interval is None else (share * low, share * high)
+                    doubtful = is_disturbed(doubts_of(side, base, {}))
+                    found[index][figure.name] = Efficiency(share * cell.ratio, interval, doubtful)
+    return found
+
+
+def _count(side: Side) -> int:
+    summary = side.runs[0].summary
+    return max(1, len(summary.ranks) if summary is not None else 1)
