@@ -87,11 +87,15 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells in the grid's order, and the figures that any of them has, the speed first."""
+    """The cells in the grid's order, and the figures that any of them has, the speed first.
+
+    `shares_cores` is true where the devices of a run were processes on one processor.
+    """
 
     grid: Grid
     cells: tuple[CellResult, ...]
     figures: tuple[Figure, ...]
+    shares_cores: bool = False
 
 
 def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Results:
@@ -145,7 +149,10 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
     cells = tuple(map(result, record.cells))
     known = {name for cell in cells for name in cell.values}
     every = (*of_runs, *SCALING)
-    return Results(grid, cells, tuple(figure for figure in every if figure.name in known))
+    summaries = [run.summary for side in sides if side is not None for run in side.runs]
+    ranks = [rank for summary in summaries if summary is not None for rank in summary.ranks]
+    shares_cores = any(rank.device == "cpu" for rank in ranks)
+    return Results(grid, cells, tuple(figure for figure in every if figure.name in known), shares_cores)
 
 
 def _side(cell: CellRecord) -> Side | None:

@@ -145,14 +145,24 @@ def _scaling(results: Results) -> Iterator[str]:
     # 0 are all that there are
     fewest, most = (end(counts, key=lambda place: counts[place] or math.inf) for end in (min, max))
     few, many = _devices(counts[fewest]), _devices(counts[most])
-    names = {} if across == compared else {place: grid.axes[compared].text(place) for _, place in at}
-    ends = [(names.get(place, ""), cell) for (across_at, place), cell in at.items() if across_at == most]
-    shares = ", ".join(f"{name} {WEAK.text_with_unit(cell.value(WEAK))}".strip() for name, cell in ends)
-    yield f"Scaling efficiency on {many}, against {few}: {shares}."
+    cells = () if across == compared else at.values()
+    names = {cell.places[compared]: grid.name(cell.places, {compared}) for cell in cells}
+    # where the fewest are missing the efficiency is against more
+    ends = [place for number, place in at if number == most and (not names or (fewest, place) in at)]
+    texts = [(names.get(place, ""), WEAK.text_with_unit(at[most, place].value(WEAK))) for place in ends]
+    shares = ", ".join(f"{name} {text}".strip() for name, text in texts)
+    if not ends:
+        return
+    shared = grid.name(usual, [axis for axis in fixed if len(grid.axes[axis].values) > 1])
+    where = f", at {shared}" if shared else ""
+    yield f"Scaling efficiency on {many}, against {few}{where}: {shares}."
     for place, name in names.items():
         first, last = at.get((fewest, place)), at.get((most, place))
         if place and first is not None and last is not None:
-            yield from _gain_over_devices(name, grid.axes[compared].text(0), (few, first), (many, last))
+            baseline = grid.name((0,) * len(grid.axes), {compared})
+            yield from _gain_over_devices(name, baseline, (few, first), (many, last))
+    if results.shares_cores:
+        yield "These devices share one processor's cores: their scaling tells nothing about graphics cards."
 
 
 def _devices(count: int) -> str:

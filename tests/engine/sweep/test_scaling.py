@@ -83,10 +83,11 @@ def test_efficiency_is_the_speed_per_device_against_one(sweep: Sweeps) -> None:
 
 
 def test_sentences_tell_efficiency_and_the_gain_over_devices(sweep: Sweeps) -> None:
-    *_, efficiency, gain, sent = answers(results_of(sweep(SPEEDS, sent_ms=3.0, spread=0.001)))
+    *_, efficiency, gain, sent, cores = answers(results_of(sweep(SPEEDS, sent_ms=3.0, spread=0.001)))
     assert efficiency == "Scaling efficiency on 4 devices, against 1 device: FP32 90.0 %, BF16 AMP 70.0 %."
     assert gain == "BF16 AMP is 2.00 times as fast as FP32 on 1 device, and 1.56 times on 4 devices."
     assert sent == "BF16 AMP on 4 devices takes 30.0 % of a step to exchange gradients."
+    assert cores.startswith("These devices share one processor's cores")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_a_gain_that_may_be_the_same_is_not_called_another(
     sweep: Sweeps, changes: dict[Any, Any], doubt: str
 ) -> None:
     repeats = changes.pop("repeats", 3)
-    assert doubt in answers(results_of(sweep(SPEEDS | changes, repeats=repeats)))[-1]
+    assert doubt in answers(results_of(sweep(SPEEDS | changes, repeats=repeats)))[-2]
 
 
 def test_nothing_follows_from_a_disturbed_cell_or_its_base(sweep: Sweeps) -> None:
@@ -119,11 +120,19 @@ def test_without_one_device_the_fewest_are_the_base(sweep: Sweeps) -> None:
     assert any("on 4 devices, against 2 devices" in answer for answer in answers(results))
 
 
+def test_a_precision_without_the_fewest_devices_is_not_told_against_them(sweep: Sweeps) -> None:
+    known = {key: speed for key, speed in SPEEDS.items() if key != (1, "fp32")}
+    said = answers(results_of(sweep(known)))
+    assert "Scaling efficiency on 4 devices, against 1 device: BF16 AMP 70.0 %." in said
+
+
 def test_cells_of_one_global_batch_scale_strongly(sweep: Sweeps) -> None:
     grid = grid_of({"steps": 60, "device": "cpu"}, [DEVICES, Axis(key="batch_size", values=(16, 32, 64))])
     speeds = {(1, 16): 800, (1, 32): 900, (1, 64): 1_000, (2, 32): 1_600, (4, 16): 2_400}
     results = results_of(sweep(speeds, grid))
     strong = {cell.name: cell.value(STRONG) for cell in results.cells if cell.value(STRONG) is not None}
+    said = answers(results)
+    assert "Scaling efficiency on 4 devices, against 1 device, at batch size 16: 75.0 %." in said
     assert strong == pytest.approx(
         {"devices 1, batch size 64": 100, "devices 2, batch size 32": 80, "devices 4, batch size 16": 60}
     )
