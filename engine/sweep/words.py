@@ -12,7 +12,7 @@ from engine.compare.figures import SPEED, Figure
 from engine.experiment.sweep import Axis
 from engine.sweep.picture import DISTURBED_MARK, MARK_WORDS, best_of, numbers_of, shown_figures, usual_places
 from engine.sweep.results import RATIO_FIGURE, CellResult, CellStatus, Results
-from engine.sweep.scaling import DEVICES, EXCHANGE, WEAK
+from engine.sweep.scaling import DEVICES, EXCHANGE, IDEAL, WEAK
 from engine.words.numbers import counted, pace_text, range_text, times
 
 _ORDER: tuple[CellStatus, ...] = get_args(CellStatus)
@@ -147,12 +147,13 @@ def _scaling(results: Results) -> Iterator[str]:
     few, many = _devices(counts[fewest]), _devices(counts[most])
     cells = () if across == compared else at.values()
     names = {cell.places[compared]: grid.name(cell.places, {compared}) for cell in cells}
-    # where the fewest are missing the efficiency is against more
-    ends = [place for number, place in at if number == most and (not names or (fewest, place) in at)]
-    texts = [(names.get(place, ""), WEAK.text_with_unit(at[most, place].value(WEAK))) for place in ends]
-    shares = ", ".join(f"{name} {text}".strip() for name, text in texts)
+    # where the fewest are missing it is against more; where their loss diverged, against what is not told
+    bases = {place: at.get((fewest, place if names else fewest)) for number, place in at if number == most}
+    ends = [place for place, base in bases.items() if base is not None and base.value(WEAK) == IDEAL]
     if not ends:
         return
+    texts = [(names.get(place, ""), WEAK.text_with_unit(at[most, place].value(WEAK))) for place in ends]
+    shares = ", ".join(f"{name} {text}".strip() for name, text in texts)
     shared = grid.name(usual, [axis for axis in fixed if len(grid.axes[axis].values) > 1])
     where = f", at {shared}" if shared else ""
     yield f"Scaling efficiency on {many}, against {few}{where}: {shares}."

@@ -70,9 +70,8 @@ def _picture_sections(results: Results) -> Iterator[Section]:
         assert memory is not None
         return scatter(results, memory, speed, shade, (width, 460.0)).drawing
 
-    by_devices = next((at for at, axis in enumerate(results.grid.axes) if axis.key == DEVICES), None)
-    if by_devices is not None and WEAK.name in by_name:
-        yield Section("Scaling", pictures=tuple(_scaling_pictures(results, by_devices, by_name, at)))
+    if WEAK.name in by_name:
+        yield Section("Scaling", pictures=tuple(_scaling_pictures(results, by_name, at)))
     yield Section("Heat map", pictures=(Picture("heat-map", draw_map),))
     yield Section("Lines", pictures=(Picture("lines", draw_lines),))
     if memory is not None:
@@ -80,8 +79,9 @@ def _picture_sections(results: Results) -> Iterator[Section]:
 
 
 def _scaling_pictures(
-    results: Results, by_devices: int, figures: Mapping[str, Figure], at: Sequence[int]
+    results: Results, figures: Mapping[str, Figure], at: Sequence[int]
 ) -> Iterator[Picture]:
+    by_devices = [axis.key for axis in results.grid.axes].index(DEVICES)
     compared = results.grid.compared if results.grid.compared != by_devices else None
     shown = (WEAK, STRONG, *((RATIO_FIGURE,) if compared is not None else ()), EXCHANGE)
     for figure in (figure for figure in shown if figure.name in figures):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -124,6 +125,12 @@ def test_a_precision_without_the_fewest_devices_is_not_told_against_them(sweep: 
     known = {key: speed for key, speed in SPEEDS.items() if key != (1, "fp32")}
     said = answers(results_of(sweep(known)))
     assert "Scaling efficiency on 4 devices, against 1 device: BF16 AMP 70.0 %." in said
+
+
+def test_nothing_is_told_against_a_base_that_diverged(sweep: Sweeps) -> None:
+    diverged = {"final_train_loss": math.nan}
+    said = answers(results_of(sweep(SPEEDS, cell_0=diverged, cell_1=diverged)))
+    assert not any("Scaling efficiency" in answer for answer in said)
 
 
 def test_cells_of_one_global_batch_scale_strongly(sweep: Sweeps) -> None:
