@@ -150,6 +150,10 @@ class Catalog(_Entry):
     def has_gpu(self) -> bool:
         return any(device.is_gpu for device in self.devices)
 
+    @property
+    def has_several_gpus(self) -> bool:
+        return sum(device.is_gpu for device in self.devices) > 1
+
     def device(self, name: str) -> DeviceEntry | None:
         """The device of that name; `auto` is the first, and "cuda" means "cuda:0"."""
         if name == "auto":

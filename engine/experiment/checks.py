@@ -102,6 +102,12 @@ def device_count(experiment: Experiment, catalog: Catalog) -> int:
     return experiment.devices or every
 
 
+def most_devices(device: DeviceEntry, catalog: Catalog) -> int:
+    """How many devices, from this one on, can train a run together; a CPU as many as it has cores."""
+    # several processes on one processor show how it works, not what it gains
+    return len(catalog.beginning_at(device)) if device.is_gpu else os.cpu_count() or 1
+
+
 def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> DatasetEntry | None:
     """The experiment's dataset; a file of arrays with what it holds. Raises ProblemError for such a file."""
     dataset = catalog.dataset(experiment.dataset)
@@ -220,8 +226,7 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
         but = "PyTorch has no NCCL on Windows, by which GPUs share gradients."
         yield _refused(experiment, "devices", but, "Set it to 1, or train on Linux or in WSL.", "1")
         return
-    # several processes on one processor show how it works, not what it gains
-    most = len(catalog.beginning_at(device)) if device.is_gpu else os.cpu_count() or 1
+    most = most_devices(device, catalog)
     if experiment.devices > most:
         are = "is 1" if most == 1 else f"are {most:,}"
         but = f"from {device.name} on there {are}." if device.is_gpu else f"the CPU has {most:,} cores."

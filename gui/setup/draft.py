@@ -26,7 +26,7 @@ from engine.experiment.presets import Preset
 from engine.experiment.setting import Chosen
 from engine.protocol.advice import Changes
 from engine.words.names import applies
-from gui.setup.fields import NUMBER_KEYS, OPTIONS, cleaned, text_of, values_of, words_of
+from gui.setup.fields import NUMBER_KEYS, OPTIONS, at_top, cleaned, text_of, values_of, words_of
 
 _LENGTHS = ("epochs", "steps")
 _ALWAYS_SHOWN = ("model", "dataset", "path", "batch_size", "step.recipe")
@@ -130,10 +130,9 @@ class Draft:
         """Returns True if any setting that applies differs from the preset."""
         return self.precisions is not None or any(self.applies(key, catalog) for key in self.changes)
 
-    @property
-    def changed_options(self) -> int:
+    def changed_options(self, catalog: Catalog | None) -> int:
         """How many of the settings under "More options" differ from the preset."""
-        return sum(key in OPTIONS for key in self.changes) + bool(self.name)
+        return len((self.changes.keys() & OPTIONS.keys()) - set(at_top(catalog))) + bool(self.name)
 
     def with_change(self, key: str, text: str) -> Draft:
         """The draft with a field's new text; text equal to the preset's is no change."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from engine.experiment.catalog import Catalog
 from engine.experiment.experiment import all_settings, setting_help
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import Entry, Group
@@ -21,6 +22,12 @@ NUMBER_KEYS = {
 }
 TEXT_KEYS = {key for key, setting in all_settings().items() if setting.entry is Entry.TEXT}
 """Settings that are typed, in which a comma may be part of a value."""
+
+
+def at_top(catalog: Catalog | None) -> tuple[str, ...]:
+    """Those of the options that stand at the form's top: the devices, on a machine with several GPUs."""
+    return ("device", "devices") if catalog is not None and catalog.has_several_gpus else ()
+
 
 TIPS = {
     "preset": "A ready-made experiment to begin with. Everything below can still be changed, and saved as "
@@ -45,6 +52,8 @@ def words_of(key: str, value: Any) -> str:
     """A value as the text in a field: thousands with commas, nothing for None."""
     if value is None:
         return ""
+    if key == "devices" and value == 0:
+        return "all"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Iterable) and not isinstance(value, str):

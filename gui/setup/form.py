@@ -21,10 +21,17 @@ from gui.setup.check import Outcome, explanation
 from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit, link_button
 from gui.setup.data import PathEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import TIPS, cleaned
+from gui.setup.fields import TIPS, at_top, cleaned
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
-from gui.setup.options import MoreOptions, batch_words, dataset_words, preset_caption
+from gui.setup.options import (
+    MoreOptions,
+    batch_words,
+    count_choices,
+    dataset_words,
+    device_choices,
+    preset_caption,
+)
 from gui.setup.question import QUESTIONS, Question
 from gui.setup.several import FieldValues, tip_of
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
@@ -81,6 +88,8 @@ class SetupForm(QWidget):
         super().__init__(parent)
         self._panel = panel
         self.preset = ChoiceBox("Preset", TIPS["preset"])
+        self.device = ChoiceBox(setting_title("device"), setting_help("device"))
+        self.devices = ChoiceBox(setting_title("devices"), setting_help("devices"))
         self.model = SearchBox(setting_title("model"), TIPS["model"])
         self.kept_code = KeptCodeLine(lambda: panel.picker.use_file())
         self.check = Button("Check", "link", TIPS["check"])
@@ -104,6 +113,8 @@ class SetupForm(QWidget):
         self._chip_note = label("", "hint", wraps=True)
         model = Field(setting_title("model"), self.model, below=self.kept_code, link=self.check)
         controls = {
+            "device": self.device,
+            "devices": self.devices,
             "dataset": self.dataset,
             "path": self.path,
             "precision": self._make_chips(),
@@ -123,6 +134,7 @@ class SetupForm(QWidget):
         self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
         self._column = in_column(
             self.preset_field,
+            self._side_by_side("device", "devices"),
             *(self._fields[key] for key in ("model", "dataset", "path", "precision")),
             self._side_by_side("batch_size", "length"),
             self._side_by_side("step.recipe", "repeat"),
@@ -153,6 +165,10 @@ class SetupForm(QWidget):
             brings_data = model is not None and model.task == OWN
             datasets = (entry for entry in catalog.datasets if entry.name != OWN or brings_data)
             self.dataset.set_choices([(entry.name, entry.title) for entry in datasets])
+            self.device.set_choices(device_choices(catalog))
+            self.devices.set_choices(count_choices(draft, catalog))
+        for key in ("device", "devices"):
+            self._fields[key].setVisible(key in at_top(catalog))
         for values in self.values.values():
             values.show(draft)
         self.lengths.show(draft, draft.length_key)
@@ -278,6 +294,8 @@ class SetupForm(QWidget):
         self.model.edited.connect(take_model)
         self.model.typed.connect(lambda text: panel.picker.take(text, is_typed=True))
         choices = {
+            "device": self.device.choices,
+            "devices": self.devices.choices,
             "dataset": self.dataset.choices,
             "path": None,
             "batch_size": None,

@@ -18,13 +18,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.experiment.checks import Catalog, DatasetEntry
+from engine.experiment.checks import Catalog, DatasetEntry, most_devices
 from engine.experiment.own.code import OWN
 from engine.experiment.setting import Entry, Group, Setting
+from engine.experiment.settings import MOST_DEVICES
 from engine.words.numbers import counted
-from gui.setup.controls import ChoiceBox, NumberEdit
+from gui.setup.controls import ChoiceBox, Choices, NumberEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import GROUPS, OPTIONS, TIPS, cleaned
+from gui.setup.fields import GROUPS, OPTIONS, TIPS, at_top, cleaned
 from gui.setup.several import FieldValues, tip_of
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from gui.setup.panel import SetupPanel
 
 _INDENT = 20
+_EACH = 8
+"""Numbers of devices of which each is offered; above, only powers of two."""
 
 
 class Expander(QAbstractButton):
@@ -104,15 +107,30 @@ def batch_words(draft: Draft, catalog: Catalog | None) -> str:
     return f"{int(batch) * int(count):,} on {counted(int(count), 'device')}"
 
 
+def device_choices(catalog: Catalog) -> Choices:
+    """The names of the devices that a run can train on, and the first of them."""
+    return [("auto", "Auto"), *((entry.name, entry.name) for entry in catalog.devices)]
+
+
+def count_choices(draft: Draft, catalog: Catalog) -> Choices:
+    """How many devices can train a run together, from the draft's device on."""
+    device = catalog.device(draft.single.text("device"))
+    most = 1 if device is None else min(MOST_DEVICES, most_devices(device, catalog))
+    counts = [str(count) for count in range(1, most + 1) if count <= _EACH or count.bit_count() == 1]
+    every = [("all", f"All {most}")] if most > 1 and device is not None and device.is_gpu else []
+    return [*zip(counts, counts, strict=True), *every]
+
+
 SUMMARY_LINES = 3
 
 
-def option_lines(draft: Draft) -> tuple[str, ...]:
+def option_lines(draft: Draft, catalog: Catalog | None) -> tuple[str, ...]:
     """The most important settings under "More options", in three short lines."""
     names = dict(OPTIONS["optimizer.name"].choices)
     optimizers = len(draft.values("optimizer.name"))
     optimizer = f"{optimizers} optimizers" if optimizers > 1 else _short(draft, "optimizer.name", names)
     clip, cap = _short(draft, "step.clip_norm"), _short(draft, "memory_cap_gib")
+    capped = f"memory cap {cap} GiB" if cap else "no memory cap"
     accumulated = cleaned("step.gradient_accumulation", _short(draft, "step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
     rate = f"learning rate {_short(draft, 'optimizer.learning_rate')}"
@@ -121,7 +139,7 @@ def option_lines(draft: Draft) -> tuple[str, ...]:
     return (
         f"{optimizer} · {rate} · {clipping}",
         f"accumulation {accumulated} · scaler {_short(draft, 'scaler.mode')} · seed {_short(draft, 'seed')}",
-        f"{_device_words(draft)} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
+        capped if at_top(catalog) else f"{_device_words(draft)} · {capped}",
     )
 
 
@@ -164,10 +182,9 @@ class OptionsForm(QWidget):
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
         """Shows the draft's values in the fields that apply."""
         if catalog is not None:
-            devices = [("auto", "Auto"), *((entry.name, entry.name) for entry in catalog.devices)]
             device = self.control("device")
             assert isinstance(device, ChoiceBox)
-            device.set_choices(devices)
+            device.set_choices(device_choices(catalog))
         for values in self.values.values():
             values.show(draft)
         self.name.set_value(draft.name)
@@ -211,7 +228,12 @@ class OptionsForm(QWidget):
         return control
 
     def _arrange(self, group: Group, draft: Draft, catalog: Catalog | None) -> None:
-        wanted = [option for option in GROUPS[group] if draft.applies(option.key, catalog)]
+        elsewhere = at_top(catalog)
+        wanted = [
+            option
+            for option in GROUPS[group]
+            if option.key not in elsewhere and draft.applies(option.key, catalog)
+        ]
         if wanted == self._shown.get(group):
             return
         self._shown[group] = wanted
@@ -284,16 +306,16 @@ class MoreOptions(QWidget):
         self._shown = (draft, catalog)
         if self._has_form:
             self.form.show_draft(draft, catalog)
-        changed = draft.changed_options
+        changed = draft.changed_options(catalog)
         set_text(self._note, f"{changed} changed" if changed else "all default")
-        for line, text in zip(self._lines, option_lines(draft), strict=True):
+        for line, text in zip(self._lines, option_lines(draft, catalog), strict=True):
             set_text(line, text)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:
         """Shows each problem under its field; a new one here unfolds the options."""
-        known = self._sentences.keys() & OPTIONS.keys()
-        self._sentences = dict(sentences)
+        elsewhere = at_top(self._shown[1]) if self._shown is not None else ()
+        known, self._sentences = self._sentences, dict(sentences)
         if self._has_form:
             self.form.show_problems(sentences)
-        if (sentences.keys() & OPTIONS.keys()) - known:
+        if (sentences.keys() & OPTIONS.keys()) - known.keys() - set(elsewhere):
             self.set_open(True)

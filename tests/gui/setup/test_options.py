@@ -394,7 +394,58 @@ def test_the_summary_of_the_options_names_the_devices(panel: SetupPanel) -> None
     for text, words in (("1", "device auto"), ("2", "device auto × 2"), ("0", "device auto × all")):
         panel.set_text("devices", text)
         assert panel.draft is not None
-        assert option_lines(panel.draft)[2].startswith(f"{words} ·")
+        assert option_lines(panel.draft, None)[2].startswith(f"{words} ·")
+
+
+@pytest.fixture
+def four_gpus(gpu: Catalog, cpu: Catalog) -> Catalog:
+    cards = (gpu.devices[0].model_copy(update={"name": f"cuda:{place}"}) for place in range(4))
+    return gpu.model_copy(update={"devices": (*cards, *cpu.devices)})
+
+
+def test_devices_stand_at_the_top_where_the_machine_has_several_gpus(
+    panel: SetupPanel, gpu: Catalog, four_gpus: Catalog, user: Any
+) -> None:
+    top, options = (panel.form.device, panel.form.devices), {"device", "devices"}
+    panel.form.more.set_open(True)
+    assert not any(box.isVisible() for box in top) and user.shown() >= options
+    panel.set_catalog(gpu)
+    assert not any(box.isVisible() for box in top) and user.shown() >= options
+    panel.set_catalog(four_gpus)
+    assert all(box.isVisible() for box in top) and not user.shown() & options
+    panel.form.devices.edited.emit("2")
+    assert panel.form.more.note() == "all default", "what is changed can be seen above"
+    assert user.shown() >= OF_RANKS
+    assert panel.draft is not None and option_lines(panel.draft, four_gpus)[2] == "no memory cap"
+    assert panel.outcome().problems == {} and user.experiments()[0].devices == 2
+
+
+@pytest.mark.parametrize(
+    ("device", "counts"),
+    [("auto", "1 2 3 4 all"), ("cuda:1", "1 2 3 all"), ("cuda:3", "1"), ("cpu", "1 2 3 4 5 6 7 8 16 32")],
+)
+def test_as_many_devices_are_offered_as_there_are_from_the_chosen_one_on(
+    panel: SetupPanel, four_gpus: Catalog, monkeypatch: pytest.MonkeyPatch, device: str, counts: str
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 40)
+    panel.set_catalog(four_gpus)
+    panel.form.device.edited.emit(device)
+    assert [value for value, _ in panel.form.devices.choices()] == counts.split()
+
+
+def test_a_problem_of_devices_is_shown_at_the_top_and_unfolds_nothing(
+    panel: SetupPanel, four_gpus: Catalog
+) -> None:
+    panel.set_catalog(four_gpus)
+    panel.set_text("devices", "4")
+    panel.form.device.edited.emit("cuda:2")
+    assert panel.form.problem("devices") == "Devices is 4, but from cuda:2 on there are 2."
+    assert panel.form.devices.value() == "4" and not panel.form.more.is_open()
+    panel.form.devices.edited.emit("all")
+    assert (
+        panel.form.problem("devices") is None
+        and panel.form.batch_size.parentWidget().hint()[-12:] == "on 2 devices"
+    )
 
 
 def test_devices_that_the_machine_lacks_are_refused_at_their_field(

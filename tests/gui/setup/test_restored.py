@@ -86,7 +86,7 @@ def test_a_runs_settings_and_its_switches_can_be_used_again(
     assert Experiment.model_validate(settings) == wanted
 
 
-def test_a_draft_over_a_preset_is_that_preset() -> None:
+def test_a_draft_over_a_preset_is_that_preset(cpu: Catalog) -> None:
     draft = Draft(preset("fashion"))
-    assert draft.changed_options == 0
+    assert draft.changed_options(cpu) == 0
     assert draft.ticked == (FP32, BF16)
