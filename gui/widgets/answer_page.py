@@ -205,6 +205,12 @@ class ViewTabs(QTabWidget):
             if tab.name == name:
                 self.setCurrentIndex(place)
 
+    def show_tab(self, name: str, shows: bool) -> None:
+        """Shows the tab of that name, or hides it."""
+        for place, tab in enumerate(self._tabs):
+            if tab.name == name:
+                self.setTabVisible(place, shows)
+
     def name(self) -> str:
         """The name of the view in front."""
         return self._front.name
