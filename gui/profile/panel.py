@@ -107,7 +107,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
                 ViewTab("bars", "Step", "step-time", self._step()),
                 ViewTab("rows", "Kernels, operations, modules", "kernels", self.rows),
                 ViewTab("roofline", "Roofline", "roofline", self.roofline),
-                ViewTab("devices", "Devices", "scaling", self.devices),
+                ViewTab("devices", "Devices", "exchange", self.devices),
                 ViewTab("advice", "Advice", "advice", self.advice),
             ),
         )
