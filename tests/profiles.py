@@ -137,7 +137,7 @@ def exchange(*waits_ms: float, host_ms: float = 1.0) -> Exchange:
             )
         )
         ranks.append(
-            RankProfile(device=f"cuda:{place}", step_ms=50, bar=bar, overlapped_ms=3, waiting_ms=wait_ms)
+            RankProfile(device=f"cuda:{place}", step_ms=50, bar=bar, overlapped_ms=3, skew_ms=wait_ms)
         )
     rates = tuple(BusRate(size=size, gb_per_second=rate) for size, rate in ((2**20, 4.0), (2**26, 16.0)))
     return Exchange(ranks=tuple(ranks), messages=(2**20, 2**20), rates=rates)

@@ -7,18 +7,20 @@ from collections import Counter
 from collections.abc import Iterator
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.profile.names import part_title, side_names
+from engine.profile.names import side_names
 from engine.protocol.profile import Exchange, RankProfile, StepPart, StepProfile
 from engine.protocol.profiles import Profiles
 from engine.words.numbers import NONE, counted, memory_text, number, share_text
 
 BY_DEVICE, BY_SIZE = "By device", "Bus bandwidth by message size"
+DEVICE_HEADINGS = ("Device", "Step", "Computing", "Host", "Data", "Exposed", "Overlapped", "Skew")
 SIZE_HEADINGS = ("Message", "GB/s", "Messages a step")
 HOW_MEASURED = (
-    "Times are milliseconds of a step. Communication alone is when a device sends and computes nothing. What "
-    "a message takes longer than on the device where it is shortest is waiting for that device, and part of "
-    "the communication. Bus bandwidth is what each link carries while all devices sum a message: "
-    "2 (n - 1) / n times its bytes over the time, for n devices."
+    "Times are milliseconds of a step; Host and Data are waits for these. Communication is exposed while the "
+    "device computes nothing, and overlapped while it computes. Skew is the part of both in which another "
+    "device had not come yet: what a message takes longer than on the device where it is shortest. Bus "
+    "bandwidth is what each link carries while all devices sum a message: 2 (n - 1) / n times its bytes over "
+    "the time, for n devices."
 )
 
 
@@ -51,8 +53,8 @@ def _sentences(exchange: Exchange) -> Iterator[str]:
     first, sizes = exchange.ranks[0], exchange.messages
     share = first.exposed_ms / first.step_ms if first.step_ms else 0.0
     yield (
-        f"Rank 0 spends {number(first.exposed_ms)} of {number(first.step_ms)} ms ({share_text(share)}) on "
-        f"communication alone, and {number(first.overlapped_ms)} ms on communication beside computing."
+        f"Communication is exposed for {number(first.exposed_ms)} of rank 0's {number(first.step_ms)} ms "
+        f"({share_text(share)}), and overlapped with computing for {number(first.overlapped_ms)} ms."
     )
     if sizes:
         sent, together = counted(len(sizes), "message"), _size(sum(sizes))
@@ -63,31 +65,15 @@ def _sentences(exchange: Exchange) -> Iterator[str]:
         )
     slowest = exchange.slowest
     if slowest is not None:
-        waits = [rank.waiting_ms or 0.0 for rank in exchange.ranks]
+        waits = [rank.skew_ms or 0.0 for rank in exchange.ranks]
         named = exchange.ranks[slowest].named(slowest)
         yield f"{named} keeps the others waiting, for up to {number(max(waits))} ms of a step."
-    elif any(rank.waiting_ms is None for rank in exchange.ranks):
+    elif any(rank.skew_ms is None for rank in exchange.ranks):
         yield "The devices did not make the same messages, so that their waits are unknown."
 
 
-def device_headings(profiles: Profiles) -> tuple[str, ...]:
-    """The headings of `device_rows`."""
-    measured = profiles.measured()
-    host, data = (part_title(part, measured[0]) for part in (StepPart.HOST, StepPart.DATA))
-    return (
-        "Device",
-        "Step",
-        "Computing",
-        host,
-        data,
-        "Communication alone",
-        "Beside computing",
-        "Waiting for others",
-    )
-
-
 def device_rows(profiles: Profiles) -> tuple[tuple[str, ...], ...]:
-    """A row for each device of each side, in milliseconds; the slowest device of a side is marked."""
+    """The rows under `DEVICE_HEADINGS`, in milliseconds; the slowest device of each side is marked."""
     rows = []
     for name, exchange in exchanges(profiles):
         for place, rank in enumerate(exchange.ranks):
@@ -102,7 +88,7 @@ def _device_row(name: str, rank: RankProfile, is_slowest: bool) -> tuple[str, ..
         *map(
             number, (rank.step_ms, rank.computing_ms, rank.bar.ms(StepPart.HOST), rank.bar.ms(StepPart.DATA))
         ),
-        *map(number, (rank.exposed_ms, rank.overlapped_ms, rank.waiting_ms)),
+        *map(number, (rank.exposed_ms, rank.overlapped_ms, rank.skew_ms)),
     )
 
 
@@ -123,4 +109,5 @@ def size_rows(profiles: Profiles) -> tuple[tuple[str, ...], ...]:
 
 
 def _size(count: float) -> str:
-    return memory_text(count / BYTES_PER_MIB)
+    mib = count / BYTES_PER_MIB
+    return memory_text(mib) if mib >= 1 else f"{number(1_024 * mib, 0)} KiB"

@@ -156,16 +156,16 @@ class Limits(Message):
 class RankProfile(Message):
     """The step of one of several devices that train together.
 
-    Beside the communication in its `bar`, which is exposed, it had `overlapped_ms`, in which it also
-    computed. In `waiting_ms` of both it had begun to send before another device had; None where the
-    messages of the devices cannot be matched.
+    The communication in its `bar` is exposed: it computed nothing else. Beside that it had `overlapped_ms`,
+    in which it also computed. `skew_ms` is the part of both in which another device had not come yet; None
+    where the messages of the devices cannot be matched.
     """
 
     device: Line
     step_ms: Ms
     bar: Bar
     overlapped_ms: Ms = 0.0
-    waiting_ms: Ms | None = None
+    skew_ms: Ms | None = None
 
     def named(self, rank: int) -> str:
         """Its name as rank of this number: "Rank 1, cuda:1", or "Rank 1" of a processor's."""
@@ -184,7 +184,7 @@ class RankProfile(Message):
     @property
     def transfer_ms(self) -> float:
         """The communication without waiting for other devices, as far as that is known."""
-        return max(0.0, self.exposed_ms + self.overlapped_ms - (self.waiting_ms or 0.0))
+        return max(0.0, self.exposed_ms + self.overlapped_ms - (self.skew_ms or 0.0))
 
 
 class BusRate(Message):
@@ -216,7 +216,7 @@ class Exchange(Message):
     @property
     def slowest(self) -> int | None:
         """The rank that the others wait for, each a tenth of a step or more; None where there is none."""
-        waits = [rank.waiting_ms for rank in self.ranks]
+        waits = [rank.skew_ms for rank in self.ranks]
         known = [wait for wait in waits if wait is not None]
         if len(known) < len(waits):
             return None

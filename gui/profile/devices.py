@@ -8,9 +8,9 @@ from operator import itemgetter
 from engine.profile.exchange import (
     BY_DEVICE,
     BY_SIZE,
+    DEVICE_HEADINGS,
     HOW_MEASURED,
     SIZE_HEADINGS,
-    device_headings,
     device_rows,
     exchange_sentences,
     size_rows,
@@ -44,7 +44,7 @@ class DevicesView(AnswerPage):
         answer, *more = exchange_sentences(profiles)
         parts: list[Part] = [wrapped(sentence, "body") for sentence in more]
         tables = (
-            (BY_DEVICE, device_headings(profiles), devices),
+            (BY_DEVICE, DEVICE_HEADINGS, devices),
             (BY_SIZE, SIZE_HEADINGS, size_rows(profiles)),
         )
         for title, headings, rows in tables:
@@ -55,9 +55,9 @@ class DevicesView(AnswerPage):
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> ResultTable[Sequence[str]]:
     first, *others = headings
-    columns = [Column[Sequence[str]](first, lambda row: row[0], width=160, widest=GROWS)]
+    columns = [Column[Sequence[str]](first, lambda row: row[0], width=130, widest=GROWS)]
     columns += [
-        Column[Sequence[str]](heading, itemgetter(place), is_number=True, width=120)
+        Column[Sequence[str]](heading, itemgetter(place), is_number=True, width=78)
         for place, heading in enumerate(others, 1)
     ]
     table = ResultTable(title, columns, whole=True, sorts=False)

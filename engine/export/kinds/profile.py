@@ -18,9 +18,9 @@ from engine.profile.columns import NOUNS, TABLES, Table, columns_of, side_rows
 from engine.profile.exchange import (
     BY_DEVICE,
     BY_SIZE,
+    DEVICE_HEADINGS,
     HOW_MEASURED,
     SIZE_HEADINGS,
-    device_headings,
     device_rows,
     exchange_sentences,
     size_rows,
@@ -178,8 +178,8 @@ def _parts(measured: _Named) -> Iterator[Cells]:
 
 def _exchange(profiles: Profiles) -> Iterator[Section]:
     if rows := device_rows(profiles):
-        headings, sentences = device_headings(profiles), exchange_sentences(profiles)
-        yield Section(BY_DEVICE, sentences, headings, rows, headings[1:], (HOW_MEASURED,))
+        sentences = exchange_sentences(profiles)
+        yield Section(BY_DEVICE, sentences, DEVICE_HEADINGS, rows, DEVICE_HEADINGS[1:], (HOW_MEASURED,))
     if rows := size_rows(profiles):
         yield Section(BY_SIZE, (), SIZE_HEADINGS, rows, SIZE_HEADINGS)
 

@@ -41,14 +41,14 @@ def exchange_of(
     ranks = []
     for place, (own_ms, beside_ms, *parts) in enumerate(figures):
         bar = Bar.of(zip(StepPart, parts, strict=True))
-        waiting_ms = None
+        skew_ms = None
         if waits is not None:
-            waiting_ms = min(
+            skew_ms = min(
                 waits[place] / 1e3 / steps * found.scale, bar.ms(StepPart.COMMUNICATION) + beside_ms
             )
         ranks.append(
             RankProfile(
-                device=names[place], step_ms=own_ms, bar=bar, overlapped_ms=beside_ms, waiting_ms=waiting_ms
+                device=names[place], step_ms=own_ms, bar=bar, overlapped_ms=beside_ms, skew_ms=skew_ms
             )
         )
     first = [each.bytes for each in trace.collectives if each.step == 0 and each.bytes]
@@ -82,7 +82,7 @@ def advise_on_exchange(profile: StepProfile, experiment: Experiment) -> _Found:
     yield from _straggler(exchange)
     first = exchange.ranks[0]
     # what is overlapped costs no time
-    exposed_ms = max(0.0, first.exposed_ms - (first.waiting_ms or 0.0))
+    exposed_ms = max(0.0, first.exposed_ms - (first.skew_ms or 0.0))
     yield from _larger_buckets(exchange, exposed_ms, experiment)
     yield from _shorter_gradients(exchange, exposed_ms, experiment)
     yield from _sent_less_often(exchange, exposed_ms, experiment)
@@ -94,7 +94,7 @@ def _straggler(exchange: Exchange) -> _Found:
         return
     own = exchange.ranks[slowest]
     others = [rank for rank in exchange.ranks if rank is not own]
-    waited_ms = sum(rank.waiting_ms or 0.0 for rank in others) / len(others) - (own.waiting_ms or 0.0)
+    waited_ms = sum(rank.skew_ms or 0.0 for rank in others) / len(others) - (own.skew_ms or 0.0)
     host = "between operations" if own.device == "cpu" else "waiting for the host"
     longer = {
         "waiting for data": _longer(own, others, StepPart.DATA),

@@ -86,13 +86,13 @@ def test_what_a_message_takes_longer_than_elsewhere_is_waiting(
     assert found is not None and found.messages == (4_000,)
     own, other = found.ranks
     assert (own.exposed_ms, own.overlapped_ms) == pytest.approx((2.0, 2.0))
-    assert (own.waiting_ms, other.waiting_ms) == pytest.approx((3.0, 0.0))
+    assert (own.skew_ms, other.skew_ms) == pytest.approx((3.0, 0.0))
     assert found.slowest == 1
 
 
 def test_ranks_of_other_messages_have_no_waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = of_two(monkeypatch, tmp_path, [[10.0, 0.5, *PARTS], [2]])
-    assert found is not None and [rank.waiting_ms for rank in found.ranks] == [None, None]
+    assert found is not None and [rank.skew_ms for rank in found.ranks] == [None, None]
     assert found.slowest is None
 
 
