@@ -14,7 +14,7 @@ from engine.words.numbers import NONE, counted, memory_text, number, share_text
 
 BY_DEVICE, BY_SIZE = "By device", "Bus bandwidth by message size"
 DEVICE_HEADINGS = ("Device", "Step", "Computing", "Host", "Data", "Exposed", "Overlapped", "Skew")
-SIZE_HEADINGS = ("Message", "GB/s", "Messages a step")
+SIZE_HEADINGS = ("Message", "GB/s", "Sent a step")
 HOW_MEASURED = (
     "Times are milliseconds of a step; Host and Data are waits for these. Communication is exposed while the "
     "device computes nothing, and overlapped while it computes. Skew is the part of both in which another "

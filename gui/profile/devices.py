@@ -55,9 +55,9 @@ class DevicesView(AnswerPage):
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> ResultTable[Sequence[str]]:
     first, *others = headings
-    columns = [Column[Sequence[str]](first, lambda row: row[0], width=130, widest=GROWS)]
+    columns = [Column[Sequence[str]](first, lambda row: row[0], width=150, widest=GROWS)]
     columns += [
-        Column[Sequence[str]](heading, itemgetter(place), is_number=True, width=78)
+        Column[Sequence[str]](heading, itemgetter(place), is_number=True, width=72)
         for place, heading in enumerate(others, 1)
     ]
     table = ResultTable(title, columns, whole=True, sorts=False)

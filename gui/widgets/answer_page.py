@@ -200,9 +200,9 @@ class ViewTabs(QTabWidget):
             self.addTab(tab.view, tab.title)
 
     def open(self, name: str) -> None:
-        """Brings the view of that name to the front; an unknown name changes nothing."""
+        """Brings the view of that name to the front; an unknown or hidden one changes nothing."""
         for place, tab in enumerate(self._tabs):
-            if tab.name == name:
+            if tab.name == name and self.isTabVisible(place):
                 self.setCurrentIndex(place)
 
     def show_tab(self, name: str, shows: bool) -> None:
