@@ -185,7 +185,10 @@ def test_every_view_without_a_profile_says_what_it_answers_and_asks_for_it(
     panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
 ) -> None:
     panel.show_view(view_of(profiles.afresh()))
-    for name, view in panel._views.items():
+    # that of several devices waits for a profile of these
+    views = [(name, view) for name, view in panel._views.items() if name != "devices"]
+    assert len(views) == 4
+    for name, view in views:
         panel.tabs.open(name)
         assert view.empty.isVisible() and "?" in view.empty.words(), name
         with qtbot.waitSignal(panel.profile_wanted):
