@@ -6,7 +6,17 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.advice import Advice, AdviceKind
-from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
+from engine.protocol.profile import (
+    Bar,
+    BusRate,
+    Exchange,
+    Limits,
+    Peak,
+    RankProfile,
+    StepPart,
+    StepProfile,
+    TimeRow,
+)
 from engine.protocol.profiles import Profiles, ProfileSide
 from engine.protocol.summary import Energy
 
@@ -111,6 +121,26 @@ def fp32_profile() -> StepProfile:
 def fp16_profile() -> StepProfile:
     """The same on Tensor Cores: the matrix work has shrunk."""
     return _profile("fp16", StepPart.MATRIX_UNITS, 12.0, 12.5)
+
+
+def exchange(*waits_ms: float, host_ms: float = 1.0) -> Exchange:
+    """Ranks with a step of 50 ms of which they wait so long for others, and those that wait for none are
+    longer between operations; 2 messages a step."""
+    ranks = []
+    for place, wait_ms in enumerate(waits_ms):
+        own_ms = host_ms + (max(waits_ms) - wait_ms)
+        bar = Bar.of(
+            (
+                (StepPart.MATRIX, 44 - own_ms - wait_ms),
+                (StepPart.HOST, own_ms),
+                (StepPart.COMMUNICATION, 6 + wait_ms),
+            )
+        )
+        ranks.append(
+            RankProfile(device=f"cuda:{place}", step_ms=50, bar=bar, overlapped_ms=3, skew_ms=wait_ms)
+        )
+    rates = tuple(BusRate(size=size, gb_per_second=rate) for size, rate in ((2**20, 4.0), (2**26, 16.0)))
+    return Exchange(ranks=tuple(ranks), messages=(2**20, 2**20), rates=rates)
 
 
 @pytest.fixture

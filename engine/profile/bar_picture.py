@@ -26,9 +26,15 @@ _SOLID = {
     StepPart.COPIES: "text3",
     StepPart.OPTIMIZER: "line2",
     StepPart.OTHER: "bg3",
+    StepPart.COMMUNICATION: "bg3",
 }
 """The fill of a part by the precision's ink; what has none is waiting."""
-_HATCHING = {StepPart.MATRIX: "{}", StepPart.HOST: "text3", StepPart.DATA: "text3"}
+_HATCHING = {
+    StepPart.MATRIX: "{}",
+    StepPart.COMMUNICATION: "{}",
+    StepPart.HOST: "text3",
+    StepPart.DATA: "text3",
+}
 _HATCH_PITCH = 6.0
 
 

@@ -21,8 +21,6 @@ _Steps = Iterator[Study[Profiles] | Event]
 class ProfileDriver(Driver[Profiles]):
     """A side that names a run has that run's own experiment. It fails where no side has a profile."""
 
-    on_one_device = "a profile is made"
-
     def prepare(self, study: Study[Profiles]) -> Study[Profiles]:
         sides = study.answer.sides
         prepared = self._prepared(
@@ -73,10 +71,10 @@ class ProfileDriver(Driver[Profiles]):
                     yield study
 
     def _job(self, profiles: Profiles, place: int, trace: str) -> jobs.Profile:
-        experiment = profiles.sides[place].experiment
+        own = profiles.sides[place]
         known = (
             side.profile.limits
             for side in profiles.sides
-            if side.profile is not None and side.experiment.device == experiment.device
+            if side.profile is not None and side.place == own.place
         )
-        return jobs.Profile(experiment=experiment, trace=trace, limits=next(known, None))
+        return jobs.Profile(experiment=own.experiment, trace=trace, limits=next(known, None))

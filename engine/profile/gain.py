@@ -143,6 +143,7 @@ _REASONS = {
     StepPart.DATA: ", which no number format shortens",
     StepPart.COPIES: ", which no number format shortens",
     StepPart.HOST: ": its work is too small to keep the device busy, and a shorter format cannot change that",
+    StepPart.COMMUNICATION: ", which sends the gradients as before",
     StepPart.OPTIMIZER: ", which computes in FP32 all the same",
 }
 

@@ -13,6 +13,7 @@ _TITLES = {
     StepPart.COPIES: "Copies",
     StepPart.OPTIMIZER: "Optimizer",
     StepPart.OTHER: "Other work",
+    StepPart.COMMUNICATION: "Communication",
     StepPart.HOST: "Waiting for the host",
     StepPart.DATA: "Waiting for data",
 }
@@ -31,6 +32,7 @@ _MEANINGS = {
     StepPart.COPIES: "Copies between host and device",
     StepPart.OPTIMIZER: "The optimizer's step, with unscaling and clipping of gradients",
     StepPart.OTHER: "Work of none of the other kinds",
+    StepPart.COMMUNICATION: "The devices exchange gradients, or wait for each other, and compute nothing",
     StepPart.HOST: "The device has nothing to do until the host launches its next kernel",
     StepPart.DATA: "The next batch is not ready",
 }

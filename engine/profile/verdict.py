@@ -19,6 +19,8 @@ from engine.protocol.profiles import (
     more_workers,
     other_precision,
     pinned_memory,
+    sent_less_often,
+    shorter_gradients,
 )
 from engine.words.numbers import number, share_text, throughput_text, times
 
@@ -33,6 +35,7 @@ class Bound(StrEnum):
     MEMORY = "memory"
     COPIES = "copies"
     OPTIMIZER = "optimizer"
+    COMMUNICATION = "communication"
     HOST = "host"
     """Launches; on a CPU Python and the framework between operations."""
     DATA = "data"
@@ -67,7 +70,7 @@ MFU = (
 
 _BOUNDING_SHARE, _BOUNDING_WAIT = 0.4, 0.3
 """The share of a step from which its longest part bounds it; less for a wait, which is pure loss."""
-_WAITS = (StepPart.HOST, StepPart.DATA)
+_WAITS = (StepPart.COMMUNICATION, StepPart.HOST, StepPart.DATA)
 _NOTED_SHARE = 0.15
 """Parts of less are not worth a remedy."""
 _MUCH_FASTER = 1.3
@@ -137,6 +140,7 @@ _BOUNDING = {
     StepPart.HOST: "The host bounds it: the device waits for the next launch {}.",
     StepPart.COPIES: "Copies between host and device bound it: they take {}.",
     StepPart.OPTIMIZER: "The optimizer bounds it: its update takes {}.",
+    StepPart.COMMUNICATION: "Communication bounds it: the device sends, or waits for others, {}.",
 }
 
 
@@ -222,6 +226,18 @@ def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
     return f"Use the recipe fast, which launches a whole step at once: {gain}.", remedy
 
 
+def _for_communication(profile: StepProfile, experiment: Experiment) -> _NextStep:
+    exchange = profile.exchange
+    if exchange is not None and exchange.slowest is not None:
+        slow = exchange.ranks[exchange.slowest].named(exchange.slowest)
+        return f"{slow} keeps the others waiting: see what slows it down.", Remedy((), "")
+    remedy = shorter_gradients(experiment)
+    if remedy is not None:
+        return "Send the gradients in BF16, which is half as much.", remedy
+    remedy = sent_less_often(experiment)
+    return f"{remedy.action}: gradients are then sent half as often.", remedy
+
+
 def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _NextStep:
     remedy = fused_optimizer(experiment)
     if remedy is None:
@@ -282,6 +298,7 @@ def _at_best(least_ms: float, profile: StepProfile) -> str:
 _NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | None]] = {
     StepPart.DATA: _for_data,
     StepPart.COPIES: _for_copies,
+    StepPart.COMMUNICATION: _for_communication,
     StepPart.HOST: _for_host,
     StepPart.OPTIMIZER: _for_optimizer,
     StepPart.MEMORY: _for_memory,

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from engine.experiment.value import MOST_ENTRIES, Details, Line, Message, Positive, Seconds, Text, Whole
 
 _MAY_SET = ("precision", "batch_size", "epochs", "steps")
-_TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data")
+_TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data", "ranks")
 
 
 def of_advice(changes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
@@ -50,6 +50,11 @@ class AdviceKind(StrEnum):
     ZEROED_GRADIENTS = "zeroed gradients"
     """Gradients are filled with zeros where they could be dropped."""
     LAYOUT = "layout"
+    LARGER_BUCKETS = "larger buckets"
+    """Of gradients, which several devices send each other."""
+    SHORTER_GRADIENTS = "shorter gradients"
+    SENT_LESS_OFTEN = "sent less often"
+    STRAGGLER = "straggler"
     IDLE_THREADS = "idle threads"
 
 

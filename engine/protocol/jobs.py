@@ -89,12 +89,14 @@ class Profile(Message):
     """Record where the time of an experiment's step goes.
 
     The trace is written to the file `trace` as gzipped JSON. Without the device's `limits` they are measured.
+    A `rank` is as in `Train`; the first writes the trace.
     """
 
     job: Literal["profile"] = "profile"
     experiment: Experiment
     trace: str | None = None
     limits: Limits | None = None
+    rank: Rank | None = None
 
 
 class Stop(Message):
@@ -123,7 +125,7 @@ class Hold(Message):
 
 
 Command = Stop | Pause | Continue | Hold
-ByRanks = Train | TryBatch
+ByRanks = Train | TryBatch | Profile
 Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | StudyNumerics | Profile
 Request = Job | Command
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from engine.experiment.settings import MOST_DEVICES
 from engine.experiment.value import Fraction, Line, Message, Positive, Seconds, Text
 from engine.protocol.advice import Advice
 from engine.protocol.summary import Energy
@@ -36,6 +37,8 @@ class StepPart(StrEnum):
     OPTIMIZER = "optimizer"
     """The optimizer step, with unscaling and clipping, whatever its kernels do."""
     OTHER = "other"
+    COMMUNICATION = "communication"
+    """The devices of a run exchange gradients, or weights, and nothing else is computed."""
     HOST = "host"
     """The device waits for the host to launch work; on a CPU Python and the framework between operations."""
     DATA = "data"
@@ -150,6 +153,89 @@ class Limits(Message):
         return self.model_copy(update={"peaks": peaks, "withheld": tuple(withheld)})
 
 
+class RankProfile(Message):
+    """The step of one of several devices that train together.
+
+    The communication in its `bar` is exposed: it computed nothing else. Beside that it had `overlapped_ms`,
+    in which it also computed. `skew_ms` is the part of both in which another device had not come yet; None
+    where the messages of the devices cannot be matched.
+    """
+
+    device: Line
+    step_ms: Ms
+    bar: Bar
+    overlapped_ms: Ms = 0.0
+    skew_ms: Ms | None = None
+
+    def named(self, rank: int) -> str:
+        """Its name as rank of this number: "Rank 1, cuda:1", or "Rank 1" of a processor's."""
+        return f"Rank {rank}" if self.device == "cpu" else f"Rank {rank}, {self.device}"
+
+    @property
+    def computing_ms(self) -> float:
+        """The step without communication and waits."""
+        waits = (StepPart.COMMUNICATION, StepPart.HOST, StepPart.DATA)
+        return self.bar.total_ms - sum(self.bar.ms(part) for part in waits)
+
+    @property
+    def exposed_ms(self) -> float:
+        return self.bar.ms(StepPart.COMMUNICATION)
+
+    @property
+    def transfer_ms(self) -> float:
+        """The communication without waiting for other devices, as far as that is known."""
+        return max(0.0, self.exposed_ms + self.overlapped_ms - (self.skew_ms or 0.0))
+
+
+class BusRate(Message):
+    """The bus bandwidth, in GB/s (10^9 bytes), at which all devices sum a message of `size` bytes.
+
+    As in NCCL's tests it is 2 (n - 1) / n times the bytes over the time, for n devices: what each link
+    carries, whatever their number.
+    """
+
+    size: Count
+    gb_per_second: Rate
+
+
+_LEAST_SKEW = 0.1
+"""The share of a step, waited for another device, from which on that is called slow."""
+
+
+class Exchange(Message):
+    """What the devices of a profiled step exchange.
+
+    `ranks` are in their order, `messages` the sizes in bytes of what the first sent in a step, `rates` what
+    the devices reach, by the size of a message.
+    """
+
+    ranks: Annotated[tuple[RankProfile, ...], Field(min_length=2, max_length=MOST_DEVICES)]
+    messages: Annotated[tuple[Count, ...], Field(max_length=MOST_TABLE_ROWS)] = ()
+    rates: Annotated[tuple[BusRate, ...], Field(max_length=100)] = ()
+
+    @property
+    def slowest(self) -> int | None:
+        """The rank that the others wait for, each a tenth of a step or more; None where there is none."""
+        waits = [rank.skew_ms for rank in self.ranks]
+        known = [wait for wait in waits if wait is not None]
+        if len(known) < len(waits):
+            return None
+        step_ms = max(rank.step_ms for rank in self.ranks)
+        return waits.index(min(known)) if max(known) - min(known) >= _LEAST_SKEW * step_ms > 0 else None
+
+    def rate(self, size: float) -> float | None:
+        """The bus bandwidth for a message of `size` bytes, between measured sizes by their logarithms."""
+        if not self.rates or size <= 0:
+            return None
+        smaller = [each for each in self.rates if each.size <= size]
+        larger = [each for each in self.rates if each.size > size]
+        if not (smaller and larger):
+            return (smaller[-1] if smaller else larger[0]).gb_per_second
+        below, above = smaller[-1], larger[0]
+        part = math.log(size / below.size) / math.log(above.size / below.size)
+        return below.gb_per_second * math.pow(above.gb_per_second / below.gb_per_second, part)
+
+
 class StepProfile(Message):
     """The time of a step by its parts, from `steps` recorded steps after warm-up.
 
@@ -158,8 +244,9 @@ class StepProfile(Message):
     products, `matrix_units` names the device's units for these ("Tensor Cores", "AMX"). `flops` are the
     model's per step, without those of recomputed activations. `modules` is empty where the recipe hides them.
     `trace` is the name of the trace file in the store. `disturbance` says as a clause why the times cannot be
-    relied on. `cores` are those of the processor that the program may use. Of the `limits`, a peak that the
-    step itself exceeds is withheld.
+    relied on. `cores` are those of the processor that the program may use, or a rank's share of them. Of
+    several devices, which have an `exchange`, `samples` are of all, and all else of the first. Of the
+    `limits`, a peak that the step itself exceeds is withheld.
     """
 
     device_type: Line
@@ -183,6 +270,7 @@ class StepProfile(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
     trace: Line | None = None
     disturbance: Line | None = None
+    exchange: Exchange | None = None
 
     @field_validator("limits")
     @classmethod

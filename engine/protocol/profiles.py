@@ -30,6 +30,11 @@ class ProfileSide(Message):
     profile: StepProfile | None = None
     problem: Problem | None = None
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """The device, and among how many: each of a processor's has its share of the cores."""
+        return self.experiment.device, self.experiment.devices
+
 
 class Profiles(Answer):
     """The sides in the order shown; the first is the baseline. Those of one device share its limits."""
@@ -40,8 +45,8 @@ class Profiles(Answer):
     @field_validator("sides")
     @classmethod
     def _with_shared_limits(cls, sides: tuple[ProfileSide, ...]) -> tuple[ProfileSide, ...]:
-        shared = {device: _best(sides, device) for device in {side.experiment.device for side in sides}}
-        return tuple(_with_limits(side, shared[side.experiment.device]) for side in sides)
+        shared = {place: _best(sides, place) for place in {side.place for side in sides}}
+        return tuple(_with_limits(side, shared[side.place]) for side in sides)
 
     def with_side(self, place: int, **changes: Any) -> Profiles:
         """The profiles with these fields of a side changed."""
@@ -89,8 +94,8 @@ def profiles_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None]
     )
 
 
-def _best(sides: Sequence[ProfileSide], device: str) -> Limits | None:
-    measured = [side.profile for side in sides if side.profile and side.experiment.device == device]
+def _best(sides: Sequence[ProfileSide], place: tuple[str, int]) -> Limits | None:
+    measured = [side.profile for side in sides if side.profile and side.place == place]
     best: Limits | None = None
     for limits in filter(None, (profile.limits for profile in measured)):
         best = best or limits
@@ -170,6 +175,26 @@ def channels_last(experiment: Experiment) -> Remedy | None:
     if "channels_last" in parts:
         return None
     return Remedy((("step.recipe", joined({*parts, "channels_last"})),), "Use channels_last")
+
+
+def larger_buckets(experiment: Experiment) -> Remedy | None:
+    """Buckets of four times the size for what DDP sends; None for FSDP2, which sends block by block."""
+    if experiment.ranks.strategy != "ddp":
+        return None
+    size = 4 * experiment.ranks.bucket_mib
+    return Remedy((("ranks.bucket_mib", f"{size:g}"),), f"Use buckets of {size:g} MiB")
+
+
+def shorter_gradients(experiment: Experiment) -> Remedy | None:
+    """Gradients sent in BF16; None where they are sent in 16 bits."""
+    is_short = experiment.ranks.reduction != "fp32"
+    return None if is_short else Remedy((("ranks.reduction", "bf16"),), "Send them in BF16")
+
+
+def sent_less_often(experiment: Experiment) -> Remedy:
+    """Gradients of twice as many batches to an update."""
+    batches = 2 * experiment.step.gradient_accumulation
+    return Remedy((("step.gradient_accumulation", str(batches)),), f"Accumulate over {batches:,} batches")
 
 
 def larger_batch(experiment: Experiment) -> Remedy:

@@ -19,7 +19,6 @@ from engine.training.doctor import examine_torch, read_catalog
 from engine.training.failures import details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
 from engine.training.numerics.parts import study_numerics
-from engine.training.profile.profile import profile_steps
 from engine.worker.ranks import on_devices
 
 
@@ -28,7 +27,7 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
     failure: Failed | None = None
     try:
         match job:
-            case jobs.Train() | jobs.TryBatch():
+            case jobs.Train() | jobs.TryBatch() | jobs.Profile():
                 yield from on_devices(job, control)
             case jobs.ReadCatalog():
                 yield CatalogRead(catalog=read_catalog())
@@ -40,8 +39,6 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield check(job.experiment)
             case jobs.StudyNumerics():
                 yield from study_numerics(job, control)
-            case jobs.Profile():
-                yield from profile_steps(job, control)
     # a worker's last word must be an event, whatever happened; the user's code may call sys.exit
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
         failure = Failed(problem=problem_of(error), detail=details_of(error), summary=summary_so_far(error))

@@ -1,4 +1,4 @@
-"""A run or a trial on several devices: a worker for each, whose events become those of one."""
+"""A run, a trial or a profile on several devices: a worker for each, whose events become those of one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from engine.protocol.events import Event, Failed, Finished, Heartbeat, Held, Sum
 from engine.protocol.trials import Tried
 from engine.training.data.picture_sources import prepare_pictures
 from engine.training.doctor import read_catalog
+from engine.training.profile.profile import profile_steps
 from engine.training.ranks.place import joined
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan, fetch_data
@@ -32,7 +33,7 @@ _OTHERS_SECONDS = 1.0
 
 
 def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
-    """Trains an experiment or tries its batch, on several devices with a worker on each.
+    """Trains or profiles an experiment or tries its batch, on several devices with a worker on each.
 
     Raises ProblemError of kind `REQUEST` where the experiment cannot run here.
     """
@@ -61,7 +62,7 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
             # a NaN of one rank ends the run for all of them, which only this process can tell them
             own = experiment.model_copy(update={"on_nan": "continue"})
             workers[-1].send(job.model_copy(update={"experiment": own, "rank": rank}))
-        yield from _Together(workers, merger, control, is_trial=isinstance(job, jobs.TryBatch)).events()
+        yield from _Together(workers, merger, control, is_kept=isinstance(job, jobs.Train)).events()
 
 
 def _here(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
@@ -69,6 +70,8 @@ def _here(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
     with joined(job.rank, torch.device(experiment.device).type if job.rank else ""):
         if isinstance(job, jobs.TryBatch):
             yield from try_batch(experiment, control)
+        elif isinstance(job, jobs.Profile):
+            yield from profile_steps(job, control)
         else:
             folder = None if job.checkpoints is None else Path(job.checkpoints)
             yield from train(experiment, control, folder, resume=job.resume)
@@ -89,13 +92,13 @@ def _end(workers: Sequence[WorkerProcess]) -> None:
 
 
 class _Together:
-    """The workers of one run or trial, and the commands to them."""
+    """The workers of one run, trial or profile, and the commands to them."""
 
     def __init__(
-        self, workers: Sequence[WorkerProcess], merger: Merger, control: jobs.Control, *, is_trial: bool
+        self, workers: Sequence[WorkerProcess], merger: Merger, control: jobs.Control, *, is_kept: bool
     ) -> None:
         self._workers, self._merger, self._control = workers, merger, control
-        self._is_trial = is_trial
+        self._is_kept = is_kept
         self._over: set[int] = set()
         self._told: jobs.Command = jobs.Continue()
         self._wanted: jobs.Command | None = None
@@ -103,9 +106,9 @@ class _Together:
         self._rounds = self._at = 0
 
     def events(self) -> Iterator[Event]:
-        """The events of the run or trial; the last is `Finished`, `Failed` or `Tried`."""
+        """The events of the job; the last is `Finished`, `Failed` or `Tried`."""
         while len(self._over) < len(self._workers):
-            if self._is_trial and self._control.stop_requested.is_set():
+            if not self._is_kept and self._control.stop_requested.is_set():
                 # nothing of it is kept, so that the ranks need not end at the same step
                 yield Finished(summary=Summary(), stopped=True)
                 return

@@ -13,6 +13,7 @@ from engine.compare.verdict import step_energy_text
 from engine.experiment.value import in_sentence
 from engine.export.formats import PROFILE
 from engine.profile.columns import TABLES
+from engine.profile.exchange import exchanges
 from engine.profile.gain import Gain, gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
 from engine.profile.verdict import MFU, Verdict, mfu_sentence
@@ -20,12 +21,20 @@ from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import Profiles
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import number, share_text
+from gui.profile.devices import DevicesView
 from gui.profile.pictures import BarsView, RooflineView
 from gui.profile.rows_view import RowsView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import Button, ElidedLabel, EmptyState, Marker, label, set_text
-from gui.widgets.answer_page import AdviceView, AdviceWords, ViewTab, ViewTabs, changes_words, wrapped
+from gui.widgets.answer_page import (
+    AdviceView,
+    AdviceWords,
+    ViewTab,
+    ViewTabs,
+    changes_words,
+    wrapped,
+)
 from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
@@ -53,7 +62,7 @@ class ProfileAdvice(AdviceView):
         self.show_advice(None if profiles is None or not profiles.measured() else advice_by_side(profiles))
 
 
-_View = BarsView | RowsView | RooflineView | ProfileAdvice
+_View = BarsView | RowsView | RooflineView | DevicesView | ProfileAdvice
 
 
 class ProfilePanel(StudyPage[StudyView[Profiles]]):
@@ -84,11 +93,12 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.answer = ProfileAnswer()
         self.notes = ElidedLabel("", "hint")
         self.bars, self.rows = BarsView(), RowsView()
-        self.roofline, self.advice = RooflineView(), ProfileAdvice()
+        self.roofline, self.devices, self.advice = RooflineView(), DevicesView(), ProfileAdvice()
         self._views: Mapping[str, _View] = {
             "bars": self.bars,
             "rows": self.rows,
             "roofline": self.roofline,
+            "devices": self.devices,
             "advice": self.advice,
         }
         self.tabs = ViewTabs(
@@ -97,6 +107,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
                 ViewTab("bars", "Step", "step-time", self._step()),
                 ViewTab("rows", "Kernels, operations, modules", "kernels", self.rows),
                 ViewTab("roofline", "Roofline", "roofline", self.roofline),
+                ViewTab("devices", "Devices", "exchange", self.devices),
                 ViewTab("advice", "Advice", "advice", self.advice),
             ),
         )
@@ -146,6 +157,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.answer.show_profiles(profiles)
         self.notes.set_whole_text("" if profiles is None else notes(profiles))
         self.notes.setVisible(bool(self.notes.whole_text()))
+        self.tabs.show_tab("devices", profiles is not None and bool(exchanges(profiles)))
         self._stale = set(self._views)
         self._fill_tab()
 

@@ -93,7 +93,7 @@ class RowsView(OfferedView):
         if part is None:
             self._page.keep(None)
         else:
-            waits = part in (StepPart.HOST, StepPart.DATA)
+            waits = part in (StepPart.COMMUNICATION, StepPart.HOST, StepPart.DATA)
             self._page.keep(
                 lambda row: any(cell.part is part for cell in row.known), _WAITING if waits else ""
             )

@@ -136,7 +136,7 @@ def plan(
         case "numerics":
             return f"Examines the parts that are ticked{on_one}"
         case "profile":
-            return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "") + on_one
+            return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "")
         case "tune":
             return f"Short runs of many settings, then proof that the fastest is{on_one}"
         case "sweep" if survey is not None and survey.grid is not None:

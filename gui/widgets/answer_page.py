@@ -200,10 +200,16 @@ class ViewTabs(QTabWidget):
             self.addTab(tab.view, tab.title)
 
     def open(self, name: str) -> None:
-        """Brings the view of that name to the front; an unknown name changes nothing."""
+        """Brings the view of that name to the front; an unknown or hidden one changes nothing."""
+        for place, tab in enumerate(self._tabs):
+            if tab.name == name and self.isTabVisible(place):
+                self.setCurrentIndex(place)
+
+    def show_tab(self, name: str, shows: bool) -> None:
+        """Shows the tab of that name, or hides it."""
         for place, tab in enumerate(self._tabs):
             if tab.name == name:
-                self.setCurrentIndex(place)
+                self.setTabVisible(place, shows)
 
     def name(self) -> str:
         """The name of the view in front."""

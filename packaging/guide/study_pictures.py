@@ -308,6 +308,32 @@ def scaling() -> Drawing:
     return drawing
 
 
+def exchange() -> Drawing:
+    drawing = Drawing(212, "A step on two devices: the slower computes longer, and the other waits for it")
+    rows = (
+        ("rank 0", (("computing", 190), ("waiting for rank 1", 130), ("sending", 70))),
+        ("rank 1, slowest", (("computing", 320), ("sending", 70))),
+    )
+    fills = {
+        "computing": (FULL.tint, FULL.color),
+        "waiting for rank 1": (LIGHT.bg1, LIGHT.text3),
+        "sending": (LIGHT.bg3, FULL.color),
+    }
+    for row, (name, parts) in enumerate(rows):
+        y = 18 + 70 * row
+        drawing.text(EDGE, y + 14, name, color=FULL.color, size=13, weight=600)
+        x = float(EDGE)
+        for words, width in parts:
+            drawing.box(x, y + 22, width - 3, 34, *fills[words])
+            drawing.text(x + width / 2 - 1.5, y + 43, words, color=LIGHT.text, size=11, anchor="middle")
+            x += width
+    drawing.text(
+        EDGE, 182, "a message ends on all devices at once: the shortest is the transfer, the rest is a wait"
+    )
+    drawing.text(WIDTH - EDGE, 204, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
+    return drawing
+
+
 STUDY_PICTURES: dict[str, Callable[[], Drawing]] = {
     "step-time": step_time,
     "kernels": kernels,
@@ -318,5 +344,6 @@ STUDY_PICTURES: dict[str, Callable[[], Drawing]] = {
     "queue": queue,
     "tune": tune,
     "devices": devices,
+    "exchange": exchange,
     "scaling": scaling,
 }

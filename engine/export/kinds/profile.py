@@ -15,6 +15,16 @@ from engine.experiment.value import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
 from engine.profile.bar_picture import bars_drawing
 from engine.profile.columns import NOUNS, TABLES, Table, columns_of, side_rows
+from engine.profile.exchange import (
+    BY_DEVICE,
+    BY_SIZE,
+    DEVICE_HEADINGS,
+    HOW_MEASURED,
+    SIZE_HEADINGS,
+    device_rows,
+    exchange_sentences,
+    size_rows,
+)
 from engine.profile.gain import gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
 from engine.profile.roofline import roofline_drawing
@@ -49,6 +59,7 @@ def document(study: Study[Profiles]) -> Document:
             "parts": lambda: _part_rows(profiles),
             "sides": lambda: _side_rows(profiles),
             **{table: partial(_time_rows, profiles, table) for table in TABLES},
+            "devices": lambda: _rank_rows(profiles),
             "advice": lambda: (
                 {"sides": names, **item.model_dump(mode="json"), "changes": dict(item.changes)}
                 for names, item in advice_by_side(profiles)
@@ -102,7 +113,7 @@ def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
     measured = _measured(profiles)
     if not measured:
         return ()
-    parts = [_bar(profiles, measured), _limits(profiles, measured), _energy(measured)]
+    parts = [_bar(profiles, measured), *_exchange(profiles), _limits(profiles, measured), _energy(measured)]
     parts += [_rows(profiles, table, brief=brief) for table in TABLES]
     parts.append(_advice(profiles))
     return tuple(part for part in parts if part is not None)
@@ -163,6 +174,14 @@ def _parts(measured: _Named) -> Iterator[Cells]:
         batches = (profile.validation for _, profile in measured)
         whole = (None if bar is None else bar.total_ms for bar in batches)
         yield "A validation batch, apart", *(text for ms in whole for text in (number(ms), ""))
+
+
+def _exchange(profiles: Profiles) -> Iterator[Section]:
+    if rows := device_rows(profiles):
+        sentences = exchange_sentences(profiles)
+        yield Section(BY_DEVICE, sentences, DEVICE_HEADINGS, rows, DEVICE_HEADINGS[1:], (HOW_MEASURED,))
+    if rows := size_rows(profiles):
+        yield Section(BY_SIZE, (), SIZE_HEADINGS, rows, SIZE_HEADINGS)
 
 
 _LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", "MFU", "Bandwidth, GB/s")
@@ -264,7 +283,14 @@ def _part_rows(profiles: Profiles) -> Iterator[Row]:
                 yield {"side": name, "of": of, "part": entry.part.value, "ms": entry.ms, "share": share}
 
 
-_NOT_FIGURES = {"bar", "validation", "limits", "energy", "advice", "notes", *TABLES}
+def _rank_rows(profiles: Profiles) -> Iterator[Row]:
+    for name, profile in _measured(profiles):
+        for place, rank in enumerate(profile.exchange.ranks if profile.exchange is not None else ()):
+            parts = {f"{entry.part.value} ms": entry.ms for entry in rank.bar.parts}
+            yield {"side": name, "rank": place, **rank.model_dump(mode="json", exclude={"bar"}), **parts}
+
+
+_NOT_FIGURES = {"bar", "validation", "limits", "energy", "advice", "notes", "exchange", *TABLES}
 
 
 def _side_rows(profiles: Profiles) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from engine.protocol.profile import Bar, StepPart
 from engine.training.profile.kernels import KernelClass, kernel_class, operation_class
-from engine.training.profile.trace import DeviceWork, HostOperation, Stretch, Trace
+from engine.training.profile.trace import DeviceWork, HostOperation, Stretch, Trace, common_us, joined
 from engine.words.numbers import share_text
 
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
@@ -20,12 +20,15 @@ _MOST_CALL_US = 6.0
 _MARK_CALLS = 10
 """The cost of a module's mark, in operations; 14 us were measured."""
 
-_NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$")
-"""A node of autograd, whose own time is the framework's."""
+_NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$|RegisterPostBackward")
+"""A node of autograd, or of FSDP2 within it, whose own time is the framework's."""
 
 _NOTABLE, _TOLERATED = 0.03, 0.3
 
-_FIRST = (*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES)
+_FIRST = (
+    *(*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES),
+    StepPart.COMMUNICATION,
+)
 """To whom a moment belongs in which the device does several things at once."""
 
 
@@ -61,14 +64,15 @@ def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collectio
     to exactly one part.
 
     On a device, the times of kernels are the device's own and hold without the profiler too; where several
-    run at once, a moment belongs to matrix products before anything else, and to copies last. The gaps
+    run at once, a moment belongs to matrix products before anything else, and to communication last. The gaps
     between them do not hold, as the profiler delays each launch: they are what is left of `step_ms`. Of
     these, as much is waiting for data as the host waits without the profiler, counted only in so far as the
     device had nothing to do in the recorded waits; the rest is waiting for the host. Where kernels alone
     exceed `step_ms`, they are scaled down to it.
 
     On a CPU, an operation's own time is that of its part; Python and the framework around operations are the
-    host's, and so are operations that only make views or call others. The profiler adds a nearly constant
+    host's, and so are operations that only make views or call others; while there is none, and the devices
+    exchange something, it is communication. The profiler adds a nearly constant
     time to each operation, seen almost wholly by its caller, and to each mark of a module. That time is taken
     from how much longer recorded steps are, up to a plausible limit, and off the callers' own times; what
     then differs is scaled. A note tells of what is scaled by 3 % or more.
@@ -159,26 +163,7 @@ def _idle_fraction(work: Sequence[DeviceWork], waits: Sequence[Stretch]) -> floa
     whole = sum(wait.us for wait in waits)
     if not whole:
         return 1.0
-    busy = sum(
-        max(0.0, min(end, wait.end_us) - max(begin, wait.begin_us))
-        for begin, end in _joined(work)
-        for wait in waits
-    )
-    return 1.0 - busy / whole
-
-
-def _joined(work: Sequence[DeviceWork]) -> Iterator[tuple[float, float]]:
-    begin = end = None
-    for each in work:
-        if begin is None or end is None:
-            begin, end = each.begin_us, each.end_us
-        elif each.begin_us > end:
-            yield begin, end
-            begin, end = each.begin_us, each.end_us
-        else:
-            end = max(end, each.end_us)
-    if begin is not None and end is not None:
-        yield begin, end
+    return 1.0 - common_us(joined(work), joined(waits)) / whole
 
 
 def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str]) -> StepBar:
@@ -192,6 +177,9 @@ def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection
     marks = _MARK_CALLS * sum(count for _, count in trace.module_calls)
     call_us = min(_MOST_CALL_US, longer_us / (len(own) + marks)) if own else 0.0
     parts = _cpu_parts(own, 1e3 * recorded_work_ms * steps - call_us * marks, call_us, units)
+    exposed_us = min(parts[StepPart.HOST], _exposed_us(trace, own, units))
+    parts[StepPart.HOST] -= exposed_us
+    parts[StepPart.COMMUNICATION] += exposed_us
     raw_ms = sum(parts.values()) / 1e3 / steps
     scale = work_ms / raw_ms if raw_ms else 1.0
     bar = Bar.of(
@@ -206,6 +194,13 @@ def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection
         call_us,
         notes=_scale_note(scale),
     )
+
+
+def _exposed_us(trace: Trace, operations: Sequence[HostOperation], units: Collection[str]) -> float:
+    # an operation that only calls others, or a node of autograd, may wait for what is sent
+    computing = (each for each in operations if _class_of_operation(each, units).part is not StepPart.HOST)
+    sent = list(joined(trace.collectives))
+    return sum(end - begin for begin, end in sent) - common_us(sent, joined(computing))
 
 
 def main_operations(trace: Trace) -> list[HostOperation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -20,6 +21,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.numerics.nonfinite import Direction
 from engine.training.profile import recording
 from engine.training.profile.trace import (
+    Collective,
     DeviceWork,
     HostOperation,
     LaunchPlace,
@@ -85,6 +87,7 @@ class _Events:
     def __init__(self) -> None:
         self.calls: dict[int, list[_Call]] = defaultdict(list)
         self.work: list[_RawWork] = []
+        self.sent: list[_RawWork] = []
         self._signatures: dict[str, Signature] = {}
 
     def take(self, value: dict[str, Any]) -> Any:
@@ -103,6 +106,8 @@ class _Events:
             self._add(_Call("operation", name, begin, end, value["tid"], kept))
         elif category == "user_annotation" and name.startswith("ammeter."):
             self._add(_Call("mark", name, begin, end, value["tid"], {}))
+        elif category == "user_annotation" and name.startswith(_GLOO):
+            self.sent.append(_RawWork("kernel", name.removeprefix(_GLOO), begin, end, args))
         elif category.endswith(("_runtime", "_driver")):
             self._add(_Call("runtime", name, begin, end, value["tid"], args))
         return None
@@ -128,6 +133,10 @@ _COPY = re.compile(r"Memcpy (\w+) \((\w+) -> (\w+)\)")
 _WAIT = re.compile(r"(cuda|hip)(\w*Synchronize|Memcpy|Memcpy2D)(_v\d+|_ptsz)?$")
 
 
+_GLOO = "gloo:"
+"""Before the name of what devices send each other over the processor's memory, on threads of gloo's own."""
+
+
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
@@ -145,6 +154,9 @@ def _trace(events: _Events) -> Trace:
         for call in calls
         if call.kind == "runtime" and _WAIT.match(call.name)
     )
+    sent = [(raw, each.place.step) for raw, each in zip(events.work, work, strict=True) if _is_nccl(raw)]
+    sent += [(raw, _number(places.steps, raw.begin)) for raw in events.sent]
+    collectives = (_collective(raw, step) for raw, step in sent if step is not None)
     backward = dict.fromkeys(call.thread for call in calls if call.node is not None)
     return Trace(
         work=tuple(sorted(work, key=attrgetter("begin_us"))),
@@ -155,6 +167,7 @@ def _trace(events: _Events) -> Trace:
         validation=places.validation,
         module_calls=places.module_calls(),
         threads=tuple({places.thread: None} | backward),
+        collectives=tuple(sorted(collectives, key=attrgetter("begin_us"))),
     )
 
 
@@ -277,6 +290,23 @@ def _device_work(found: Sequence[_RawWork], calls: Sequence[_Call], places: _Pla
         )
 
     return [work(raw) for raw in found]
+
+
+def _is_nccl(raw: _RawWork) -> bool:
+    return raw.kind == "kernel" and raw.name.startswith("nccl")
+
+
+_SIZES = {"float": 4, "half": 2, "bfloat16": 2, "double": 8, "long": 8, "long int": 8, "int": 4}
+
+
+def _collective(raw: _RawWork, step: int) -> Collective:
+    # NCCL's kernels tell what they send, gloo's calls have inputs as operations do
+    args = raw.args
+    count = args.get("In msg nelems") or math.prod(next(iter(args.get("Input Dims", ())), (0,)))
+    kind = args.get("dtype") or next(iter(args.get("Input type", ())), "")
+    size = _SIZES.get(kind.lower().removeprefix("c10::"))
+    name = args.get("Collective name", raw.name)
+    return Collective(raw.begin, raw.end, name, step, count * size if count and size else None)
 
 
 _TYPES = {"b": "bool", "d": "double", "f": "float", "i": "int", "l": "long"}

@@ -48,7 +48,7 @@ _RULES = tuple(
         (r"[Mm]emcpy (HtoD|DtoH|PtoP)", StepPart.COPIES),
         (r"[Mm]emcpy|[Mm]emset|^mem(set|cpy)\d", _MEMORY),
         # communication
-        (r"^nccl|all_reduce_kernel", StepPart.OTHER),
+        (r"^nccl|all_reduce_kernel", StepPart.COMMUNICATION),
         # ATen, whose templates name functors and types; its softmax lives in a namespace without a name
         (r"at::native::.*conv_depthwise", _PLAIN),
         (r"^(void )?(at::|at_cuda_detail::|cub::|thrust::|\(anonymous namespace\)::)", _MEMORY),
@@ -152,7 +152,7 @@ def operation_class(name: str, types: Sequence[str] = (), units: Collection[str]
         return KernelClass(StepPart.MATRIX_UNITS if known in units else StepPart.MATRIX, known)
     if _COMPILED.search(name):
         return KernelClass(StepPart.MEMORY)
-    if _BOOKKEEPING.search(name) or _AROUND_COMPILED.search(name):
+    if name.startswith("c10d::") or _BOOKKEEPING.search(name) or _AROUND_COMPILED.search(name):
         return KernelClass(StepPart.HOST)
     return KernelClass(StepPart.MEMORY if "::" in name else StepPart.OTHER)
 

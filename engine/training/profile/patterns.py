@@ -23,6 +23,7 @@ from engine.protocol.profiles import (
     more_workers,
     pinned_memory,
 )
+from engine.training.profile.exchange import advise_on_exchange
 from engine.training.profile.kernels import KernelClass, kernel_class
 from engine.training.profile.trace import DeviceWork, HostOperation, Signature, Trace, Wait
 from engine.words.names import listed
@@ -413,5 +414,6 @@ def advise_on_time(trace: Trace, profile: StepProfile, experiment: Experiment) -
         return ()
     case = _Case(trace, profile, experiment)
     found = [entry for pattern in _PATTERNS for entry in pattern(case)]
+    found += advise_on_exchange(profile, experiment)
     telling = [entry for entry in found if entry[0] >= _LEAST_SHARE * profile.step_ms and entry[0]]
     return tuple(advice for _, advice in sorted(telling, key=lambda entry: entry[0], reverse=True))

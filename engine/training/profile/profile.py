@@ -27,6 +27,7 @@ from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.profile.bar import step_bar
 from engine.training.profile.chrome import read_trace
+from engine.training.profile.exchange import exchange_of
 from engine.training.profile.flops import count_flops
 from engine.training.profile.kernels import (
     Primitive,
@@ -47,6 +48,8 @@ from engine.training.profile.recording import (
     warm_up,
 )
 from engine.training.profile.rows import tables
+from engine.training.ranks.place import here
+from engine.training.ranks.sharing import of_first
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
@@ -65,7 +68,7 @@ def profile_steps(job: jobs.Profile, control: Control) -> Iterator[Event]:
     plan = RunPlan(job.experiment, read_catalog())
     _check_recordable(plan)
     take_device(plan)
-    kept = None if job.trace is None else Path(job.trace)
+    kept = None if job.trace is None or not here().is_first else Path(job.trace)
     found = None
     try:
         with ExitStack() as stack:
@@ -100,6 +103,9 @@ def _profile(
         raise ProblemError(_no_records(plan))
     units = formats_on_units(recorded.primitives)
     bar = step_bar(trace, timed.step_ms, timed.wait_ms, units)
+    exchange = exchange_of(trace, bar, timed.step_ms, plan.device, plan.device_names)
+    if not here().is_first:
+        return None
     rows = tables(trace, bar, units)
     limits = job.limits
     if limits is None:
@@ -110,7 +116,7 @@ def _profile(
     found = StepProfile(
         device_type=plan.device.type,
         steps=recorded.steps,
-        samples=recorded.samples,
+        samples=recorded.samples * here().count,
         step_ms=timed.step_ms,
         disturbance=timed.disturbance or bar.disturbance,
         recorded_ms=bar.recorded_ms,
@@ -127,6 +133,7 @@ def _profile(
         limits=limits,
         energy=timed.energy,
         notes=(*recorded.notes, *bar.notes),
+        exchange=exchange,
         trace=kept.name if kept is not None and kept.exists() else None,
     )
     if found.limits is not None and found.flops and found.format in found.limits.withheld:
@@ -160,7 +167,8 @@ def _recorded(
         if steps.must_end:
             return None
         timed = yield from time_steps(steps)
-        count = _RECORDED_STEPS if timed.step_ms < _SHORT_STEP_MS else _RECORDED_LONG_STEPS
+        is_short = of_first(timed.step_ms, plan.device) < _SHORT_STEP_MS
+        count = _RECORDED_STEPS if is_short else _RECORDED_LONG_STEPS
         yield _profiling(f"recording {count} steps", 0.3)
         # made no sooner: a worker that must be killed leaves it behind
         folder = files.enter_context(tempfile.TemporaryDirectory(prefix="ammeter-"))
@@ -201,6 +209,9 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
     try:
         if _compress(path, kept):
             return ()
+        if here().count > 1:
+            # no rank may make steps that the others do not make
+            return (f"There is no trace file: the recorded steps take more than {most}.",)
         again = path.with_name("short.json")
         for shapes, without in ((True, ""), (False, " and leaves out the shapes")):
             if record(steps, 1, again, shapes=shapes) and _compress(again, kept):
@@ -263,7 +274,7 @@ def _cores() -> int:
     allowed = (
         len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
     )
-    return min(psutil.cpu_count(logical=False) or 1, allowed or 1)
+    return max(1, min(psutil.cpu_count(logical=False) or 1, allowed or 1) // here().count)
 
 
 def _profiling(detail: str, fraction: float) -> Phase:

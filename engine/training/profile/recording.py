@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -21,6 +22,8 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows
+from engine.training.ranks.place import here
+from engine.training.ranks.sharing import of_first
 from engine.training.runs.run import Run
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
@@ -308,25 +311,42 @@ def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
     steps.wait()
     run.enter(PhaseName.MEASURING)
     yield Phase(name=PhaseName.PROFILING, fraction=0.0, detail="timing steps")
+    most = _most_of_ranks(steps)
     first, began = run.telemetry.steps, time.perf_counter()
     while True:
         steps.make()
         made, seconds = run.telemetry.steps - first, time.perf_counter() - began
-        if steps.must_end or (made >= _LEAST_STEPS and seconds >= _LEAST_SECONDS) or seconds >= _MOST_SECONDS:
+        is_enough = (made >= _LEAST_STEPS and seconds >= _LEAST_SECONDS) or seconds >= _MOST_SECONDS
+        if steps.must_end or (is_enough if most is None else made >= most):
             break
     steps.wait()
     run.enter(PhaseName.PROFILING)
     return _timed(steps, first)
 
 
+def _most_of_ranks(steps: Steps) -> int | None:
+    # several ranks cannot each look at a clock of their own: the first decides, by steps that do not count
+    if here().count == 1:
+        return None
+    began = time.perf_counter()
+    for _ in range(_LEAST_WARMUP_STEPS):
+        steps.make()
+    steps.wait()
+    seconds = (time.perf_counter() - began) / _LEAST_WARMUP_STEPS
+    most = min(max(_LEAST_STEPS, math.ceil(_LEAST_SECONDS / seconds)), math.ceil(_MOST_SECONDS / seconds))
+    return round(of_first(most, steps.run.device))
+
+
 def _timed(steps: Steps, first: int) -> Timed:
     (samples, seconds), waits = steps.measured(first), np.asarray(steps.wait_seconds[first:])
     instruments = steps.run.instruments
     is_whole = samples == samples.max()
+    # a processor's counter counts what all ranks on it do
+    together = here().count if steps.run.device.type == "cpu" else 1
     return Timed(
         step_ms=1e3 * _typical(seconds[is_whole]),
         wait_ms=1e3 * _typical(waits[is_whole]),
-        energy=instruments.energy.over(len(samples), int(samples.sum()), float(seconds.sum())),
+        energy=instruments.energy.over(len(samples), together * int(samples.sum()), float(seconds.sum())),
         disturbance=instruments.disturbance(),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from ast import literal_eval
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -114,6 +114,18 @@ class Wait(Timed):
     place: LaunchPlace
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Collective(Timed):
+    """What the devices of a run sent each other together, "all_reduce", with its wait for the last of them.
+
+    `bytes` are those that this device gave, None where they are not recorded.
+    """
+
+    name: str
+    step: int
+    bytes: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """All of a recording, in the order of time; operations come thread by thread, callers before callees."""
@@ -128,11 +140,41 @@ class Trace:
     """Forward passes of the modules in all steps."""
     threads: tuple[int, ...] = ()
     """Those of the training thread, and of autograd's where backward has a thread of its own."""
+    collectives: tuple[Collective, ...] = ()
+    """Those of the steps."""
 
     @property
     def is_of_device(self) -> bool:
         """True if a device other than the CPU did work."""
         return bool(self.work)
+
+
+def joined(stretches: Iterable[Timed]) -> Iterator[tuple[float, float]]:
+    """The times covered by stretches, which come in the order of their beginnings."""
+    begin = end = None
+    for each in stretches:
+        if begin is None or end is None:
+            begin, end = each.begin_us, each.end_us
+        elif each.begin_us > end:
+            yield begin, end
+            begin, end = each.begin_us, each.end_us
+        else:
+            end = max(end, each.end_us)
+    if begin is not None and end is not None:
+        yield begin, end
+
+
+def common_us(some: Iterable[tuple[float, float]], others: Iterable[tuple[float, float]]) -> float:
+    """The time that two rows of stretches, each in order and without overlaps, have in common."""
+    common, ahead = 0.0, iter(others)
+    other = next(ahead, None)
+    for begin, end in some:
+        while other is not None:
+            common += max(0.0, min(end, other[1]) - max(begin, other[0]))
+            if other[1] > end:
+                break
+            other = next(ahead, None)
+    return common
 
 
 _MOST_SIGNATURES = 20_000

@@ -98,6 +98,20 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
     torch._foreach_div_(gradients, count)
 
 
+def by_rank(figures: Sequence[float], device: torch.device) -> list[list[float]]:
+    """These figures, equally many of each process, in the order of the processes."""
+    place = here()
+    own = [0.0] * len(figures) * place.count
+    own[place.rank * len(figures) : (place.rank + 1) * len(figures)] = figures
+    whole = list(summed(own, device))
+    return [whole[first : first + len(figures)] for first in range(0, len(whole), len(figures) or 1)]
+
+
+def of_first(figure: float, device: torch.device) -> float:
+    """The first process's figure, by which all of them decide the same."""
+    return summed([figure if here().is_first else 0.0], device)[0]
+
+
 def summed(figures: Sequence[float], device: torch.device) -> Sequence[float]:
     """The sums of these figures over all processes; alone, the figures."""
     if here().count == 1:

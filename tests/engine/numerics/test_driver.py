@@ -11,7 +11,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.numerics.driver import NumericsDriver, trouble_step
-from engine.protocol.events import Failed, Finished, Phase, Skipped, Summary
+from engine.protocol.events import Failed, Finished, Log, Phase, Skipped, Summary
 from engine.protocol.numerics.numerics import Numerics
 from engine.store.saved.study import Study
 from engine.store.store import Store
@@ -58,6 +58,17 @@ def test_each_part_is_saved_as_it_comes(store, catalog, scripted):
         (Finished, True, True),
     ]
     assert saved(store).answer.parts == ("nan",)
+
+
+@pytest.mark.parametrize(("devices", "words"), [(2, "2"), (0, "all")])
+def test_those_of_several_devices_are_examined_on_one_and_it_says_so(
+    store, catalog, scripted, devices, words
+):
+    several = TINY.model_copy(update={"devices": devices})
+    known = list(NumericsDriver(store, scripted(SEARCHED + FINISHED), catalog).follow(ask(several)))
+    told = [event.message for event in known if isinstance(event, Log)]
+    assert told[0] == f"Devices is {words}, but numerics are examined on one device."
+    assert saved(store).answer.experiment.devices == 1
 
 
 def test_parts_known_before_a_failure_are_kept_with_its_problem(store, catalog, scripted):

@@ -13,7 +13,9 @@ from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import read_code
 from engine.experiment.problem import Kind
 from engine.protocol import jobs
+from engine.protocol.advice import AdviceKind
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName, Samples, Skipped, Started
+from engine.protocol.profile import Limits, Profiled, StepPart
 from engine.worker.perform import perform
 from engine.worker.process import WorkerProcess
 
@@ -254,6 +256,36 @@ def test_a_slow_rank_is_named(own: Callable[..., Experiment]):
     run = trained(own("time.sleep(0.03)"))
     (told,) = [event.message for event in run.of(Log) if "slower" in event.message]
     assert told.startswith("Rank 1 of 2: it is slower than the others, which wait ")
+
+
+def test_a_profile_names_the_rank_that_the_others_wait_for(own: Callable[..., Experiment], tmp_path: Path):
+    limits = Limits(peaks=(), gb_per_second=1e5)
+    trace = tmp_path / "trace.json.gz"
+    job = jobs.Profile(experiment=own("time.sleep(0.03)"), limits=limits, trace=str(trace))
+    *_, profiled, last = perform(job, jobs.Control())
+    assert isinstance(profiled, Profiled) and isinstance(last, Finished)
+    found = profiled.profile.exchange
+    assert found is not None and len(found.ranks) == 2 and found.messages and found.rates
+    assert found.slowest == 1
+    (told,) = [each for each in profiled.profile.advice if each.kind is AdviceKind.STRAGGLER]
+    assert (
+        told.message.startswith("Rank 1 keeps the others waiting") and "between operations" in told.evidence
+    )
+    # rank 0 waits in place of computing, and the other leaves its device idle
+    first, second = found.ranks
+    assert first.exposed_ms > 10 and second.bar.ms(StepPart.HOST) > 10
+    assert profiled.profile.samples == 8 and trace.is_file()
+
+
+def test_a_profile_on_two_ranks_stops_with_nothing_kept(own: Callable[..., Experiment], tmp_path: Path):
+    control, events = jobs.Control(), []
+    trace = tmp_path / "trace.json.gz"
+    for event in perform(jobs.Profile(experiment=own("pass"), trace=str(trace)), control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.PROFILING:
+            control.stop_requested.set()
+    assert isinstance(events[-1], Finished) and events[-1].stopped
+    assert not [event for event in events if isinstance(event, Profiled)] and not trace.exists()
 
 
 def test_a_step_of_its_own_averages_what_its_optimizers_use(tmp_path: Path):

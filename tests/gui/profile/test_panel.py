@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QTableView
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
@@ -19,6 +19,7 @@ from gui.profile.panel import ProfilePanel
 from gui.session.studies import StudyView
 from gui.widgets import Button
 from tests.hostile import MARKUP, markup_in, names_in, poisoned
+from tests.profiles import exchange
 
 
 def view_of(profiles: Profiles) -> StudyView[Profiles]:
@@ -45,6 +46,23 @@ def test_without_a_timing_it_says_what_it_answers(panel: ProfilePanel, qtbot: Qt
     assert panel.empty.isVisible() and not panel.head.stop.isVisible() and not panel.again.isVisible()
     with qtbot.waitSignal(panel.profile_wanted):
         panel.empty.button.click()
+
+
+def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel, profiles: Profiles) -> None:
+    panel.show_view(view_of(profiles))
+    place = panel.tabs.indexOf(panel.devices)
+    assert not panel.tabs.isTabVisible(place)
+    first = profiles.sides[0].profile
+    assert first is not None
+    several = first.model_copy(update={"exchange": exchange(20.0, 0.0)})
+    panel.show_view(view_of(profiles.with_side(0, profile=several)))
+    assert panel.tabs.isTabVisible(place)
+    panel.tabs.open("devices")
+    assert "keeps the others waiting" in panel.devices.text()
+    names = {
+        table.accessibleName(): table.model().rowCount() for table in panel.devices.findChildren(QTableView)
+    }
+    assert names == {"By device": 2, "Bus bandwidth by message size": 2}
 
 
 def test_sides_appear_as_their_profiles_come(
@@ -167,7 +185,10 @@ def test_every_view_without_a_profile_says_what_it_answers_and_asks_for_it(
     panel: ProfilePanel, profiles: Profiles, qtbot: QtBot
 ) -> None:
     panel.show_view(view_of(profiles.afresh()))
-    for name, view in panel._views.items():
+    # that of several devices waits for a profile of these
+    views = [(name, view) for name, view in panel._views.items() if name != "devices"]
+    assert len(views) == 4
+    for name, view in views:
         panel.tabs.open(name)
         assert view.empty.isVisible() and "?" in view.empty.words(), name
         with qtbot.waitSignal(panel.profile_wanted):

@@ -64,6 +64,25 @@ class Recorded:
             stream=stream,
             correlation=args.get("correlation", correlation),
             **({"bytes": args["bytes"]} if "bytes" in args else {}),
+            **args.get("written", {}),
+        )
+
+    def gloo(self, name: str, begin: float, end: float, size: int, thread: int = 300) -> None:
+        """Adds what gloo sends, `size` numbers in FP32, on a thread of its own."""
+        self._add(
+            "user_annotation",
+            f"gloo:{name}",
+            begin,
+            end,
+            thread,
+            **{"Input Dims": [[size]], "Input type": ["float"]},
+        )
+
+    def nccl(self, name: str, begin: float, end: float, launched: float, size: int) -> None:
+        """Adds NCCL's kernel that sends `size` numbers in BF16, on a stream of its own."""
+        written = {"Collective name": name, "In msg nelems": size, "dtype": "BFloat16"}
+        self.kernel(
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", begin, end, launched, stream=30, written=written
         )
 
     def copy(self, name: str, begin: float, end: float, launched: float, count: int) -> None:

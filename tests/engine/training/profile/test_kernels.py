@@ -38,9 +38,10 @@ def test_every_known_kernel_has_its_part_and_format():
     assert {"V100", "A100", "H100"} <= {row["device"] for row in KERNELS}
 
 
-def test_only_communication_among_them_is_of_no_other_part():
-    others = [row["name"] for row in KERNELS if row["part"] == StepPart.OTHER]
-    assert all("nccl" in name for name in others)
+def test_all_of_them_have_a_part_and_what_sends_is_communication():
+    assert not [row["name"] for row in KERNELS if row["part"] == StepPart.OTHER]
+    sending = [row["name"] for row in KERNELS if row["part"] == StepPart.COMMUNICATION]
+    assert sending and all("nccl" in name for name in sending)
 
 
 def test_tensor_cores_hold_no_fp32():

@@ -1,0 +1,168 @@
+"""What the devices of a step exchange, how long it takes, and advice on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+import torch
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.value import BYTES_PER_MIB
+from engine.protocol.advice import Advice, AdviceKind
+from engine.protocol.profile import Bar, Exchange, RankProfile, StepPart, StepProfile
+from engine.protocol.profiles import Remedy, larger_buckets, sent_less_often, shorter_gradients
+from engine.training.profile.bar import StepBar
+from engine.training.profile.trace import Collective, Trace, joined
+from engine.training.ranks.bandwidth import bus_rates
+from engine.training.ranks.place import here
+from engine.training.ranks.sharing import by_rank
+from engine.words.numbers import memory_text, number, share_text
+
+_MOST_MESSAGES = 2_000
+
+
+def exchange_of(
+    trace: Trace, found: StepBar, step_ms: float, device: torch.device, names: Sequence[str]
+) -> Exchange | None:
+    """What the ranks on the devices `names` exchange in a step of `step_ms`; None for a single one.
+
+    All ranks call it together. A collective ends on all of them at once, but begins where a rank comes to it:
+    what it takes longer than on the rank where it is shortest is waiting for that one. Messages are matched
+    by their kind and size, in their order within a step.
+    """
+    if here().count == 1:
+        return None
+    steps = max(1, len(trace.steps))
+    sent_ms = sum(end - begin for begin, end in joined(trace.collectives)) / 1e3 / steps * found.scale
+    overlapped_ms = max(0.0, sent_ms - found.bar.ms(StepPart.COMMUNICATION))
+    figures = by_rank([step_ms, overlapped_ms, *(found.bar.ms(part) for part in StepPart)], device)
+    waits = _waits(trace.collectives, device)
+    ranks = []
+    for place, (own_ms, beside_ms, *parts) in enumerate(figures):
+        bar = Bar.of(zip(StepPart, parts, strict=True))
+        skew_ms = None
+        if waits is not None:
+            skew_ms = min(
+                waits[place] / 1e3 / steps * found.scale, bar.ms(StepPart.COMMUNICATION) + beside_ms
+            )
+        ranks.append(
+            RankProfile(
+                device=names[place], step_ms=own_ms, bar=bar, overlapped_ms=beside_ms, skew_ms=skew_ms
+            )
+        )
+    first = [each.bytes for each in trace.collectives if each.step == 0 and each.bytes]
+    return Exchange(ranks=tuple(ranks), messages=tuple(first[:_MOST_MESSAGES]), rates=bus_rates(device))
+
+
+def _waits(collectives: Sequence[Collective], device: torch.device) -> list[float] | None:
+    # microseconds of each rank in all steps; None where they did not make the same messages
+    matched = sorted(collectives, key=lambda each: (each.step, each.name, each.bytes or 0.0, each.begin_us))
+    counts = [int(count) for (count,) in by_rank([len(matched)], device)]
+    if not matched or len(set(counts)) > 1:
+        return None
+    times = by_rank([each.us for each in matched], device)
+    least = [min(of_one) for of_one in zip(*times, strict=True)]
+    return [sum(us - shortest for us, shortest in zip(own, least, strict=True)) for own in times]
+
+
+# the milliseconds of a step that advice could save at most, with the advice
+_Found = Iterator[tuple[float, Advice]]
+_ENOUGH = 0.7
+"""The share of the best bandwidth below which messages are too small."""
+_HALVED = 0.5
+"""A format of half the bytes, or every second step, halves the transfer."""
+
+
+def advise_on_exchange(profile: StepProfile, experiment: Experiment) -> _Found:
+    """The advice on what a step's devices exchange, with the milliseconds of a step that it could save."""
+    exchange = profile.exchange
+    if exchange is None:
+        return
+    yield from _straggler(exchange)
+    first = exchange.ranks[0]
+    # what is overlapped costs no time
+    exposed_ms = max(0.0, first.exposed_ms - (first.skew_ms or 0.0))
+    yield from _larger_buckets(exchange, exposed_ms, experiment)
+    yield from _shorter_gradients(exchange, exposed_ms, experiment)
+    yield from _sent_less_often(exchange, exposed_ms, experiment)
+
+
+def _straggler(exchange: Exchange) -> _Found:
+    slowest = exchange.slowest
+    if slowest is None:
+        return
+    own = exchange.ranks[slowest]
+    others = [rank for rank in exchange.ranks if rank is not own]
+    waited_ms = sum(rank.skew_ms or 0.0 for rank in others) / len(others) - (own.skew_ms or 0.0)
+    host = "between operations" if own.device == "cpu" else "waiting for the host"
+    longer = {
+        "waiting for data": _longer(own, others, StepPart.DATA),
+        host: _longer(own, others, StepPart.HOST),
+        "computing": own.computing_ms - sum(rank.computing_ms for rank in others) / len(others),
+    }
+    where, more_ms = max(longer.items(), key=lambda item: item[1])
+    because = f" It spends {number(more_ms)} ms more {where} than they do." if more_ms > 0 else ""
+    yield (
+        waited_ms,
+        Advice(
+            kind=AdviceKind.STRAGGLER,
+            message=f"{own.named(slowest)} keeps the others waiting: see what slows it down, "
+            "such as its data, its temperature, or another program on it.",
+            evidence=f"The others wait for it for {number(waited_ms)} ms of a step of "
+            f"{number(own.step_ms)} ms.{because}",
+        ),
+    )
+
+
+def _longer(own: RankProfile, others: Sequence[RankProfile], part: StepPart) -> float:
+    return own.bar.ms(part) - sum(rank.bar.ms(part) for rank in others) / len(others)
+
+
+def _larger_buckets(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
+    remedy, sizes = larger_buckets(experiment), exchange.messages
+    if remedy is None or len(sizes) < 2 or not exchange.rates:
+        return
+    best = max(exchange.rates, key=attrgetter("gb_per_second"))
+    now_s = sum(size / (exchange.rate(size) or best.gb_per_second) for size in sizes)
+    share = sum(sizes) / best.gb_per_second / now_s
+    if share >= _ENOUGH or max(sizes) >= best.size:
+        return
+    mean = sum(sizes) / len(sizes)
+    yield (
+        exposed_ms * (1 - share),
+        Advice(
+            kind=AdviceKind.LARGER_BUCKETS,
+            message="Gradients are sent in messages too small for the link: send them in larger buckets.",
+            evidence=f"A step sends {len(sizes):,} messages of {memory_text(mean / BYTES_PER_MIB)} on "
+            f"average, at {number(exchange.rate(mean))} GB/s; with {memory_text(best.size / BYTES_PER_MIB)} "
+            f"the devices reach {number(best.gb_per_second)} GB/s.",
+            changes=remedy.changes,
+            action=remedy.action,
+        ),
+    )
+
+
+def _shorter_gradients(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
+    remedy = shorter_gradients(experiment)
+    if remedy is not None:
+        message = "Send the gradients in BF16, half as many bytes: they are rounded before they are summed."
+        yield _of_transfer(AdviceKind.SHORTER_GRADIENTS, message, exchange, exposed_ms, remedy)
+
+
+def _sent_less_often(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
+    remedy = sent_less_often(experiment)
+    message = "Accumulate gradients over more batches, and send them less often: an update has more samples."
+    yield _of_transfer(AdviceKind.SENT_LESS_OFTEN, message, exchange, exposed_ms, remedy)
+
+
+def _of_transfer(
+    kind: AdviceKind, message: str, exchange: Exchange, exposed_ms: float, remedy: Remedy
+) -> tuple[float, Advice]:
+    step_ms = exchange.ranks[0].step_ms
+    evidence = (
+        f"For {number(exposed_ms)} ms of a step of {number(step_ms)} ms ({share_text(exposed_ms / step_ms)}) "
+        "rank 0 only sends, without waiting for others."
+    )
+    offer = {"changes": remedy.changes, "action": remedy.action}
+    return exposed_ms * _HALVED, Advice(kind=kind, message=message, evidence=evidence, **offer)

@@ -1,0 +1,65 @@
+"""The view of what the devices of a profiled step exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+from engine.profile.exchange import (
+    BY_DEVICE,
+    BY_SIZE,
+    DEVICE_HEADINGS,
+    HOW_MEASURED,
+    SIZE_HEADINGS,
+    device_rows,
+    exchange_sentences,
+    size_rows,
+)
+from engine.protocol.profiles import Profiles
+from gui.widgets import label
+from gui.widgets.answer_page import AnswerPage, wrapped
+from gui.widgets.boxes import Part
+from gui.widgets.table import Column, ResultTable
+from gui.widgets.table.columns import GROWS
+
+
+class DevicesView(AnswerPage):
+    """Shows what the devices of a run exchange, device by device and by the size of a message."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Devices",
+            "What do several devices exchange, and which of them do the others wait for?",
+            "A profile of a run on several devices tells computing, communication beside it and alone, and "
+            "waiting apart, for each of them.",
+            "Profile",
+            "Profile some steps of what the form describes",
+        )
+
+    def show_profiles(self, profiles: Profiles | None) -> None:
+        """Shows the exchange of all sides; None for the empty state."""
+        if profiles is None or not (devices := device_rows(profiles)):
+            self.show_empty()
+            return
+        answer, *more = exchange_sentences(profiles)
+        parts: list[Part] = [wrapped(sentence, "body") for sentence in more]
+        tables = (
+            (BY_DEVICE, DEVICE_HEADINGS, devices),
+            (BY_SIZE, SIZE_HEADINGS, size_rows(profiles)),
+        )
+        for title, headings, rows in tables:
+            if rows:
+                parts += [label(title, "heading"), _table(title, headings, rows)]
+        self.show_answer(answer, *parts, wrapped(HOW_MEASURED, "hint"))
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> ResultTable[Sequence[str]]:
+    first, *others = headings
+    columns = [Column[Sequence[str]](first, lambda row: row[0], width=150, widest=GROWS)]
+    columns += [
+        Column[Sequence[str]](heading, itemgetter(place), is_number=True, width=72)
+        for place, heading in enumerate(others, 1)
+    ]
+    table = ResultTable(title, columns, whole=True, sorts=False)
+    table.show_rows(rows)
+    return table

@@ -1,0 +1,84 @@
+"""What several devices exchanged, in sentences and tables, in exports, verdicts and gains."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.experiment.experiment import Experiment
+from engine.export.kinds.profile import sections
+from engine.profile.exchange import BY_DEVICE, BY_SIZE, device_rows, exchange_sentences, size_rows
+from engine.profile.verdict import Bound, verdict_of
+from engine.protocol.profile import Exchange, StepProfile
+from engine.protocol.profiles import Profiles, ProfileSide
+from tests.profiles import exchange
+
+
+def profile(found: Exchange, disturbance: str | None = None) -> StepProfile:
+    return StepProfile(
+        device_type="cuda",
+        steps=5,
+        samples=64,
+        step_ms=50,
+        recorded_ms=52,
+        bar=found.ranks[0].bar,
+        format="fp32",
+        exchange=found,
+        disturbance=disturbance,
+    )
+
+
+def of(*known: StepProfile) -> Profiles:
+    experiment = Experiment(devices=2)
+    return Profiles(sides=tuple(ProfileSide(experiment=experiment, profile=each) for each in known))
+
+
+def test_the_sentences_tell_communication_messages_and_the_slowest_rank() -> None:
+    told = exchange_sentences(of(profile(exchange(20.0, 0.0))))
+    assert told == (
+        "Communication is exposed for 26.0 of rank 0's 50.0 ms (52\N{NO-BREAK SPACE}%), and overlapped with "
+        "computing for 3.00 ms.",
+        "It sends 2 messages a step, 2.0 MiB together.",
+        "Rank 1, cuda:1 keeps the others waiting, for up to 20.0 ms of a step.",
+    )
+    assert len(exchange_sentences(of(profile(exchange(2.0, 0.0))))) == 2  # less than a tenth of a step
+
+
+def test_nothing_follows_from_disturbed_steps_and_unmatched_messages_are_said() -> None:
+    (told,) = exchange_sentences(of(profile(exchange(20.0, 0.0), disturbance="other programs ran")))
+    assert "disturbed" in told
+    found = exchange(0.0, 0.0)
+    unknown = tuple(rank.model_copy(update={"skew_ms": None}) for rank in found.ranks)
+    *_, told = exchange_sentences(of(profile(found.model_copy(update={"ranks": unknown}))))
+    assert told.endswith("their waits are unknown.")
+
+
+def test_a_row_for_each_rank_of_each_side_marks_the_slowest() -> None:
+    first, slow = device_rows(of(profile(exchange(20.0, 0.0))))
+    assert first == ("Rank 0, cuda:0", "50.0", "23.0", "1.00", "0", "26.0", "3.00", "20.0")
+    assert slow == ("Rank 1, cuda:1, slowest", "50.0", "23.0", "21.0", "0", "6.00", "3.00", "0")
+    both = of(profile(exchange(0.0, 0.0)), profile(exchange(0.0, 0.0)))
+    assert len(device_rows(both)) == 4 and len({row[0] for row in device_rows(both)}) >= 2
+    assert size_rows(of(profile(exchange(0.0, 0.0)))) == (("1.0 MiB", "4.00", "2"), ("64 MiB", "16.0", "–"))
+
+
+def test_exports_have_both_tables_and_none_for_one_device(profiles: Profiles) -> None:
+    titles = [part.title for part in sections(of(profile(exchange(20.0, 0.0))))]
+    assert {BY_DEVICE, BY_SIZE} < set(titles)
+    assert not {BY_DEVICE, BY_SIZE} & {part.title for part in sections(profiles)}
+
+
+@pytest.mark.parametrize(
+    ("waits", "reduction", "words", "changes"),
+    [
+        ((20.0, 0.0), "fp32", "Rank 1, cuda:1 keeps the others waiting", ()),
+        ((25.0, 25.0), "fp32", "Send the gradients in BF16", (("ranks.reduction", "bf16"),)),
+        ((25.0, 25.0), "bf16", "Accumulate over 2 batches", (("step.gradient_accumulation", "2"),)),
+    ],
+)
+def test_a_step_that_communicates_most_is_bound_by_it_and_has_a_remedy(
+    waits: tuple[float, ...], reduction: str, words: str, changes: tuple[tuple[str, str], ...]
+) -> None:
+    experiment = Experiment.model_validate({"devices": 2, "ranks": {"reduction": reduction}})
+    verdict = verdict_of(profile(exchange(*waits)), experiment)
+    assert verdict.bound is Bound.COMMUNICATION and verdict.sentence.startswith("Communication bounds it")
+    assert verdict.next_step.startswith(words) and verdict.changes == changes
