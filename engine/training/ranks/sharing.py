@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -29,13 +29,19 @@ class Shared(DistributedDataParallel):
             gradient_as_bucket_view=True,
             static_graph=settings.static_graph,
         )
+        self.own_inf = torch.zeros((), device=device) if experiment.uses_scaler else None
+        """1 once a gradient of this process has overflowed, before it has those of the others; None without a
+        loss scaler, which looks for that."""
+        send: Callable[..., Any] = _sum_up
         if settings.reduction != "fp32":
             # imported here: it brings what few runs use
             from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
             is_bf16 = settings.reduction == "bf16"
-            hook = default_hooks.bf16_compress_hook if is_bf16 else default_hooks.fp16_compress_hook
-            self.register_comm_hook(None, hook)
+            send = default_hooks.bf16_compress_hook if is_bf16 else default_hooks.fp16_compress_hook
+        if settings.reduction != "fp32" or self.own_inf is not None:
+            # without annotations, which PyTorch would compare with its own
+            self.register_comm_hook(self.own_inf, lambda own_inf, bucket: _looked_at(send, own_inf, bucket))
 
     def communication(self) -> tuple[float, float] | None:
         """Milliseconds of a step in which gradients were sent, and those of them in which nothing else was
@@ -51,6 +57,20 @@ class Shared(DistributedDataParallel):
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
+
+
+def _looked_at(send: Callable[..., Any], own_inf: Tensor | None, bucket: Any) -> Any:
+    if own_inf is not None:
+        # one pass over the gradients, whose sum is not finite where one of them is not
+        torch.maximum(own_inf, torch.isfinite(bucket.buffer().sum()).logical_not().float(), out=own_inf)
+    return send(None, bucket)
+
+
+def _sum_up(_: None, bucket: Any) -> Any:
+    # to the last bit as DistributedDataParallel does it without a hook
+    work = distributed.all_reduce(bucket.buffer().mul_(1 / here().count), async_op=True)
+    assert work is not None
+    return work.get_future().then(lambda sent: sent.value()[0])
 
 
 def shared(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:
