@@ -43,14 +43,19 @@ class Shared(DistributedDataParallel):
             # without annotations, which PyTorch would compare with its own
             self.register_comm_hook(self.own_inf, lambda own_inf, bucket: _looked_at(send, own_inf, bucket))
 
-    def communication(self) -> tuple[float, float] | None:
-        """Milliseconds of a step in which gradients were sent, and those of them in which nothing else was
-        computed; None before the first sample. Waits for the device."""
+    def communication(self, step_ms: float) -> tuple[float, float] | None:
+        """Milliseconds of a step of `step_ms` in which gradients were sent, and those in which nothing else
+        was computed: means over the sampled steps; None before the first. Waits for the device.
+
+        The first steps are among the samples, and some wait for a rank that begins later. Where they outweigh
+        the others, so that the mean exceeds the step, the last sample stands for all.
+        """
         sampled = self._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        which = "avg_" if sampled.get("avg_backward_comm_time", 0) / 1e6 <= step_ms else ""
         sent, beside = (
-            sampled.get(f"avg_backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
+            sampled.get(f"{which}backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
         )
-        return (sent, max(0.0, sent - beside)) if sent else None
+        return (min(sent, step_ms), min(max(0.0, sent - beside), step_ms)) if sent else None
 
     def __getattr__(self, name: str) -> Any:
         try:

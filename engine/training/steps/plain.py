@@ -291,9 +291,9 @@ class PlainStep:
         assert total is not None, "a group has at least one batch"
         return total
 
-    def communication(self) -> tuple[float, float] | None:
+    def communication(self, step_ms: float) -> tuple[float, float] | None:
         """`Shared.communication`; None on one device, and of shards."""
-        return self._called.communication() if isinstance(self._called, Shared) else None
+        return self._called.communication(step_ms) if isinstance(self._called, Shared) else None
 
     @property
     def _own_inf(self) -> Tensor | None:
