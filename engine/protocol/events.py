@@ -245,10 +245,14 @@ class Epoch(Message):
 
 
 class Skipped(Message):
-    """Optimizer steps that the loss scaler skipped, by number."""
+    """Optimizer steps that the loss scaler skipped, by number.
+
+    In those of `own` this rank's gradients overflowed before it had those of the others.
+    """
 
     event: Literal["skipped"] = "skipped"
     steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]
+    own: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)] = ()
 
 
 class Heartbeat(Message):

@@ -48,6 +48,8 @@ class Merger:
         self._columns: list[dict[str, list[float]]] = [{} for _ in range(self._count)]
         self._epochs: dict[int, list[Epoch]] = {}
         self._skipped: list[list[int]] = [[] for _ in range(self._count)]
+        self._overflowed: list[set[int]] = [set() for _ in range(self._count)]
+        self._is_named = [False] * self._count
         self._finished: dict[int, Finished] = {}
         self._tried: dict[int, Tried] = {}
         self._devices = devices
@@ -88,8 +90,10 @@ class Merger:
                     del self._epochs[event.epoch]
             case Skipped(steps=steps):
                 self._skipped[rank] += steps
+                self._overflowed[rank] |= set(event.own)
                 if rank == 0:
-                    yield event
+                    yield event.model_copy(update={"own": ()})
+                yield from self._overflows()
             case Started():
                 if rank == 0:
                     yield event.model_copy(update={"experiment": self._experiment})
@@ -150,6 +154,18 @@ class Merger:
         seconds = time.monotonic() - self._began
         trial = tried.trial.model_copy(update={"seconds": seconds, **changes})
         return tried.model_copy(update={"trial": trial, "leaked_mib": 0.0})
+
+    def _overflows(self) -> Iterator[Log]:
+        # each rank is named once, at a step that all of them have skipped and it alone is the cause of
+        skipped = set(self._skipped[0]).intersection(*self._skipped[1:])
+        for step in sorted(skipped.intersection(set().union(*self._overflowed))):
+            ranks = [rank for rank, steps in enumerate(self._overflowed) if step in steps]
+            for steps in self._overflowed:
+                steps.discard(step)
+            if len(ranks) == 1 and not self._is_named[ranks[0]]:
+                self._is_named[ranks[0]] = True
+                message = f"step {step:,} was skipped on all, but only its own gradients had overflowed."
+                yield Log(level="warning", message=self.of_rank(ranks[0], message), step=step)
 
     def _common_steps(self) -> Iterator[Samples]:
         steps = min(len(columns.get("step", ())) for columns in self._columns)

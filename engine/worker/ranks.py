@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
+import psutil
 import torch
 
 from engine.experiment.experiment import Experiment
@@ -27,6 +30,8 @@ from engine.worker.endings import broken_protocol, death, spilled
 from engine.worker.merging import Merger
 from engine.worker.process import End, Garbage, WorkerProcess
 
+_FOLDER = "ammeter-ranks-"
+"""Before the number of the process that made it, in which the ranks meet."""
 _LOOK_SECONDS = 0.02
 _OTHERS_SECONDS = 1.0
 """After one rank has failed, the others lose it within moments: the first to say so need not be the cause."""
@@ -52,7 +57,8 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
         yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
         return
     with ExitStack() as started:
-        folder = started.enter_context(TemporaryDirectory(prefix="ammeter-ranks-"))
+        _delete_left_folders()
+        folder = started.enter_context(TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-"))
         workers: list[WorkerProcess] = []
         merger = Merger(job.experiment, experiment, plan.device_names)
         started.callback(_end, workers)
@@ -63,6 +69,14 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
             own = experiment.model_copy(update={"on_nan": "continue"})
             workers[-1].send(job.model_copy(update={"experiment": own, "rank": rank}))
         yield from _Together(workers, merger, control, is_kept=isinstance(job, jobs.Train)).events()
+
+
+def _delete_left_folders() -> None:
+    # a worker that was killed leaves its own
+    for folder in Path(gettempdir()).glob(f"{_FOLDER}*"):
+        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if not (pid.isdecimal() and psutil.pid_exists(int(pid))):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _here(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
@@ -208,7 +222,11 @@ class _Together:
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return Failed(problem=broken_protocol(sent), detail=f"{item.why}\n{worker.stderr_tail}")
         worker.kill()
-        return Failed(problem=death(worker.close()), detail=worker.stderr_tail)
+        status, words = worker.close(), worker.stderr_tail
+        # where it was in the user's code is read from there
+        sys.stderr.write(f"{words}\n")
+        sys.stderr.flush()
+        return Failed(problem=death(status), detail=words)
 
 
 def _remoteness(problem: Problem) -> int:

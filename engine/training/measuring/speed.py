@@ -194,9 +194,10 @@ class Tally:
         )
 
 
-def skipped_steps(rows: Rows) -> tuple[int, ...]:
-    """The numbers of the steps that the loss scaler skipped."""
-    found_inf = rows.figures.get("found_inf")
+def skipped_steps(rows: Rows, column: str = "found_inf") -> tuple[int, ...]:
+    """The numbers of the steps that the loss scaler skipped, or in which this rank's own gradients overflowed
+    ("own_inf")."""
+    found_inf = rows.figures.get(column)
     return () if found_inf is None else tuple(rows.step[found_inf > 0].tolist())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -29,28 +29,53 @@ class Shared(DistributedDataParallel):
             gradient_as_bucket_view=True,
             static_graph=settings.static_graph,
         )
+        self.own_inf = torch.zeros((), device=device) if experiment.uses_scaler else None
+        """1 once a gradient of this process has overflowed, before it has those of the others; None without a
+        loss scaler, which looks for that."""
+        send: Callable[..., Any] = _sum_up
         if settings.reduction != "fp32":
             # imported here: it brings what few runs use
             from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
             is_bf16 = settings.reduction == "bf16"
-            hook = default_hooks.bf16_compress_hook if is_bf16 else default_hooks.fp16_compress_hook
-            self.register_comm_hook(None, hook)
+            send = default_hooks.bf16_compress_hook if is_bf16 else default_hooks.fp16_compress_hook
+        if settings.reduction != "fp32" or self.own_inf is not None:
+            # without annotations, which PyTorch would compare with its own
+            self.register_comm_hook(self.own_inf, lambda own_inf, bucket: _looked_at(send, own_inf, bucket))
 
-    def communication(self) -> tuple[float, float] | None:
-        """Milliseconds of a step in which gradients were sent, and those of them in which nothing else was
-        computed; None before the first sample. Waits for the device."""
+    def communication(self, step_ms: float) -> tuple[float, float] | None:
+        """Milliseconds of a step of `step_ms` in which gradients were sent, and those in which nothing else
+        was computed: means over the sampled steps; None before the first. Waits for the device.
+
+        The first steps are among the samples, and some wait for a rank that begins later. Where they outweigh
+        the others, so that the mean exceeds the step, the last sample stands for all.
+        """
         sampled = self._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        which = "avg_" if sampled.get("avg_backward_comm_time", 0) / 1e6 <= step_ms else ""
         sent, beside = (
-            sampled.get(f"avg_backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
+            sampled.get(f"{which}backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
         )
-        return (sent, max(0.0, sent - beside)) if sent else None
+        return (min(sent, step_ms), min(max(0.0, sent - beside), step_ms)) if sent else None
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
+
+
+def _looked_at(send: Callable[..., Any], own_inf: Tensor | None, bucket: Any) -> Any:
+    if own_inf is not None:
+        # one pass over the gradients, whose sum is not finite where one of them is not
+        torch.maximum(own_inf, torch.isfinite(bucket.buffer().sum()).logical_not().float(), out=own_inf)
+    return send(None, bucket)
+
+
+def _sum_up(_: None, bucket: Any) -> Any:
+    # to the last bit as DistributedDataParallel does it without a hook
+    work = distributed.all_reduce(bucket.buffer().mul_(1 / here().count), async_op=True)
+    assert work is not None
+    return work.get_future().then(lambda sent: sent.value()[0])
 
 
 def shared(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:

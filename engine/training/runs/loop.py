@@ -161,7 +161,7 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
         had_nan = run.tally.first_nan_step is not None
         run.take(rows)
         if skipped := skipped_steps(rows):
-            yield Skipped(steps=skipped)
+            yield Skipped(steps=skipped, own=skipped_steps(rows, "own_inf"))
         first_nan = run.tally.first_nan_step
         if first_nan is not None and not had_nan:
             message = f"The loss is not a number (NaN) from step {first_nan:,} on."

@@ -277,14 +277,12 @@ class Run:
     def _as_rank(self, summary: Summary) -> Summary:
         if here().count == 1:
             return summary
-        sent, exposed = self.step.communication() or (None, None)
-        if sent is None or summary.step_ms is None or sent > summary.step_ms:
-            # the samples of a short run are of its first steps, which wait for ranks that begin later
-            sent = exposed = None
+        step_ms = summary.step_ms
+        sent, exposed = (step_ms and self.step.communication(step_ms)) or (None, None)
         own = RankFigures(
             device=self.experiment.device,
             samples_per_second=summary.samples_per_second,
-            step_ms=summary.step_ms,
+            step_ms=step_ms,
             peak_mib=summary.peak_allocated_mib or summary.peak_resident_mib,
             data_wait_fraction=summary.data_wait_fraction,
             communication_ms=sent,

@@ -231,7 +231,7 @@ class PlainStep:
         """The figures' names: "loss", then those of the scaler and of clipping, if any."""
         scaled = ("grad_scale", "found_inf") if self.scaler.is_enabled() else ()
         clipped = () if self._clip_norm is None else ("grad_norm",)
-        return ("loss", *scaled, *clipped)
+        return ("loss", *scaled, *clipped, *(() if self._own_inf is None else ("own_inf",)))
 
     @property
     def watched(self) -> nn.Module:
@@ -291,9 +291,13 @@ class PlainStep:
         assert total is not None, "a group has at least one batch"
         return total
 
-    def communication(self) -> tuple[float, float] | None:
+    def communication(self, step_ms: float) -> tuple[float, float] | None:
         """`Shared.communication`; None on one device, and of shards."""
-        return self._called.communication() if isinstance(self._called, Shared) else None
+        return self._called.communication(step_ms) if isinstance(self._called, Shared) else None
+
+    @property
+    def _own_inf(self) -> Tensor | None:
+        return self._called.own_inf if isinstance(self._called, Shared) else None
 
     def _shared(self, experiment: Experiment) -> nn.Module:
         return shared(self.model, experiment, self.device)
@@ -325,4 +329,9 @@ class PlainStep:
             figures += [scale, self._found_inf()]
         if norm is not None:
             figures.append(norm.float())
-        return torch.stack(figures)
+        if self._own_inf is not None:
+            figures.append(self._own_inf)
+        row = torch.stack(figures)
+        if self._own_inf is not None:
+            self._own_inf.zero_()
+        return row

@@ -102,6 +102,20 @@ def test_ranks_that_skip_different_steps_are_a_problem(others: tuple[int, ...], 
     assert are_same or "skipped different steps" in told[0]
 
 
+def test_a_rank_whose_gradients_alone_overflow_is_named_once():
+    together = merger()
+    assert list(together.take(0, Skipped(steps=(3, 4, 9)))) == [Skipped(steps=(3, 4, 9))]
+    (told,) = together.take(1, Skipped(steps=(3, 4), own=(3, 4)))
+    assert isinstance(told, Log) and told.step == 3
+    assert (
+        told.message == "Rank 1 of 2: step 3 was skipped on all, but only its own gradients had overflowed."
+    )
+    assert not list(together.take(1, Skipped(steps=(9,), own=(9,))))
+    # where all overflow none of them is the cause
+    assert list(together.take(0, Skipped(steps=(12,), own=(12,)))) == [Skipped(steps=(12,))]
+    assert not list(together.take(1, Skipped(steps=(12,), own=(12,))))
+
+
 def test_the_speed_is_that_of_all_at_the_pace_of_the_slowest():
     fast, slow = ranks(1.0)[0], ranks(1.0, step=50.0)[0]
     together = merged([fast, slow])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +18,17 @@ from engine.experiment.own.code import read_code
 from engine.experiment.problem import Kind
 from engine.protocol import jobs
 from engine.protocol.advice import AdviceKind
-from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName, Samples, Skipped, Started
+from engine.protocol.events import (
+    Event,
+    Failed,
+    Finished,
+    Log,
+    Phase,
+    PhaseName,
+    Samples,
+    Skipped,
+    Started,
+)
 from engine.protocol.profile import Limits, Profiled, StepPart
 from engine.worker.perform import perform
 from engine.worker.process import WorkerProcess
@@ -256,6 +270,23 @@ def test_a_slow_rank_is_named(own: Callable[..., Experiment]):
     run = trained(own("time.sleep(0.03)"))
     (told,) = [event.message for event in run.of(Log) if "slower" in event.message]
     assert told.startswith("Rank 1 of 2: it is slower than the others, which wait ")
+
+
+def test_an_overflow_on_one_rank_skips_the_step_on_all_and_names_it(own: Callable[..., Experiment]):
+    run = trained(own("if self.calls == 7: return self.layer(inputs) * 1e38", precision="fp16", steps=12))
+    told = [event.message for event in run.of(Log) if "overflowed" in event.message]
+    assert told == ["Rank 1 of 2: step 7 was skipped on all, but only its own gradients had overflowed."]
+    assert run.skipped == [7] and run.finished.summary.skipped_steps == 1
+    assert not [event for event in run.of(Log) if "different steps" in event.message]
+
+
+def test_the_folder_of_a_killed_run_is_deleted_by_the_next(own: Callable[..., Experiment]):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left, living = (Path(tempfile.mkdtemp(prefix=f"ammeter-ranks-{pid}-")) for pid in (gone.pid, os.getpid()))
+    assert trained(own("pass", steps=4)).finished
+    assert not left.exists() and living.exists()
+    living.rmdir()
 
 
 def test_a_profile_names_the_rank_that_the_others_wait_for(own: Callable[..., Experiment], tmp_path: Path):
