@@ -20,6 +20,7 @@ from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, jo
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
 from engine.words.names import recipe_title
+from engine.words.numbers import counted
 
 Changes = Mapping[str, Any]
 Places = tuple[int, ...]
@@ -127,13 +128,15 @@ def space_of(
         kind: (Option("as given", {}), *(_OF_KIND[kind](values) if kind in plan.kinds else ()))
         for kind in CHANGE_KINDS
     }
-    unwanted = [_UNWANTED[kind] for kind in CHANGE_KINDS if kind not in plan.kinds]
+    kinds = [kind for kind in CHANGE_KINDS if kind != "exchange" or baseline.devices > 1]
+    unwanted = [_UNWANTED[kind] for kind in kinds if kind not in plan.kinds]
     return Space(
         baseline,
         options,
         (*values.not_tried, *unwanted),
         cap_mib=None if cap_gib is None else cap_gib * MIB_PER_GIB,
-        careful_mib=None if device.is_gpu else device.memory_mib,
+        # the ranks of a run share a CPU's memory, and a trial's peak is of the rank with the largest
+        careful_mib=None if device.is_gpu else device.memory_mib / baseline.devices,
     )
 
 
@@ -142,6 +145,7 @@ _UNWANTED: Mapping[ChangeKind, str] = {
     "recipe": "Other recipes were not to be tried.",
     "batch": "Other batches were not to be tried.",
     "checkpointing": "Activation checkpointing was not to be tried.",
+    "exchange": "Other ways to exchange gradients were not to be tried.",
     "loader": "Other loader settings were not to be tried.",
 }
 
@@ -195,7 +199,7 @@ class _Values:
                 "Allow it to have them tried."
             )
             return
-        most = (self.dataset.train_samples or experiment.samples) // accumulated
+        most = (self.dataset.train_samples or experiment.samples) // (accumulated * experiment.devices)
         larger = [given * 2**power for power in range(1, _MOST_DOUBLINGS + 1)]
         smaller = [given // 2**power for power in range(1, _MOST_HALVINGS + 1)]
         for size in (*(size for size in larger if size <= most), *(size for size in smaller if size >= 1)):
@@ -204,6 +208,21 @@ class _Values:
     def checkpointing(self) -> Iterator[Option]:
         if not self.experiment.step.activation_checkpointing:
             yield Option("activation checkpointing", {"step.activation_checkpointing": True})
+
+    def exchanges(self) -> Iterator[Option]:
+        ranks = self.experiment.ranks
+        if self.experiment.devices == 1:
+            return
+        larger, short = {"ranks.bucket_mib": 4 * ranks.bucket_mib}, {"ranks.reduction": "bf16"}
+        larger_words, short_words = f"buckets of {4 * ranks.bucket_mib:g} MiB", "gradients sent in BF16"
+        if ranks.strategy == "ddp":
+            yield Option(larger_words, larger)
+        if ranks.reduction == "fp32":
+            yield Option(short_words, short)
+        if ranks.strategy == "ddp" and ranks.reduction == "fp32":
+            yield Option(f"{short_words} and {larger_words}", {**larger, **short})
+        if ranks.strategy == "ddp" and not ranks.static_graph:
+            yield Option("static graph", {"ranks.static_graph": True})
 
     def loaders(self) -> Iterator[Option]:
         experiment, dataset, is_on_cpu = self.experiment, self.dataset, not self.device.is_gpu
@@ -221,13 +240,17 @@ class _Values:
         pinned = {} if is_on_cpu or data.pin_memory else {"data.pin_memory": True}
         if off:
             yield Option("loaded as it trains", {**off, "data.workers": 0})
-        most = os.cpu_count() or 1
+        # every rank has loader workers of its own
+        most = (os.cpu_count() or 1) // experiment.devices
         for workers in (count for count in _LOADER_WORKERS if count <= most and count != data.workers):
             # a deeper queue evens out samples that take longer
             changes = {**off, **pinned, "data.workers": workers, "data.prefetch": max(4, data.prefetch)}
             yield Option(f"{workers} loader workers", changes)
         if most < _LOADER_WORKERS[-1]:
-            self.not_tried.append(f"More than {most} loader workers: the machine has {most} cores.")
+            cores = counted(os.cpu_count() or 1, "core")
+            each = f" for {experiment.devices:,} devices" if experiment.devices > 1 else ""
+            limit = counted(most, "loader worker")
+            self.not_tried.append(f"More than {limit}: the machine has {cores}{each}.")
 
     def _why_not(self, part: RecipePart) -> str | None:
         if part in self.left_out:
@@ -253,6 +276,7 @@ _OF_KIND = {
     "recipe": _Values.recipes,
     "batch": _Values.batches,
     "checkpointing": _Values.checkpointing,
+    "exchange": _Values.exchanges,
     "loader": _Values.loaders,
 }
 

@@ -70,7 +70,6 @@ class TuneDriver(Driver[Tuning]):
     """Tunes from wherever a study stands."""
 
     keeps_place = True
-    on_one_device = "settings are tuned"
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)

@@ -136,6 +136,7 @@ class _Search:
         leaders = yield from self._varied(leaders, "recipe")
         leaders = yield from self._climbed(leaders)
         leaders = yield from self._with_checkpointing(leaders)
+        leaders = yield from self._varied(leaders, "exchange")
         leaders = yield from self._varied(leaders, "loader")
         return (yield from self._final(leaders))
 

@@ -55,7 +55,7 @@ _CHIP_ORDER = (
 """The precisions that are compared most, and below them, smaller, two that show what AMP guards against."""
 
 
-_ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile")
+_ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
 """The questions whose runs have a batch size and may train on several devices."""
 
 

@@ -42,6 +42,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         if follows:
             setup.take_orders("tune", self.submit, self._refuse)
         panel.go_on.clicked.connect(lambda: self._order(self._tunings.carry_on))
+        setup.draft_changed.connect(self._show_devices)
         page = panel.page
         page.wanted.connect(lambda: setup.order("tune"))
         page.use_wanted.connect(self._use)
@@ -53,6 +54,10 @@ class TuneController(StudyController[StudyView[Tuning]]):
         options = self._panel.options
         plan, cap = options.plan(), options.memory_cap_gib()
         self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))
+
+    def _show_devices(self) -> None:
+        draft = self._setup.draft
+        self._panel.options.show_devices(draft is not None and not draft.has_one_device)
 
     def _order(self, order: Callable[[str], str]) -> None:
         if (view := self._panel.view()) is not None:

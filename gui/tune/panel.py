@@ -136,6 +136,7 @@ _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
     "recipe": ("Recipe", "Channels last, fused optimizer, CUDA graphs, torch.compile"),
     "checkpointing": ("Checkpointing", "Activation checkpointing, which makes room for larger batches"),
     "batch": ("Batch", "How an optimizer step is split into batches"),
+    "exchange": ("Exchange", "Gradients sent in BF16, larger buckets and a static graph, on several devices"),
     "loader": ("Loader", "How many processes load the data, and whether memory is pinned"),
 }
 _GUIDE = "tune"
@@ -150,6 +151,7 @@ class TuneOptions(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.boxes = {kind: _box(*_WORDS[kind]) for kind in CHANGE_KINDS}
+        self.boxes["exchange"].hide()
         self.changes_batch = _box("Other batch sizes", "Lets the samples of a step change: other training")
         self.guard = ComboBox()
         self.guard.setAccessibleName("What guards the accuracy")
@@ -167,11 +169,17 @@ class TuneOptions(QWidget):
         grid = QGridLayout()
         grid.setContentsMargins(0, 2, 0, 14)
         grid.setVerticalSpacing(8)
-        for place, box in enumerate((*self.boxes.values(), self.changes_batch)):
+        of_several = self.boxes["exchange"]
+        always = [box for box in self.boxes.values() if box is not of_several]
+        for place, box in enumerate((*always, self.changes_batch, of_several)):
             grid.addWidget(box, place // 2, place % 2)
         head = in_row(label("May change", "label"), Stretch(1), guide)
         row = in_row(Field("Memory", self.cap), Field("Losses", self.guard), spacing=12)
         in_column(head, grid, row, parent=self, spacing=4)
+
+    def show_devices(self, has_several: bool) -> None:
+        """Shows what only runs on several devices may change."""
+        self.boxes["exchange"].setVisible(has_several)
 
     def plan(self) -> TuningPlan:
         """The choices."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Failed, Finished, Log
 from engine.protocol.tune import Tuning, TuningPlan
@@ -14,6 +14,7 @@ from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
+from engine.tune.candidates import baseline_of, space_of
 from engine.tune.driver import TuneDriver
 from engine.tune.proof import REMAINDER
 from engine.worker.launcher import Launcher
@@ -84,11 +85,18 @@ def test_what_cannot_apply_is_dropped_before_anything_is_trained(store, catalog,
     assert tuning.candidates == 4
 
 
-def test_a_worker_knows_what_cannot_apply(store):
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_worker_knows_what_cannot_apply(store, devices):
     known = read_catalog()
     unsure = [model.model_copy(update={"is_convolutional": True}) for model in known.models]
     linear = Experiment(
-        model="linear", dataset="synthetic-regression", samples=64, batch_size=4, steps=40, device="cpu"
+        model="linear",
+        dataset="synthetic-regression",
+        samples=64,
+        batch_size=4,
+        steps=40,
+        device="cpu",
+        devices=devices,
     )
     with Launcher() as launcher:
         driver = TuneDriver(store, launcher, known.model_copy(update={"models": tuple(unsure)}))
@@ -162,3 +170,37 @@ def test_where_plain_fp32_fails_its_problem_is_the_end(store, catalog, scripted)
     assert isinstance(seen[-1], Failed) and seen[-1].problem.kind is Kind.WORKER_DIED
     # it may be tried again, from the beginning
     assert saved(store).problem == seen[-1].problem and saved(store).answer.trials == ()
+
+
+def test_on_several_devices_the_exchange_of_gradients_is_tried_too(store, catalog, scripted, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    quick = """if asked["ranks"]["reduction"] == "bf16": speed *= 1.4
+assert asked["devices"] == 2
+started()"""
+    plan = TuningPlan(kinds=("exchange",), repeats=2)
+    given = GIVEN.model_copy(update={"devices": 2})
+    events = list(
+        TuneDriver(store, scripted(WORKER.replace("started()", quick)), catalog).follow(ask(given, plan))
+    )
+    assert isinstance(events[-1], Finished)
+    tuning = newest(store)
+    assert tuning.winner_changes == {"ranks.reduction": "bf16"}
+    assert tuning.winner is not None and (tuning.winner.devices, tuning.winner.ranks.reduction) == (2, "bf16")
+    assert [gain.words for gain in tuning.gains] == ["gradients sent in BF16"]
+    tried = {trial.words for trial in tuning.trials}
+    assert {"buckets of 100 MiB", "gradients sent in BF16 and buckets of 100 MiB", "static graph"} <= tried
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"devices": 1}, []),
+        ({"devices": 2, "ranks": {"strategy": "fsdp"}}, ["gradients sent in BF16"]),
+        ({"devices": 2, "ranks": {"reduction": "fp16", "static_graph": True}}, ["buckets of 100 MiB"]),
+    ],
+)
+def test_what_one_device_does_not_exchange_or_is_set_already_is_not_tried(catalog, settings, words):
+    given = experiment_from({**GIVEN.model_dump(mode="json"), **settings})
+    space = space_of(baseline_of(given), TuningPlan(), catalog, None, {})
+    assert [option.words for option in space.options["exchange"][1:]] == words
+    assert space.careful_mib == 8_192 / given.devices

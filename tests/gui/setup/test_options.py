@@ -389,6 +389,9 @@ def test_the_batch_is_per_device_and_the_devices_batch_stands_below_it(
     assert (field.note(), field.hint()) == ("per device", "128 on 2 devices")
     assert "one device" not in panel.foot.line.text()
     panel.ask("tune")
+    assert (field.note(), field.hint()) == ("per device", "128 on 2 devices")
+    assert "one device" not in panel.foot.line.text()
+    panel.ask("numerics")
     assert (field.note(), field.hint()) == ("", "")
     assert panel.foot.line.text().endswith("on one device")
 

@@ -123,3 +123,13 @@ def test_the_options_say_what_may_change_and_are_remembered(start: Callable[[], 
     other.restore(options.state())
     assert other.plan() == plan and other.memory_cap_gib() == 8.0
     other.deleteLater()
+
+
+def test_the_exchange_of_gradients_may_change_where_several_devices_train(
+    start: Callable[[], MainWindow],
+) -> None:
+    window = start()
+    box = window.others.tune_panel.options.boxes["exchange"]
+    for devices, is_hidden in (("1", True), ("2", False), ("1", True)):
+        window.setup.set_text("devices", devices)
+        assert box.isHidden() is is_hidden
