@@ -136,7 +136,10 @@ _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
     "recipe": ("Recipe", "Channels last, fused optimizer, CUDA graphs, torch.compile"),
     "checkpointing": ("Checkpointing", "Activation checkpointing, which makes room for larger batches"),
     "batch": ("Batch", "How an optimizer step is split into batches"),
-    "exchange": ("Exchange", "Gradients sent in BF16, larger buckets and a static graph, on several devices"),
+    "exchange": (
+        "Exchange",
+        "How devices send each other gradients: in BF16, in larger buckets, of a static graph",
+    ),
     "loader": ("Loader", "How many processes load the data, and whether memory is pinned"),
 }
 _GUIDE = "tune"
