@@ -68,7 +68,15 @@ def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
             # a NaN of one rank ends the run for all of them, which only this process can tell them
             own = experiment.model_copy(update={"on_nan": "continue"})
             workers[-1].send(job.model_copy(update={"experiment": own, "rank": rank}))
-        yield from _Together(workers, merger, control, is_kept=isinstance(job, jobs.Train)).events()
+        last: Event | None = None
+        for event in _Together(workers, merger, control, is_kept=isinstance(job, jobs.Train)).events():
+            if is_last(event):
+                last = event
+                break
+            yield event
+    # this process may be ended as soon as it has said its last word: nothing is left by then
+    if last is not None:
+        yield last
 
 
 def _delete_left_folders() -> None:

@@ -138,7 +138,7 @@ def plan(
         case "profile":
             return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "")
         case "tune":
-            return "Short runs of many settings, then proof that the fastest is"
+            return "Short runs of many settings, then proof of the fastest"
         case "sweep" if survey is not None and survey.grid is not None:
             return sweep_plan(survey)
     return plan_words(outcome, seconds)
