@@ -34,6 +34,7 @@ from engine.protocol.numerics.numerics import PartMeasured as PartMeasured
 from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.protocol.profile import Profiled as Profiled
 from engine.protocol.summary import Environment as Environment
+from engine.protocol.summary import RankMemory as RankMemory
 from engine.protocol.summary import Summary as Summary
 from engine.protocol.trials import MemoryLine
 from engine.protocol.trials import Tried as Tried
@@ -317,6 +318,7 @@ Event = (
     | Pictures
     | Phase
     | Samples
+    | RankMemory
     | Epoch
     | Skipped
     | Heartbeat

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.value import Line, Message, Mib, Positive, Seconds, StepNumber, Whole
+from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, Seconds, StepNumber, Whole
 
 Joules = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Watts = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -103,6 +103,16 @@ class RankFigures(Message):
     data_wait_fraction: float | None = None
     communication_ms: float | None = None
     exposed_ms: float | None = None
+
+
+class RankMemory(Message):
+    """What training takes on each rank, in their order, as of its last step; not recorded.
+
+    Allocated on an accelerator, resident on a CPU.
+    """
+
+    event: Literal["rank memory"] = "rank memory"
+    mib: Annotated[tuple[Mib, ...], Field(min_length=2, max_length=MOST_ENTRIES)]
 
 
 _LEAST_WAIT = 0.1  # of a step: the others' wait from which on a rank is called slow

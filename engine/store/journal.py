@@ -17,6 +17,7 @@ from engine.protocol.events import (
     Log,
     PartMeasured,
     Pictures,
+    RankMemory,
     Ready,
     Samples,
     Skipped,
@@ -77,7 +78,8 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
     """
     batches = [event for event in events if isinstance(event, Samples)]
     samples.append(connection, run_id, samples.columns_in(batches))
-    kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready | Pictures))
+    unkept = Samples | Heartbeat | Ready | RankMemory | Pictures
+    kept = (event for event in events if not isinstance(event, unkept))
     first = samples.next_position(connection, "events", run_id)
     connection.executemany(
         "INSERT INTO events (run, position, line) VALUES (?, ?, ?)",

@@ -14,6 +14,7 @@ from engine.protocol.events import (
     Log,
     Phase,
     PhaseName,
+    RankMemory,
     Ready,
     Samples,
     Started,
@@ -59,7 +60,7 @@ class Recorder:
 
     def take(self, events: Sequence[Event]) -> tuple[Log, ...]:
         """Takes the worker's events, if any; returns remarks on the recording itself."""
-        self._waiting += (event for event in events if not isinstance(event, Heartbeat | Ready))
+        self._waiting += (event for event in events if not isinstance(event, Heartbeat | Ready | RankMemory))
         self._began |= any(isinstance(event, Started) for event in events)
         last = next((event for event in events if isinstance(event, Finished | Failed)), None)
         is_first = not self._has_samples and any(isinstance(event, Samples) for event in events)

@@ -24,7 +24,7 @@ from engine.protocol.events import (
     Skipped,
     Started,
 )
-from engine.protocol.summary import Energy, Summary, slowest_rank
+from engine.protocol.summary import Energy, RankMemory, Summary, slowest_rank
 from engine.protocol.trials import OUT_OF_MEMORY, Trial, Tried
 from engine.training.failures import not_a_number
 
@@ -32,6 +32,7 @@ _ACTIVITIES = ("gpu_utilization", "sm_activity", "tensor_activity", "memory_acti
 _MEANS = frozenset({"loss", *(f"{activity}_percent" for activity in _ACTIVITIES)})
 _SUMS = frozenset({"power_watts"})
 _LEAST = frozenset({"samples_per_second", "clock_mhz"})
+_MEMORY = ("allocated_mib", "resident_mib")
 _OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm", "slowdown"})
 
 
@@ -167,7 +168,7 @@ class Merger:
                 message = f"step {step:,} was skipped on all, but only its own gradients had overflowed."
                 yield Log(level="warning", message=self.of_rank(ranks[0], message), step=step)
 
-    def _common_steps(self) -> Iterator[Samples]:
+    def _common_steps(self) -> Iterator[Samples | RankMemory]:
         steps = min(len(columns.get("step", ())) for columns in self._columns)
         if not steps:
             return
@@ -176,11 +177,15 @@ class Merger:
         for name in names:
             values = np.array([own[name][:steps] for own in self._columns])
             columns[name] = _of_all(name, values)
+        memory = next((name for name in _MEMORY if name in columns), None)
+        last = tuple(own[memory][steps - 1] for own in self._columns) if memory is not None else ()
         for own in self._columns:
             for name in tuple(own):
                 del own[name][:steps]
         self._has_nan |= any(map(math.isnan, columns["loss"]))
         yield Samples.model_validate(columns)
+        if last and all(map(math.isfinite, last)):
+            yield RankMemory(mib=last)
 
 
 def _of_all(name: str, values: NDArray[np.float64]) -> list[float]:

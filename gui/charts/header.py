@@ -95,6 +95,7 @@ _BYS = (
     ("samples", "Samples", "Lay the curves by the samples trained on"),
 )
 _NARROW = 520
+_LEAST_MENU = 120
 
 
 class OverlayHeader(QWidget):
@@ -190,6 +191,8 @@ class PlotHeader(QWidget):
         self.others = ComboBox()
         self.others.setAccessibleName("Plot")
         self.others.setProperty("small", "true")
+        # two plots in a row would else be wider than a window of 1100 px
+        self.others.setMinimumWidth(_LEAST_MENU)
         self.others.setToolTip("Show another plot in this place")
         self.others.hide()
         self.others.activated.connect(self.other_chosen)

@@ -20,6 +20,7 @@ from engine.protocol.events import (
     Log,
     Phase,
     PhaseName,
+    RankMemory,
     Samples,
     Skipped,
     Started,
@@ -62,6 +63,7 @@ class LiveRun:
     phase_began: float = 0.0
     experiment: Experiment | None = None
     curves: Curves = field(default_factory=Curves)
+    rank_memory: RankMemory | None = None
     skipped: Series = field(default_factory=Series)
     epochs: list[Epoch] = field(default_factory=list)
     summary: Summary | None = None
@@ -128,6 +130,8 @@ class LiveRun:
                     self.phase_began = time.monotonic()
                 self.phase = event
                 self.status = "running" if self.status == "queued" else self.status
+            case RankMemory():
+                self.rank_memory = event
             case Epoch():
                 self._add_epoch(event)
             case Skipped():
@@ -162,7 +166,7 @@ class LiveRun:
 
     def _start(self, event: Started) -> None:
         self._take_settings(event.experiment)
-        self.summary, self.problem = None, None
+        self.summary, self.problem, self.rank_memory = None, None, None
         # what came after is forgotten: a resumed run trains it again
         step = event.resumed_step or 0
         self.curves.keep(step)

@@ -68,6 +68,15 @@ def peak_memory_mib(run: LiveRun) -> float | None:
     return float(finite.max()) if len(finite) else None
 
 
+def memory_by_rank(run: LiveRun) -> tuple[float, ...]:
+    """What each rank takes, in MiB: the peaks of a run that has ended; empty on a single device."""
+    if run.summary is None:
+        return () if run.rank_memory is None else run.rank_memory.mib
+    peaks = [rank.peak_mib for rank in run.summary.ranks]
+    known = tuple(peak for peak in peaks if peak is not None)
+    return known if len(known) == len(peaks) else ()
+
+
 def accuracy(run: LiveRun, step: int | None = None) -> float | None:
     """The last validation's accuracy, 0 to 1, or that of the validation after `step`."""
     if run.summary is not None and step is None:

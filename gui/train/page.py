@@ -11,6 +11,7 @@ from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
 from gui.train.outcome import AnswerView, FailureCard
 from gui.train.plots import LivePlots
+from gui.train.rank_memory import RankMemoryStrip
 from gui.train.strip import LiveGauges, LiveStrip
 from gui.widgets.boxes import Stretch, in_column, wide
 
@@ -28,11 +29,11 @@ class RunsPage(QScrollArea):
         page = QWidget(self)
         self.strip, self.cards = LiveStrip(page), LiveCards(page)
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
-        self.plots = LivePlots(page)
+        self.ranks, self.plots = RankMemoryStrip(page), LivePlots(page)
         self.answer, self.failure = AnswerView(page), FailureCard(page)
         self.failure.hide()
         self.details.hide()
-        figures = (self.cards, self.gauges, self.details, wide(self.plots), Stretch())
+        figures = (self.cards, self.gauges, self.ranks, self.details, wide(self.plots), Stretch())
         told = (self.strip, self.failure, self.answer)
         self._column = in_column(*told, *figures, parent=page, margins=None, spacing=8)
         self.setWidget(page)
@@ -51,7 +52,8 @@ class RunsPage(QScrollArea):
         margin = 8 if is_low else 16
         self._column.setContentsMargins(16, margin, 16, margin)
         self.cards.set_compact(is_low)
-        self.gauges.set_room(not is_low)
+        for line in (self.gauges, self.ranks):
+            line.set_room(not is_low)
         self.answer.set_low(height < _LOW_BELOW)
         self.plots.set_two(height < _LOW_BELOW)
 

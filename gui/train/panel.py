@@ -255,6 +255,7 @@ class LivePanel(QFrame):
             alike = frozenset[str]() if self._answer is None else self._answer.alike
             self.cards.show_runs(self._runs, alike)
             self.gauges.show_runs(self._runs)
+            self.page.ranks.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self._fill_details()
             self.plots.beneath = self._beneath

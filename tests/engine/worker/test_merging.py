@@ -9,7 +9,7 @@ import pytest
 
 from engine.experiment.experiment import experiment_from
 from engine.protocol.events import Epoch, Event, Failed, Finished, Log, Phase, PhaseName, Samples, Skipped
-from engine.protocol.summary import Energy, RankFigures, Summary
+from engine.protocol.summary import Energy, RankFigures, RankMemory, Summary
 from engine.worker.merging import Merger, merged
 
 TWO = experiment_from({"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "devices": 2})
@@ -53,12 +53,13 @@ def ended(summaries: list[Summary], **changes: Any) -> list[Event]:
 def test_a_step_is_told_once_every_rank_has_made_it():
     together = merger()
     assert not list(together.take(0, samples(1, 1.0, 2.0, 3.0, rate=12.0, peak=5.0)))
-    (first,) = together.take(1, samples(1, 3.0, 4.0, rate=10.0, peak=7.0))
+    first, memory = together.take(1, samples(1, 3.0, 4.0, rate=10.0, peak=7.0))
     assert isinstance(first, Samples) and first.step == (1, 2) and first.loss == (2.0, 3.0)
     # of both together, at the pace of the slower; the larger memory
     assert first.samples_per_second == (20.0, 20.0) and first.resident_mib == (7.0, 7.0)
+    assert memory == RankMemory(mib=(5.0, 7.0))
     assert together.step == 2
-    (second,) = together.take(1, samples(3, 5.0))
+    second, _memory = together.take(1, samples(3, 5.0))
     assert isinstance(second, Samples) and second.step == (3,) and second.loss == (4.0,)
 
 
@@ -66,7 +67,7 @@ def test_a_nan_of_any_rank_ends_a_run_that_ends_by_it():
     for on_nan, must_end in (("continue", False), ("stop", True), ("fail", True)):
         together = merger(on_nan=on_nan)
         assert not list(together.take(0, samples(1, 1.0)))
-        (both,) = together.take(1, samples(1, math.nan))
+        both, _memory = together.take(1, samples(1, math.nan))
         assert isinstance(both, Samples) and math.isnan(both.loss[0]) and together.must_end is must_end
     nan = [Summary(), Summary(first_nan_step=3)]
     failed, finished = ended(nan, on_nan="fail")[-1], ended(nan, on_nan="stop")[-1]

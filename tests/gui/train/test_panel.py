@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Phase, PhaseName, Summary
-from engine.protocol.summary import Energy, RankFigures
+from engine.protocol.summary import Energy, RankFigures, RankMemory
 from gui.charts.live_plot import LEAST_HEIGHT
 from gui.train.figures import step_ms
 from gui.train.panel import LivePanel, LiveRun
@@ -91,6 +91,21 @@ def test_the_cards_own_figures_stand_in_a_line_where_there_is_room_and_a_cpu_has
     qtbot.waitUntil(panel.gauges.isVisible)
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, resident_mib=(300.0,) * 50))])
     assert not panel.gauges.isVisible()
+
+
+def test_the_memory_of_each_device_stands_in_a_line_while_it_trains_and_once_it_has(
+    panel: LivePanel, live: Any
+) -> None:
+    strip = panel.page.ranks
+    panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50))])
+    assert not strip.isVisible(), "a single device has its card and its curve"
+    events = (live.started(), live.samples(1, 50), RankMemory(mib=(2_048.0, 3_072.0)))
+    panel.set_runs([live.run("fp16", *events)])
+    assert strip.isVisible()
+    assert strip.accessibleName().startswith("Memory by rank. Rank 0: 2.0 GiB, Rank 1: 3.0 GiB, A full bar")
+    ranks = tuple(RankFigures(device=f"cuda:{rank}", peak_mib=4_096.0 + rank) for rank in range(2))
+    panel.set_runs([live.run("fp16", *events, Finished(summary=Summary(ranks=ranks)))])
+    assert strip.accessibleName().startswith("Peak memory by rank. Rank 0: 4.0 GiB, Rank 1: 4.0 GiB")
 
 
 def test_a_card_that_tells_its_activity_has_a_card_for_its_tensor_cores(panel: LivePanel, live: Any) -> None:
