@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
+from engine.compare.devices import BY_DEVICE
 from engine.compare.figures import SPEED, FigureRow
 from engine.compare.sides import Side
 from engine.drawing.bar_chart import Bar
@@ -14,6 +15,7 @@ from engine.drawing.looks import side_looks
 from engine.experiment.experiment import FACTS, setting_title
 from engine.export.document import Cell, Section
 from engine.export.report.published import PublishedRow, published_beside, published_section
+from engine.export.report.report import devices_section
 from engine.words.numbers import number
 from gui.charts.painter import BarChart
 from gui.widgets import Button, ElidedLabel, divider, label
@@ -21,7 +23,7 @@ from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table.columns import GROWS, word_columns
 
 _ROW, _MARGIN = 24, 12
 _FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "optimizer.name")
@@ -160,6 +162,24 @@ def _whiskers(row: FigureRow) -> str:
     if kinds == {"within run"}:
         return ", 95 % within the run"
     return ", 95 % over repeats or in a run"
+
+
+class DevicesCard(QFrame):
+    """The figures of each device, hidden where no run was trained on several."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.table: ResultTable[Sequence[object]] = ResultTable(BY_DEVICE, whole=True, sorts=False)
+        in_column(label(BY_DEVICE, "panelTitle"), self.table, parent=self, margins=(12, 12, 12, 8), spacing=8)
+        self.hide()
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Shows the devices of all runs compared."""
+        section = devices_section(comparison.sides)
+        if section is not None:
+            self.table.show_rows(section.rows, word_columns(section.headings, section.right))
+        self.setVisible(section is not None)
 
 
 _WIDTHS = {"Precision": 92, "Batch": 60, "img/s": 72, "Yours": 72, "Accuracy": 76, "Year": 48}

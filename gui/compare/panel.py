@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QTabWidget, QTool
 from engine.compare.comparison import Comparison
 from engine.drawing.looks import side_fills
 from gui.charts.lines import Line, Quantity
-from gui.compare.cards import BarPanel, PublishedCard, SettingsCard
+from gui.compare.cards import BarPanel, DevicesCard, PublishedCard, SettingsCard
 from gui.compare.headline import Headline
 from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
@@ -100,7 +100,7 @@ class ComparePanel(QFrame):
         self.offer.clicked.connect(self._take_offer)
         self.headline = Headline()
         self.table = FigureTable()
-        self.published = PublishedCard()
+        self.devices, self.published = DevicesCard(), PublishedCard()
         self.bars, self.settings = BarPanel(), SettingsCard()
         self.figures, self._curves = self._figures_page(), QWidget()
         self._curves_row = in_row(parent=self._curves, margins=(0, 8, 0, 0))
@@ -154,6 +154,7 @@ class ComparePanel(QFrame):
         self.curves.set_lines(lines_of(compared), units_of(compared))
         self.bars.show_comparison(compared.comparison)
         self.table.show_comparison(compared.comparison)
+        self.devices.show_comparison(compared.comparison)
         self.published.show_comparison(compared.comparison)
         self.set_headline(headline)
 
@@ -188,7 +189,8 @@ class ComparePanel(QFrame):
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
         for part in (self.bars, self.settings):
             part.setMinimumHeight(_LEAST_FIGURES)
-        in_column(self.table, wide(charts), self.published, parent=page, margins=(0, 8, 0, 0), spacing=8)
+        parts = (self.table, wide(charts), self.devices, self.published)
+        in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
         area.setWidgetResizable(True)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setAccessibleName("Figures")

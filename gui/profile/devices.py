@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 
 from engine.profile.exchange import (
     BY_DEVICE,
@@ -19,8 +18,8 @@ from engine.protocol.profiles import Profiles
 from gui.widgets import label
 from gui.widgets.answer_page import AnswerPage, wrapped
 from gui.widgets.boxes import Part
-from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table import ResultTable
+from gui.widgets.table.columns import word_columns
 
 
 class DevicesView(AnswerPage):
@@ -54,12 +53,6 @@ class DevicesView(AnswerPage):
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> ResultTable[Sequence[str]]:
-    first, *others = headings
-    columns = [Column[Sequence[str]](first, lambda row: row[0], width=150, widest=GROWS)]
-    columns += [
-        Column[Sequence[str]](heading, itemgetter(place), is_number=True, width=72)
-        for place, heading in enumerate(others, 1)
-    ]
-    table = ResultTable(title, columns, whole=True, sorts=False)
+    table = ResultTable(title, word_columns(headings, headings[1:]), whole=True, sorts=False)
     table.show_rows(rows)
     return table

@@ -60,7 +60,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
         subject=subject_of(comparison),
         sections=(
             *_results(content),
-            *_devices(sides),
+            *filter(None, (devices_section(sides),)),
             *drawn,
             *_setup(sides, settings, environment),
             Section("How it was measured", tuple(_method(content)), part="appendix"),
@@ -188,15 +188,17 @@ def machine_line(sides: Sequence[Side]) -> str:
     return " · ".join(f"{_NAMED[line.key]}{line.values[0]}" for line in lines)
 
 
-def _devices(sides: Sequence[Side]) -> Iterator[Section]:
+def devices_section(sides: Sequence[Side]) -> Section | None:
+    """The figures of each device of the runs that several trained together; None without such a run."""
     rows = tuple(
         (run.name, side.title, row.name, *row.cells)
         for side in sides
         for run in side.runs
         for row in device_rows(run.summary, run.experiment.dataset)
     )
-    if rows:
-        yield Section(BY_DEVICE, headings=("Run", "Side", *HEADINGS), rows=rows, right=HEADINGS[1:])
+    if not rows:
+        return None
+    return Section(BY_DEVICE, headings=("Run", "Side", *HEADINGS), rows=rows, right=HEADINGS[1:])
 
 
 def _setup(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from PySide6.QtCore import QRectF, Qt
@@ -17,6 +18,7 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 GROWS = 1 << 20
 """The `widest` of a column that takes the room that is left."""
+_WIDEST_WORDS = 200
 
 
 class Look(NamedTuple):
@@ -108,6 +110,20 @@ def number_column(
         return absent if known is None else write(known)
 
     return Column(title, text, value, tip, width=width, is_number=True, look=look)
+
+
+def word_columns(headings: Sequence[str], right: Collection[str]) -> list[Column[Sequence[Any]]]:
+    """Columns of rows that are written already, a cell for each heading; those in `right` hold numbers."""
+    first, *others = headings
+    columns = [Column[Sequence[Any]](first, lambda row: str(row[0]), width=72, widest=GROWS)]
+    for place, heading in enumerate(others, 1):
+        text = partial(_cell, place=place)
+        columns.append(Column(heading, text, width=72, widest=_WIDEST_WORDS, is_number=heading in right))
+    return columns
+
+
+def _cell(row: Sequence[Any], place: int) -> str:
+    return str(row[place])
 
 
 def in_order(rows: Sequence[Row], value: Callable[[Row], Any], *, descends: bool) -> list[Row]:

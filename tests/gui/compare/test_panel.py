@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.drawing.bar_chart import Bar, axis_end
 from engine.drawing.looks import SideLook
 from engine.export.report.published import WARNING
+from engine.protocol.summary import RankFigures
 from engine.store.record import RunRecord
 from resources.looks import MARK_FILLS
 
@@ -34,6 +35,20 @@ class TestFigures:
         assert workspace.row("Skipped steps") == ["–", "–", "", "–", ""]
         said = [one.text() for one in workspace.panel.table.findChildren(QLabel)]
         assert any("no spread known" in text for text in said)
+
+    def test_a_run_on_several_devices_has_a_row_for_each(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(trained("fp32", 800.0))
+        assert not workspace.panel.devices.isVisible()
+        ranks = tuple(
+            RankFigures(device=f"cuda:{rank}", step_ms=40.0, peak_mib=1_024.0 + 100 * rank)
+            for rank in range(2)
+        )
+        workspace.show(trained("fp32", 800.0), trained("fp16", 1_600.0, ranks=ranks))
+        assert workspace.panel.devices.isVisible()
+        headings, first, second = workspace.panel.devices.table.lines()
+        assert headings[2:5] == ["Device", "Throughput", "Step time"]
+        assert first[1:3] == ["FP16 AMP", "Rank 0, cuda:0"] and first[4] == "40.0 ms"
+        assert second[2] == "Rank 1, cuda:1" and second[6] == "1.1 GiB, largest"
 
     @pytest.mark.parametrize(
         ("loss", "shown"),
