@@ -178,7 +178,7 @@ class DevicesCard(QFrame):
         """Shows the devices of all runs compared."""
         section = devices_section(comparison.sides)
         if section is not None:
-            self.table.show_rows(section.rows, word_columns(section.headings, section.right))
+            self.table.show_rows(section.rows, word_columns(section.headings, section.right, section.rows))
         self.setVisible(section is not None)
 
 

@@ -53,6 +53,6 @@ class DevicesView(AnswerPage):
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> ResultTable[Sequence[str]]:
-    table = ResultTable(title, word_columns(headings, headings[1:]), whole=True, sorts=False)
+    table = ResultTable(title, word_columns(headings, headings[1:], rows), whole=True, sorts=False)
     table.show_rows(rows)
     return table

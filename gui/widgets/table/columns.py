@@ -18,7 +18,7 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 GROWS = 1 << 20
 """The `widest` of a column that takes the room that is left."""
-_WIDEST_WORDS = 200
+_LETTER, _BESIDE_WORDS, _WIDEST_WORDS = 7, 14, 240
 
 
 class Look(NamedTuple):
@@ -112,13 +112,20 @@ def number_column(
     return Column(title, text, value, tip, width=width, is_number=True, look=look)
 
 
-def word_columns(headings: Sequence[str], right: Collection[str]) -> list[Column[Sequence[Any]]]:
-    """Columns of rows that are written already, a cell for each heading; those in `right` hold numbers."""
-    first, *others = headings
-    columns = [Column[Sequence[Any]](first, lambda row: str(row[0]), width=72, widest=GROWS)]
-    for place, heading in enumerate(others, 1):
+def word_columns(
+    headings: Sequence[str], right: Collection[str], rows: Sequence[Sequence[Any]]
+) -> list[Column[Sequence[Any]]]:
+    """Columns of `rows` that are written already, a cell for each heading; those in `right` hold numbers.
+
+    A column is as wide as its longest words.
+    """
+    columns: list[Column[Sequence[Any]]] = []
+    for place, heading in enumerate(headings):
+        longest = max(len(words) for words in (heading, *(str(row[place]) for row in rows)))
+        width = min(_LETTER * longest + _BESIDE_WORDS, _WIDEST_WORDS)
+        widest = GROWS if place == 0 else 0
         text = partial(_cell, place=place)
-        columns.append(Column(heading, text, width=72, widest=_WIDEST_WORDS, is_number=heading in right))
+        columns.append(Column(heading, text, width=width, widest=widest, is_number=heading in right))
     return columns
 
 
