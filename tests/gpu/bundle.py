@@ -32,8 +32,8 @@ OWN = ("torch", "torchvision", "numpy", "pillow")
 """What is always that machine's own: torch is built for it, and the others are what torch was built with."""
 BESIDES = ("typing-extensions",)
 """What torch brings in a version that may be too old for the rest."""
-_TESTS = ("pytest",)
-"""How the names begin of what runs tests; what checks the code is left out."""
+_TESTS = ("pytest", "hypothesis")
+"""How the names begin of what tests need; what checks the code is left out."""
 _QT = "Core|Gui|Widgets|Svg|SvgWidgets|Test|OpenGL|OpenGLWidgets|PrintSupport|Network|DBus|Xml|Concurrent"
 _QT_PLUGINS = ("platforms", "imageformats", "iconengines", "styles", "printsupport")
 _QT_FOLDERS = (
