@@ -183,6 +183,12 @@ class Control:
     _most: int | None = None
     _wanted: Command | None = None
 
+    @property
+    def stop_follows(self) -> bool:
+        """True once a stop was requested, or will be at the step that all ranks go up to: a validation ends
+        at once."""
+        return self.stop_requested.is_set() or isinstance(self._wanted, Stop)
+
     def may_begin(self, steps: int) -> None:
         """The loop calls it before the step after the first `steps`; waits where `Hold` says so."""
         with self._changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -29,10 +30,19 @@ from engine.training.runs.trial import try_batch
 from engine.worker.endings import broken_protocol, death, spilled
 from engine.worker.merging import Merger
 from engine.worker.process import End, Garbage, WorkerProcess
+from engine.worker.supervision import Limits, Watch
 
 _FOLDER = "ammeter-ranks-"
 """Before the number of the process that made it, in which the ranks meet."""
 _LOOK_SECONDS = 0.02
+_ANSWER_SECONDS = 1.0
+LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})
+"""Of a rank: sooner than those of the whole run, which name none."""
+_WAITING = re.compile(
+    r'Current thread 0x.*\n  File ".*/(torch/(autograd/graph|distributed/.*|cuda/streams)|training/ranks/.*)\.py"'
+)
+"""The innermost frame of a rank that waits for others, or for its device, which does: a backward pass sends
+gradients."""
 _OTHERS_SECONDS = 1.0
 """After one rank has failed, the others lose it within moments: the first to say so need not be the cause."""
 
@@ -121,6 +131,7 @@ class _Together:
     ) -> None:
         self._workers, self._merger, self._control = workers, merger, control
         self._is_kept = is_kept
+        self._watches = [Watch(LIMITS) for _ in workers]
         self._over: set[int] = set()
         self._told: jobs.Command = jobs.Continue()
         self._wanted: jobs.Command | None = None
@@ -137,6 +148,7 @@ class _Together:
             self._command()
             is_idle = True
             for rank, worker in enumerate(self._workers):
+                self._watches[rank].note_look()
                 while rank not in self._over and (item := worker.next_item(0.0)) is not None:
                     is_idle = False
                     if isinstance(item, Heartbeat) and item.has_spilled:
@@ -147,12 +159,16 @@ class _Together:
                     if isinstance(item, Tried) and not item.trial.fits:
                         yield self._merger.unfit(rank, item)
                         return
+                    self._watches[rank].note_event(item)
                     if isinstance(item, Held):
                         self._hear(rank, item.begun)
                         continue
                     if is_last(item):
                         self._over.add(rank)
                     yield from self._merger.take(rank, item)
+                if rank not in self._over and (problem := self._watches[rank].overdue()) is not None:
+                    yield self._hang(rank, problem)
+                    return
             self._control.step = self._merger.step
             if is_idle:
                 time.sleep(_LOOK_SECONDS)
@@ -218,9 +234,25 @@ class _Together:
         failed = failures[first]
         if len({failure.problem.message for failure in failures.values()}) == 1 < len(failures):
             return failed  # the same for all
-        message = self._merger.of_rank(first, failed.problem.message)
-        problem = failed.problem.model_copy(update={"message": message})
-        return failed.model_copy(update={"problem": problem})
+        return failed.model_copy(update={"problem": self._of_rank(first, failed.problem)})
+
+    def _hang(self, rank: int, problem: Problem) -> Failed:
+        # all stand still for want of the one that waits for none of the others
+        for worker in self._workers:
+            worker.ask_where()
+        time.sleep(_ANSWER_SECONDS)
+        tails = [worker.stderr_tail for worker in self._workers]
+        if not self._watches[rank].is_silent:
+            elsewhere = [number for number, tail in enumerate(tails) if not _WAITING.search(tail)]
+            if len(elsewhere) != 1:
+                return Failed(problem=problem, detail="\n".join(tails))
+            (rank,) = elsewhere
+        sys.stderr.write(f"{tails[rank]}\n")
+        sys.stderr.flush()
+        return Failed(problem=self._of_rank(rank, problem), detail=tails[rank])
+
+    def _of_rank(self, rank: int, problem: Problem) -> Problem:
+        return problem.model_copy(update={"message": self._merger.of_rank(rank, problem.message)})
 
     def _failed(self, rank: int, item: Failed | End | Garbage) -> Failed:
         worker = self._workers[rank]

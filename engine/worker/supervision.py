@@ -135,7 +135,7 @@ class ProcessSession:
         self._worker = worker
         self._job = job
         self._limits = limits
-        self._watch = _Watch(limits)
+        self._watch = Watch(limits)
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = False
@@ -258,8 +258,8 @@ class ProcessSession:
                 )
             self._worker.kill()
             return self._failed(death(self._worker.close()))
-        if isinstance(item, Failed) and item.problem.kind is Kind.WORKER_DIED:
-            # it speaks of one of its loader processes, which said where it was
+        if isinstance(item, Failed) and item.problem.kind in (Kind.WORKER_DIED, Kind.HANG):
+            # it speaks of a loader process or a rank, which said where it was
             return self._failed(item.problem) if self._where else None
         if isinstance(item, Heartbeat) and item.has_spilled:
             return self._failed(spilled())
@@ -268,7 +268,7 @@ class ProcessSession:
         return None
 
 
-class _Watch:
+class Watch:
     """The times of the worker's last message and progress, counting only time when someone was looking."""
 
     def __init__(self, limits: Limits) -> None:
@@ -296,12 +296,17 @@ class _Watch:
         if self.progress.note_event(event) or not isinstance(event, Heartbeat | Log | Samples):
             self._advanced = now
 
+    @property
+    def is_silent(self) -> bool:
+        """True once a worker that was ready has sent nothing for too long, not even a heartbeat."""
+        return self._is_ready and time.monotonic() - self._heard > self._limits.silence
+
     def overdue(self) -> Problem | None:
         now = time.monotonic()
         if not self._is_ready:
             waited, limit = now - self._heard, self._limits.ready
             sentence = f"The training process was not ready after {limit:.0f} seconds."
-        elif now - self._heard > self._limits.silence:
+        elif self.is_silent:
             waited, limit = now - self._heard, self._limits.silence
             sentence = f"The training process fell silent for {limit:.0f} seconds and was ended."
         else:

@@ -254,18 +254,19 @@ def validate(
 
     Takes the model itself, neither compiled nor captured, and leaves it in training mode; `call` gives its
     outputs, and `hits` how many predictions of a batch are right. Returns None when asked to end before the
-    last batch.
+    last batch; of several processes, which share their figures in the end, when one of them was asked.
     """
     loss_sum = torch.zeros((), device=device)
     correct: Tensor | None = None
     samples = predictions = 0
+    is_left = False
     model.eval()
     try:
         with torch.no_grad():
             for batch in batches:
+                if is_left := must_end():
+                    break
                 inputs, targets = batch
-                if must_end():
-                    return None
                 with autocast(precision, device):
                     outputs = call(model, inputs)
                     loss = loss_function(outputs, targets)
@@ -279,5 +280,7 @@ def validate(
         model.train()
     # The only wait for the device, once per validation.
     hit = None if correct is None else correct.item()
-    figures = summed((loss_sum.item(), samples, hit or 0, predictions), device)
+    figures = summed((loss_sum.item(), samples, hit or 0, predictions, is_left), device)
+    if figures[4]:
+        return None
     return Validation(figures[0] / figures[1], figures[2] / figures[3] if figures[3] else None)

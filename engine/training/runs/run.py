@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.precision import float32_mode_name
 from engine.training.ranks.place import here
 from engine.training.ranks.sharded import is_sharded
-from engine.training.ranks.sharing import share_buffers
+from engine.training.ranks.sharing import share_buffers, summed
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
@@ -180,25 +180,34 @@ class Run:
         return ends_by_steps or self.epoch % every == 0
 
     def validate(self) -> Validation | None:
-        """Validates; None if it was asked to stop."""
+        """Validates; None if it was asked to stop, and the run then ends."""
         place, batches = here(), self.source.validation(self.experiment.validation.limit)
         share_buffers(self.step.model)
-        if not is_sharded(self.step.model):
-            return self.validate_on(islice(batches, place.rank, None, place.count))
-        # every process takes part in every pass: all of them validate on the same
-        validation = self.validate_on(batches)
-        self.step.model.reshard()  # type: ignore[operator]
+        if is_sharded(self.step.model):
+            # every process takes part in every pass: all of them validate on the same, and leave together
+            validation = self.validate_on(batches, lambda: bool(summed([self._must_stop()], self.device)[0]))
+            self.step.model.reshard()  # type: ignore[operator]
+        else:
+            validation = self.validate_on(islice(batches, place.rank, None, place.count), self._must_stop)
+        if validation is None:
+            # another rank may have heard of it first
+            self.control.stop_requested.set()
         return validation
 
-    def validate_on(self, batches: Iterable[Batch]) -> Validation | None:
-        """Validates on these batches; None if it was asked to stop."""
+    def _must_stop(self) -> bool:
+        return self.control.stop_follows
+
+    def validate_on(
+        self, batches: Iterable[Batch], must_end: Callable[[], bool] = lambda: False
+    ) -> Validation | None:
+        """Validates on these batches; None if it must end before the last."""
         return validate(
             self.step.model,
             batches,
             self._workload.loss,
             precision=self.step.autocast_precision,
             device=self.device,
-            must_end=self.control.stop_requested.is_set,
+            must_end=must_end,
             call=self._workload.call,
             hits=self._workload.hits,
         )

@@ -19,6 +19,7 @@ from engine.experiment.problem import Kind
 from engine.protocol import jobs
 from engine.protocol.advice import AdviceKind
 from engine.protocol.events import (
+    Epoch,
     Event,
     Failed,
     Finished,
@@ -29,9 +30,12 @@ from engine.protocol.events import (
     Skipped,
     Started,
 )
-from engine.protocol.profile import Limits, Profiled, StepPart
+from engine.protocol.profile import Limits as DeviceLimits
+from engine.protocol.profile import Profiled, StepPart
+from engine.worker import ranks
 from engine.worker.perform import perform
 from engine.worker.process import WorkerProcess
+from engine.worker.supervision import Limits
 
 pytestmark = pytest.mark.slow  # each starts two workers, which import torch
 
@@ -272,6 +276,40 @@ def test_a_slow_rank_is_named(own: Callable[..., Experiment]):
     assert told.startswith("Rank 1 of 2: it is slower than the others, which wait ")
 
 
+@pytest.mark.parametrize(
+    ("body", "limits", "words"),
+    [
+        (
+            "time.sleep(600)",
+            Limits(standstill=dict.fromkeys(PhaseName, 60.0) | {PhaseName.MEASURING: 3.0}),
+            "There was no progress for 3 seconds while measuring, after",
+        ),
+        ("os.kill(os.getpid(), 19)", Limits(silence=5.0), "The training process fell silent for 5 seconds"),
+    ],
+)
+def test_a_rank_that_hangs_is_named_and_where(
+    own: Callable[..., Experiment], monkeypatch: Any, capfd: Any, body: str, limits: Limits, words: str
+):
+    monkeypatch.setattr(ranks, "LIMITS", limits)
+    problem = trained(own(f"if self.calls == 7: {body}")).failed.problem
+    assert problem.kind is Kind.HANG and problem.message.startswith(f"Rank 1 of 2: {words}")
+    # the supervisor finds the user's line in what the process wrote
+    assert 'net.py", line 15 in forward' in capfd.readouterr().err or "silent" in words
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_a_stop_during_a_validation_ends_it_on_all(strategy: str):
+    """No rank waits for one that has left, and the run resumes with that validation."""
+
+    def stop(event: Event, control: jobs.Control) -> None:
+        if isinstance(event, Phase) and event.name is PhaseName.VALIDATING:
+            control.obey(jobs.Stop())
+
+    settings = {"samples": 2_000_000, "steps": 20, "validation": {"limit": None}, "ranks": {"strategy": strategy}}
+    run = trained(together(TEXT, **settings), act=stop)
+    assert run.finished.stopped and not run.of(Epoch) and run.finished.summary.steps == 20
+
+
 def test_an_overflow_on_one_rank_skips_the_step_on_all_and_names_it(own: Callable[..., Experiment]):
     run = trained(own("if self.calls == 7: return self.layer(inputs) * 1e38", precision="fp16", steps=12))
     told = [event.message for event in run.of(Log) if "overflowed" in event.message]
@@ -290,7 +328,7 @@ def test_the_folder_of_a_killed_run_is_deleted_by_the_next(own: Callable[..., Ex
 
 
 def test_a_profile_names_the_rank_that_the_others_wait_for(own: Callable[..., Experiment], tmp_path: Path):
-    limits = Limits(peaks=(), gb_per_second=1e5)
+    limits = DeviceLimits(peaks=(), gb_per_second=1e5)
     trace = tmp_path / "trace.json.gz"
     job = jobs.Profile(experiment=own("time.sleep(0.03)"), limits=limits, trace=str(trace))
     *_, profiled, last = perform(job, jobs.Control())
