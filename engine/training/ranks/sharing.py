@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +14,11 @@ from torch.nn.parallel import DistributedDataParallel
 from engine.experiment.experiment import Experiment
 from engine.training.ranks.place import here
 from engine.training.ranks.sharded import is_sharded
+
+
+SAMPLED_FIRST = 10
+"""DistributedDataParallel samples so many of the first steps, and then every hundredth."""
+_MOST_SAMPLES = 1_000
 
 
 class Shared(DistributedDataParallel):
@@ -32,6 +39,8 @@ class Shared(DistributedDataParallel):
         self.own_inf = torch.zeros((), device=device) if experiment.uses_scaler else None
         """1 once a gradient of this process has overflowed, before it has those of the others; None without a
         loss scaler, which looks for that."""
+        self._sampled: deque[tuple[float, float]] = deque(maxlen=_MOST_SAMPLES)
+        self._sampled_step = -1
         send: Callable[..., Any] = _sum_up
         if settings.reduction != "fp32":
             # imported here: it brings what few runs use
@@ -43,19 +52,29 @@ class Shared(DistributedDataParallel):
             # without annotations, which PyTorch would compare with its own
             self.register_comm_hook(self.own_inf, lambda own_inf, bucket: _looked_at(send, own_inf, bucket))
 
+    def note_communication(self) -> None:
+        """Notes what was sampled last."""
+        sampled = self._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        sent, beside = (
+            sampled.get(f"backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
+        )
+        if sent and sampled["iteration"] != self._sampled_step:
+            self._sampled_step = sampled["iteration"]
+            self._sampled.append((sent, max(0.0, sent - beside)))
+
     def communication(self, step_ms: float) -> tuple[float, float] | None:
         """Milliseconds of a step of `step_ms` in which gradients were sent, and those in which nothing else
-        was computed: means over the sampled steps; None before the first. Waits for the device.
+        was computed; None without a sample.
 
-        The first steps are among the samples, and some wait for a rank that begins later. Where they outweigh
-        the others, so that the mean exceeds the step, the last sample stands for all.
+        They are medians over the later half of the samples: in the first steps some ranks wait for one that
+        began later.
         """
-        sampled = self._get_ddp_logging_data()  # type: ignore[no-untyped-call]
-        which = "avg_" if sampled.get("avg_backward_comm_time", 0) / 1e6 <= step_ms else ""
-        sent, beside = (
-            sampled.get(f"{which}backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
-        )
-        return (min(sent, step_ms), min(max(0.0, sent - beside), step_ms)) if sent else None
+        self.note_communication()
+        if not self._sampled:
+            return None
+        later = list(self._sampled)[len(self._sampled) // 2 :]
+        sent, exposed = (min(statistics.median(times), step_ms) for times in zip(*later, strict=True))
+        return sent, exposed
 
     def __getattr__(self, name: str) -> Any:
         try:

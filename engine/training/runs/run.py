@@ -19,7 +19,7 @@ from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.precision import float32_mode_name
 from engine.training.ranks.place import here
 from engine.training.ranks.sharded import is_sharded
-from engine.training.ranks.sharing import share_buffers, summed
+from engine.training.ranks.sharing import SAMPLED_FIRST, share_buffers, summed
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
@@ -144,6 +144,8 @@ class Run:
                 check_normalised(error, min(map(batch_samples, group)))
                 raise
         self.telemetry.record(figures, samples, rate * self.step.rate_factor)
+        if begun <= SAMPLED_FIRST:
+            self.step.note_communication()
         self._batches_done += len(group)
 
     def begin_epoch(self) -> None:
@@ -163,6 +165,7 @@ class Run:
     def take(self, rows: Rows) -> None:
         """Adds steps that the device has completed."""
         self.tally.add(rows, self._warm_until)
+        self.step.note_communication()
         self.control.step = rows.last_step
         self._unsent.append(rows)
 

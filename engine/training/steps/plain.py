@@ -291,6 +291,11 @@ class PlainStep:
         assert total is not None, "a group has at least one batch"
         return total
 
+    def note_communication(self) -> None:
+        """`Shared.note_communication`, where gradients are shared."""
+        if isinstance(self._called, Shared):
+            self._called.note_communication()
+
     def communication(self, step_ms: float) -> tuple[float, float] | None:
         """`Shared.communication`; None on one device, and of shards."""
         return self._called.communication(step_ms) if isinstance(self._called, Shared) else None
