@@ -92,8 +92,8 @@ class RankFigures(Message):
     """The figures of one of several devices that trained a run together; the peak is as in `Summary`.
 
     The gradients took `communication_ms` of a step, the wait for slower devices included; in `exposed_ms` of
-    it nothing else was computed. Both are medians over the later half of the steps that DistributedDataParallel
-    samples.
+    it nothing else was computed. Both are medians over the later half of the steps that
+    DistributedDataParallel samples.
     """
 
     device: Line

@@ -39,7 +39,8 @@ _ANSWER_SECONDS = 1.0
 LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})
 """Of a rank: sooner than those of the whole run, which name none."""
 _WAITING = re.compile(
-    r'Current thread 0x.*\n  File ".*/(torch/(autograd/graph|distributed/.*|cuda/streams)|training/ranks/.*)\.py"'
+    r"Current thread 0x.*\n"
+    r'  File ".*/(torch/(autograd/graph|distributed/.*|cuda/streams)|training/ranks/.*)\.py"'
 )
 """The innermost frame of a rank that waits for others, or for its device, which does: a backward pass sends
 gradients."""

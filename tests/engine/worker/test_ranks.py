@@ -312,8 +312,8 @@ def test_a_stop_during_a_validation_ends_it_on_all(strategy: str):
         if isinstance(event, Phase) and event.name is PhaseName.VALIDATING:
             control.obey(jobs.Stop())
 
-    settings = {"samples": 2_000_000, "steps": 20, "validation": {"limit": None}, "ranks": {"strategy": strategy}}
-    run = trained(together(TEXT, **settings), act=stop)
+    whole = {"samples": 2_000_000, "steps": 20, "validation": {"limit": None}}
+    run = trained(together(TEXT, **whole, ranks={"strategy": strategy}), act=stop)
     assert run.finished.stopped and not run.of(Epoch) and run.finished.summary.steps == 20
 
 

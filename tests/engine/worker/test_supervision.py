@@ -20,7 +20,7 @@ from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phas
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.process import End, WorkerProcess
-from engine.worker.supervision import Limits, ProcessSession, _Watch
+from engine.worker.supervision import Limits, ProcessSession, Watch
 
 USUAL = Limits()
 
@@ -204,7 +204,7 @@ def test_closing_a_session_ends_its_worker(launch):
 def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatch):
     clock = types.SimpleNamespace(now=1_000.0)
     monkeypatch.setattr("engine.worker.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
-    watch = _Watch(Limits(silence=60.0))
+    watch = Watch(Limits(silence=60.0))
     watch.note_event(Heartbeat(step=1))
     clock.now += 3_600.0
     watch.note_look()
