@@ -27,6 +27,11 @@ def trust_path() -> Path:
     return platformdirs.user_config_path(_APPLICATION, appauthor=False) / "trusted_code"
 
 
+def machines_path() -> Path:
+    """The file of the known machines, which AMMETER_HOME does not move either."""
+    return trust_path().with_name("machines.toml")
+
+
 def store_path() -> Path:
     """The file of the saved runs."""
     return data_folder() / "ammeter.sqlite"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,7 +22,7 @@ from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher, iterate
-from engine.worker.process import WorkerProcess
+from engine.worker.site import Worker
 from engine.worker.supervision import Limits, ProcessSession
 
 DEFAULT_MARGIN = 0.1
@@ -229,7 +228,7 @@ class TrialRunner:
         self._launcher = launcher
         self._is_disposable = device == "cpu"
         self._limits = trial_limits(launcher.limits)
-        self._worker: WorkerProcess | None = None
+        self._worker: Worker | None = None
         self._session: ProcessSession | None = None
 
     def prepare(self) -> None:
@@ -275,13 +274,13 @@ class TrialRunner:
             self._worker.discard()
             self._worker = None
 
-    def _take(self) -> WorkerProcess:
+    def _take(self) -> Worker:
         if self._worker is not None and not self._worker.is_alive:
             self.close()
         return self._worker or self._new_worker()
 
-    def _new_worker(self) -> WorkerProcess:
-        is_glibc = self._is_disposable and sys.platform == "linux"
+    def _new_worker(self) -> Worker:
+        is_glibc = self._is_disposable and self._launcher.site.is_glibc
         return self._launcher.fresh_worker(RETURNS_MEMORY if is_glibc else None)
 
 

@@ -25,6 +25,17 @@ class Rank(Message):
     meeting: str
 
 
+@dataclass(frozen=True)
+class FarPlace:
+    """A worker on another machine, and how far its output was taken in: bytes of its files of events and of
+    errors. It may go on without the program that started it."""
+
+    machine: str
+    worker: str
+    events_at: int = 0
+    errors_at: int = 0
+
+
 class Train(Message):
     """Train an experiment and measure it, in a process of its own.
 

@@ -20,8 +20,8 @@ from engine import __version__
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
-from engine.store import format15
-from engine.store.schema import APPLICATION_ID, SCHEMA, STUDIES, VERSION
+from engine.store import format15, format16
+from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, STUDIES, VERSION
 
 _BUSY_SECONDS = 10.0
 _KEPT_KIB = 16 * 1024
@@ -138,7 +138,7 @@ def _bring_up_to_date(
     if _version(connection) != VERSION:
         _migrate(connection, path, back_up)
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + STUDIES)) <= tables:
+    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + STUDIES + KEPT_RUNS)) <= tables:
         raise damaged(path)
 
 
@@ -275,7 +275,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     if 0 < version < format15.FORMAT:
         message = (
             f"The saved runs at {path} were written by an older Ammeter (format {version}), which this one, "
-            f"{__version__}, does not read: it reads formats {format15.FORMAT} and {VERSION}."
+            f"{__version__}, does not read: it reads formats {format15.FORMAT} to {VERSION}."
         )
         remedy = "Use the Ammeter that wrote them, or set AMMETER_HOME to another folder."
         raise ProblemError(_problem(message, remedy))
@@ -310,9 +310,11 @@ def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int]
             copy = back_up(version)
         if version == format15.FORMAT:
             format15.bring_over(connection)
-        elif version == 0:
-            for statement in f"{SCHEMA}{STUDIES}".split(";"):
+        if version == 0:
+            for statement in f"{SCHEMA}{STUDIES};{KEPT_RUNS}".split(";"):
                 connection.execute(statement)
+        elif version < VERSION:
+            format16.bring_over(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")

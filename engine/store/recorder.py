@@ -19,6 +19,7 @@ from engine.protocol.events import (
     Samples,
     Started,
 )
+from engine.protocol.jobs import FarPlace
 from engine.store.database import DamagedError
 from engine.store.store import Store
 
@@ -52,14 +53,18 @@ class Recorder:
         self._waiting: list[Event] = []
         self._committed = clock()
         self._began = self._has_samples = self._ended = False
+        self._place: FarPlace | None = None
+        self._recorded_place: FarPlace | None = None
 
     @property
     def seconds_left(self) -> float:
         """Until the next commit is due."""
         return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
 
-    def take(self, events: Sequence[Event]) -> tuple[Log, ...]:
-        """Takes the worker's events, if any; returns remarks on the recording itself."""
+    def take(self, events: Sequence[Event], place: FarPlace | None = None) -> tuple[Log, ...]:
+        """Takes the worker's events, if any, and how far they go of what it wrote on another machine; returns
+        remarks on the recording itself."""
+        self._place = place or self._place
         self._waiting += (event for event in events if not isinstance(event, Heartbeat | Ready | RankMemory))
         self._began |= any(isinstance(event, Started) for event in events)
         last = next((event for event in events if isinstance(event, Finished | Failed)), None)
@@ -115,8 +120,9 @@ class Recorder:
         path = self._store.path
         try:
             if self._store.has(self._run_id):
-                if events:
-                    self._store.record(self._run_id, events)
+                if events or self._place != self._recorded_place:
+                    self._store.record(self._run_id, events, self._place)
+                    self._recorded_place = self._place
                 return ()
             return self._save_again(
                 f"The file of the saved runs, {path}, was removed or replaced while this run was trained."

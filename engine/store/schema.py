@@ -7,7 +7,7 @@ import sqlite3
 APPLICATION_ID = 0x416D7472
 """Marks the file as Ammeter's in SQLite's own header."""
 
-VERSION = 16
+VERSION = 17
 
 SCHEMA = """
 CREATE TABLE comparisons (
@@ -43,7 +43,8 @@ CREATE TABLE runs (
     repeat INTEGER,
     is_pinned INTEGER NOT NULL DEFAULT 0,
     colour TEXT,
-    folder TEXT NOT NULL DEFAULT ''
+    folder TEXT NOT NULL DEFAULT '',
+    machine TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX runs_by_status ON runs (status);
 CREATE INDEX runs_by_comparison ON runs (comparison);
@@ -90,7 +91,8 @@ CREATE TABLE sweeps (
     spent_seconds REAL NOT NULL DEFAULT 0,
     problem TEXT,
     ended REAL,
-    ammeter TEXT
+    ammeter TEXT,
+    machine TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE sweep_cells (
     sweep TEXT NOT NULL REFERENCES sweeps (id) ON DELETE CASCADE,
@@ -109,7 +111,8 @@ CREATE TABLE waiting (
     request TEXT NOT NULL,
     is_held INTEGER NOT NULL DEFAULT 0,
     owner TEXT NOT NULL,
-    created REAL NOT NULL
+    created REAL NOT NULL,
+    machine TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE resting_queues (
     owner TEXT PRIMARY KEY
@@ -133,7 +136,18 @@ CREATE TABLE studies (
     created REAL NOT NULL,
     ended REAL,
     ammeter TEXT,
+    machine TEXT NOT NULL DEFAULT '',
     UNIQUE (kind, number)
+)
+"""
+
+KEPT_RUNS = """
+CREATE TABLE kept_runs (
+    run TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    machine TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    events_at INTEGER NOT NULL,
+    errors_at INTEGER NOT NULL
 )
 """
 

@@ -11,8 +11,9 @@ from typing import Self
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.protocol.events import Event
-from engine.store import checkpoints, recording
+from engine.protocol.events import Event, is_last
+from engine.protocol.jobs import FarPlace
+from engine.store import checkpoints, kept, recording
 from engine.store.connection import Connection
 from engine.store.edits import KEPT_SECONDS, Edits, add_comparison, cleaned_name
 from engine.store.queue import Waiting, check_turn, is_deserted, leave, may_take, me, row_of
@@ -153,14 +154,30 @@ class Store(Edits):
             recording.put_back(connection, run_id)
             leave(connection, run_id)
 
-    def record(self, run_id: str, events: Sequence[Event]) -> None:
-        """Writes events of a run in one transaction; the last one ends the run.
+    def record(self, run_id: str, events: Sequence[Event], place: FarPlace | None = None) -> None:
+        """Writes events of a run in one transaction, with the place up to which they were read on another
+        machine; the last one ends the run.
 
         A resumed start drops what was recorded after the step that the run resumes from.
         """
         with self._connection.writing() as connection:
             row_of(connection, run_id)
             recording.take(connection, run_id, events)
+            if events and is_last(events[-1]):
+                kept.forget(connection, run_id)
+            elif place is not None:
+                kept.keep(connection, run_id, place)
+
+    def keep(self, run_id: str, place: FarPlace) -> None:
+        """Notes that a run trains on another machine, where it goes on without this process."""
+        with self._connection.writing() as connection:
+            row_of(connection, run_id)
+            kept.keep(connection, run_id, place)
+
+    def kept_place(self, run_id: str) -> FarPlace | None:
+        """Where a run trains on without this process; None where it does not."""
+        with self._connection.reading() as connection:
+            return kept.place_of(connection, run_id)
 
     def has(self, run_id: str) -> bool:
         """True if the run is in the file that is there now."""
@@ -203,7 +220,11 @@ class Store(Edits):
             before = (time.time() - KEPT_SECONDS,)
             forgotten = connection.execute("SELECT id FROM runs WHERE deleted < ?", before).fetchall()
             self._drop(connection, [row["id"] for row in forgotten])
-            statement = "SELECT id, owner FROM runs WHERE status = 'running' AND deleted IS NULL"
+            # one that trains on another machine goes on there, and is read on
+            statement = (
+                "SELECT id, owner FROM runs WHERE status = 'running' AND deleted IS NULL"
+                " AND id NOT IN (SELECT run FROM kept_runs)"
+            )
             running = connection.execute(statement).fetchall()
             gone = tuple(row["id"] for row in running if is_deserted(row["owner"]))
             for run_id in gone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -13,10 +13,12 @@ from typing import Literal, Protocol, Self
 
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.installation.installed import TRIED_PACKAGES, add_to_path, engine_here, require_engine
+from engine.installation.installed import TRIED_PACKAGES, add_to_path, require_engine
 from engine.protocol import jobs
 from engine.protocol.events import Event, Examined, Failed
-from engine.worker.process import COMMAND, WorkerProcess
+from engine.protocol.jobs import FarPlace
+from engine.worker.process import COMMAND
+from engine.worker.site import HERE, Site, Worker
 from engine.worker.supervision import Limits, ProcessSession
 
 _log = logging.getLogger(__name__)
@@ -70,14 +72,16 @@ class Launcher:
         limits: Limits | None = None,
         command: tuple[str, ...] = COMMAND,
         environment: dict[str, str] | None = None,
+        site: Site = HERE,
     ) -> None:
         self.target = target
+        self.site = site
         self.limits = limits or Limits()
         self._command = command
         self._environment = environment or {}
         self.trusted_code = TrustedCode()
-        self._idle: dict[Literal["spare", "light"], WorkerProcess] = {}
-        self._packages: Path | None = None
+        self._idle: dict[Literal["spare", "light"], Worker] = {}
+        self._engine: object = None
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
@@ -88,7 +92,7 @@ class Launcher:
             spare = self._idle.get("spare")
             if spare is not None and not spare.is_alive:
                 self._end("spare")
-            if self.target is Target.PROCESS and "spare" not in self._idle:
+            if self.target is Target.PROCESS and self.site.keeps_spare and "spare" not in self._idle:
                 # without a spare the next job starts a worker itself, and reports it if that fails
                 with suppress(ProblemError):
                     self._idle["spare"] = self._new_worker()
@@ -104,10 +108,11 @@ class Launcher:
         spare = self._idle.get("spare")
         return spare is not None and spare.has_spoken
 
-    def start(self, job: jobs.Job) -> Session:
+    def start(self, job: jobs.Job, keep: Callable[[FarPlace], None] | None = None) -> Session:
         """Gives the job to a worker. Raises ProblemError where none can be started, or there is no engine.
 
-        Raises UntrustedCodeError, a ProblemError, for code that may not run.
+        Raises UntrustedCodeError, a ProblemError, for code that may not run. On another machine the job can
+        outlive this program: before it is sent, `keep` is told where its worker is.
         """
         self._check(job)
         if self.target is Target.THREAD:
@@ -119,14 +124,22 @@ class Launcher:
             return ThreadSession(job)
         with self._lock:
             worker = self._take_fresh() if jobs.is_measured(job) else self._take_light()
+        if keep is not None and worker.place is not None:
+            keep(worker.place)
+            worker.keep()
         return ProcessSession(worker, job, self.limits)
 
-    def start_on(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> ProcessSession:
+    def take_up(self, place: FarPlace, job: jobs.Job) -> ProcessSession:
+        """Goes on with a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
+        self._check(job)
+        return ProcessSession(self.site.take_up(place), job, self.limits, goes_on=True)
+
+    def start_on(self, worker: Worker, job: jobs.Job, limits: Limits) -> ProcessSession:
         """Gives the job to a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
         self._check(job)
         return ProcessSession(worker, job, limits)
 
-    def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
+    def fresh_worker(self, environment: dict[str, str] | None = None) -> Worker:
         """A worker for the caller to use and close; `environment` adds to the launcher's.
 
         Ends the worker for light jobs first. Raises ProblemError where none can be started.
@@ -154,13 +167,13 @@ class Launcher:
         if experiment is not None:
             self.trusted_code.check(experiment)
 
-    def _new_worker(self, more: Mapping[str, str] | None = None) -> WorkerProcess:
+    def _new_worker(self, more: Mapping[str, str] | None = None) -> Worker:
         environment = {**self._environment, **(more or {})}
         if self._command is COMMAND and TRIED_PACKAGES not in environment:
-            require_engine()
-        return WorkerProcess(self._command, environment)
+            self.site.require_engine()
+        return self.site.worker(self._command, environment)
 
-    def _take_fresh(self) -> WorkerProcess:
+    def _take_fresh(self) -> Worker:
         self._end_outdated()
         self._end("light")
         spare = self._idle.get("spare")
@@ -169,7 +182,7 @@ class Launcher:
         self._end("spare")
         return self._new_worker()
 
-    def _take_light(self) -> WorkerProcess:
+    def _take_light(self) -> Worker:
         self._end_outdated()
         light = self._idle.get("light")
         if light is None or not light.is_alive:
@@ -178,9 +191,9 @@ class Launcher:
         return light
 
     def _end_outdated(self) -> None:
-        packages = engine_here().packages
-        if packages != self._packages:
-            self._packages = packages
+        engine = self.site.engine
+        if engine != self._engine:
+            self._engine = engine
             self._end("light")
             self._end("spare")
 

@@ -112,6 +112,16 @@ class WorkerProcess:
         return self._process.poll() is None
 
     @property
+    def is_away(self) -> bool:
+        """False: no connection can be cut to a process of this machine."""
+        return False
+
+    @property
+    def place(self) -> None:
+        """None: a process of this machine ends with this program."""
+        return None
+
+    @property
     def has_spoken(self) -> bool:
         """True if a message waits to be read; from an idle worker that is its `Ready`."""
         return not self._inbox.empty()
@@ -184,6 +194,12 @@ class WorkerProcess:
         for reader in self._readers:
             reader.join(timeout_seconds)
         return status
+
+    def keep(self) -> None:
+        """A process of this machine ends with this program all the same."""
+
+    def leave(self) -> None:
+        self.discard()
 
     def discard(self) -> None:
         """Kills a worker that has no job: one that is still importing torch would take seconds to end."""

@@ -30,8 +30,10 @@ from engine.protocol.events import (
     Tried,
     is_last,
 )
+from engine.protocol.jobs import FarPlace
 from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
-from engine.worker.process import End, Garbage, WorkerProcess
+from engine.worker.process import End, Garbage
+from engine.worker.site import Worker
 
 
 class Progress:
@@ -129,20 +131,31 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process."""
+    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program."""
 
-    def __init__(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> None:
+    def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
         self._worker = worker
         self._job = job
         self._limits = limits
         self._watch = Watch(limits)
         self._stop_asked: float | None = None
         self._terminated: float | None = None
-        self._writes = False
+        self._writes = goes_on
         self.is_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
-        worker.send(job)
+        if not goes_on:
+            worker.send(job)
+
+    @property
+    def place(self) -> FarPlace | None:
+        """How far the job's worker on another machine was read; None on this one."""
+        return self._worker.place
+
+    def leave(self) -> None:
+        """Leaves a job on another machine to itself, to be taken up later; on this one it is ended."""
+        self.is_over = True
+        self._worker.leave()
 
     def stop(self) -> None:
         if self._stop_asked is None:
@@ -191,6 +204,11 @@ class ProcessSession:
                 self._worker.kill_orphans()
 
     def _overdue(self) -> Event | None:
+        if self._worker.is_away:
+            self._watch.wait()
+            if self._stop_asked is not None:
+                self._stop_asked = time.monotonic()
+            return None
         if self._stop_asked is None:
             problem = self._watch.overdue()
             if problem is None:
@@ -287,6 +305,10 @@ class Watch:
         if unwatched > _BLINK_SECONDS:
             self._heard += unwatched
             self._advanced += unwatched
+
+    def wait(self) -> None:
+        """Counts no time up to now: nothing can be heard of a worker whose connection is cut."""
+        self._heard = self._advanced = time.monotonic()
 
     def note_event(self, event: Event) -> None:
         self._heard = now = time.monotonic()

@@ -11,7 +11,8 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.store import database
+from engine.protocol.jobs import FarPlace
+from engine.store import database, format16
 from engine.store.database import open_database
 from engine.store.schema import VERSION
 from engine.store.store import Store
@@ -142,8 +143,21 @@ def test_an_older_format_is_refused_and_not_touched(path, older, version):
         connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     with pytest.raises(
-        ProblemError, match=rf"older Ammeter \(format {version}\).* formats 15 and 16"
+        ProblemError, match=rf"older Ammeter \(format {version}\).* formats 15 to {VERSION}"
     ) as caught:
         Store(path)
     assert caught.value.problem.kind is Kind.STORE and path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_store_of_format_16_gets_the_machines_of_its_runs(path: Path) -> None:
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        for table in ("runs", "sweeps", "waiting", "studies"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN machine")
+        connection.execute("DROP TABLE kept_runs")
+        connection.execute(f"PRAGMA user_version = {format16.FORMAT}")
+    with Store(path) as store:
+        run = store.add(Experiment())
+        store.keep(run.id, FarPlace("far", "a" * 32, 7, 8))
+        assert store.kept_place(run.id) == FarPlace("far", "a" * 32, 7, 8)
