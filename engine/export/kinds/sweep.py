@@ -81,13 +81,13 @@ def _picture_sections(results: Results) -> Iterator[Section]:
 def _scaling_pictures(
     results: Results, figures: Mapping[str, Figure], at: Sequence[int]
 ) -> Iterator[Picture]:
-    by_devices = [axis.key for axis in results.grid.axes].index(DEVICES)
-    compared = results.grid.compared if results.grid.compared != by_devices else None
-    shown = (WEAK, STRONG, *((RATIO_FIGURE,) if compared is not None else ()), EXCHANGE)
+    grid = results.grid
+    is_gain = grid.axes[grid.compared].key != DEVICES
+    shown = (WEAK, STRONG, *((RATIO_FIGURE,) if is_gain else ()), EXCHANGE)
     for figure in (figure for figure in shown if figure.name in figures):
 
         def draw(width: float, figure: Figure = figure) -> Drawing:
-            return lines(results, by_devices, compared, figure, at, (width, 380.0)).drawing
+            return lines(results, *usual_lines(grid), figure, at, (width, 380.0)).drawing
 
         yield Picture(figure.name.replace("_", "-"), draw)
 
