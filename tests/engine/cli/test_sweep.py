@@ -84,6 +84,12 @@ def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(answer, capsys, monk
         (record,) = store.sweeps.newest()
         assert 1 <= len(store.runs()) < 4 and record.ended is None
     assert f"`ammeter resume {record.id}` goes on with it." in said
+    with Store() as store:
+        store.sweeps.claim(record.id)
+        assert main(["show", record.id]) == 0
+        store.sweeps.release(record.id)
+    said = capsys.readouterr().out
+    assert said.endswith("It is running.\n") and "resume" not in said
     status, found = answer("resume", record.id[:6], "--target", "thread")
     assert (status, found["id"], found["status"]) == (0, record.id, "finished")
     assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
