@@ -125,6 +125,8 @@ class Grid(Message):
         return ", ".join(
             axis.text(place)
             if axis.key in (VARIANT, "precision", "model", "dataset", "step.recipe")
+            else f"{axis.text(place)} device{'s' * (axis.text(place) != '1')}"
+            if axis.key == "devices"
             else f"{named(axis.key)} {axis.text(place)}"
             for number, (axis, place) in enumerate(zip(self.axes, places, strict=True))
             if of is None or number in of

@@ -193,6 +193,9 @@ def test_all_devices_are_as_many_as_the_machine_has_and_counted_once(
     grid = grid_of({"device": "auto"}, axes, cards("cuda", 2))
     assert grid.axes[0].values == counts
     assert [cell.experiment.devices for cell in grid.cells] == list(counts)
+    anywhere = grid_of({}, axes)
+    names = {anywhere.name(cell.places) for cell in anywhere.cells}
+    assert names == {"all devices", "1 device", "2 devices"} or (names, given) == ({"all devices"}, "all")
 
 
 def test_of_several_first_devices_each_has_its_own_all() -> None:

@@ -100,6 +100,8 @@ def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers():
     left, middle, right = (x for x, _ in bf16.points)
     assert (middle - left) / (right - left) == pytest.approx(1 / 3)
     assert upright(picture.drawing) == 5
+    fp32 = next(line for line in strokes if line.width == 2.0 and line.ink == "fp32")
+    assert fp32.points[0][0] + 9 <= left, "whiskers of two lines at one place stand beside each other"
 
 
 def test_lines_over_rates_are_logarithmic_and_many_intervals_a_band():

@@ -146,3 +146,18 @@ def test_lines_over_devices_begin_with_the_efficiency_once_it_is_known(qtbot: Qt
     view.slice.figure.choose(SPEED.name)
     view.show_results(replace(known, figures=(SPEED, WEAK, LOSS)))
     assert view.slice.figure.key() == SPEED.name, "what was chosen stays"
+
+
+def test_columns_of_cells_hold_their_headings_and_ratios_in_a_narrow_window(qtbot: QtBot) -> None:
+    view = CellsView()
+    qtbot.addWidget(view)
+    view.resize(500, 400)
+    view.show_results(small_results())
+    with qtbot.waitExposed(view):
+        view.show()
+    table = view.table
+    for place, column in enumerate(table.columns()):
+        words = (column.title, *(column.text(cell) for cell in table.rows()))
+        if max(map(len, words)) <= 30:
+            widest = max(map(table.fontMetrics().horizontalAdvance, words))
+            assert table.columnWidth(place) >= widest, column.title
