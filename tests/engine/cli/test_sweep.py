@@ -254,3 +254,19 @@ def test_a_plan_is_read_from_percents_and_times() -> None:
 def test_a_wrong_plan_is_refused(to_within: str, limit: str) -> None:
     with pytest.raises(ProblemError, match=r"--(to-within|time-limit) is '.*', but it must be"):
         plan_from(1, to_within, limit)
+
+
+@pytest.mark.slow  # trains on two devices, whose workers import torch
+def test_a_sweep_over_devices_tells_its_efficiency_or_what_disturbed_it(answer, capsys):
+    swept = ["--sweep", "devices=1,2", "--sweep", "precision=fp32,bf16", "--batch-size", "5"]
+    status, found = answer("sweep", *TINY[:4], "--steps", "60", *swept)
+    assert status == 0 and [cell["status"] for cell in found["cells"]] == ["done"] * 4
+    *alone, _, _ = shares = [cell["figures"]["weak_efficiency"] for cell in found["cells"]]
+    assert alone == [100, 100] and all(share > 0 for share in shares)
+    main(["show", found["id"]])
+    said = capsys.readouterr().out
+    if all(cell["clean"] for cell in found["cells"]):
+        assert "Scaling efficiency on 2 devices, against 1 device: FP32" in said
+        assert "These devices share one processor's cores" in said
+    else:
+        assert "so nothing follows from the speed there" in said
