@@ -133,6 +133,7 @@ def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
         "ratio_ci": None if entry.ratio_interval is None else list(entry.ratio_interval),
         "clean": not entry.is_disturbed,
         "ratio_clean": not entry.is_ratio_disturbed,
+        "scaling_clean": not entry.is_scaling_disturbed,
     }
 
 
@@ -150,4 +151,5 @@ def _row(results: Results, entry: CellResult) -> Row:
     low, high = entry.ratio_interval or (None, None)
     row |= {"ratio": entry.ratio, "ratio_low": low, "ratio_high": high}
     row |= {"is_disturbed": entry.is_disturbed, "is_ratio_disturbed": entry.is_ratio_disturbed}
+    row |= {"is_scaling_disturbed": entry.is_scaling_disturbed}
     return row | {"runs": entry.run_ids}

@@ -109,6 +109,9 @@ def test_nothing_follows_from_a_disturbed_cell_or_its_base(sweep: Sweeps) -> Non
     results = results_of(sweep(SPEEDS, cell_1=BUSY))
     doubtful = [cell.name for cell in results.cells if cell.is_disturbed_in(WEAK)]
     assert doubtful == ["1 device, BF16 AMP", "2 devices, BF16 AMP", "4 devices, BF16 AMP"]
+    told = document(sweep(SPEEDS, cell_1=BUSY))
+    assert [cell["scaling_clean"] for cell in told.values()["cells"]] == [True, False] * 3
+    assert [row["is_scaling_disturbed"] for row in told.tables[""]()] == [False, True] * 3
     said = "\n".join(answers(results))
     assert "4 devices, against 1 device: FP32 90.0 %." in said and "times on 4 devices" not in said
 
