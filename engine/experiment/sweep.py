@@ -64,7 +64,10 @@ class Axis(Message):
             return "all"
         if value is None:
             return "none"
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else value
+        if isinstance(value, str):
+            known = all_settings().get(self.key)
+            return value if known is None else dict(known.choices).get(value, value)
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 @dataclass(frozen=True)
