@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +11,7 @@ from engine.cli import options, output
 from engine.cli.session import Session, TargetOption, find, open_session
 from engine.cli.study import follow
 from engine.cli.sweep import time_limit_seconds
-from engine.experiment.experiment import experiment_from
+from engine.experiment.experiment import all_settings, experiment_from, layered, setting_error
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.value import shortened
 from engine.export.formats import LIMIT, NUMERICS, PROFILE, TRACES, TUNE
@@ -43,6 +43,14 @@ def limit(
             help="The fraction of memory that the recommended batch leaves free.",
         ),
     ] = DEFAULT_MARGIN,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help="On several devices: ddp, fsdp, or both side by side. Repeatable.",
+        ),
+    ] = None,
     to: Annotated[list[str] | None, options.export_option(LIMIT)] = None,
     force: options.Force = False,
     trust_code: options.TrustCode = False,
@@ -55,11 +63,30 @@ def limit(
     with open_session(Target.PROCESS) as session:
         sides = tuple(
             LimitSide(label=label, experiment=experiment, granularity=granularity)
-            for label, experiment in session.sides(asked, precision, trusts_all=trust_code)
+            for label, experiment in by_strategy(
+                session.sides(asked, precision, trusts_all=trust_code), strategy or ()
+            )
         )
         study = Study(answer=Limit(sides=sides, margin_fraction=margin))
         followed = follow(session, LimitDriver, study, to, force=force)
     return followed.tell(as_json=as_json)
+
+
+def by_strategy(
+    sides: Sequence[options.LabelledExperiment], strategies: Sequence[str]
+) -> Iterator[options.LabelledExperiment]:
+    """Each side in each strategy of several devices, or as it is without any. Raises ProblemError."""
+    if not strategies:
+        yield from sides
+        return
+    words = dict(all_settings()["ranks.strategy"].choices)
+    for label, experiment in sides:
+        if experiment.devices == 1:
+            message = "says how several devices share a model, but here is one."
+            raise setting_error("ranks.strategy", message, "Add --devices 2, or all.")
+        for name in strategies:
+            settings = layered(experiment.model_dump(mode="json"), {"ranks": {"strategy": name}})
+            yield f"{label}, {words.get(name, name)}", experiment_from(settings)
 
 
 def _part(name: str, text: str) -> Any:

@@ -96,10 +96,11 @@ def is_sweep(asked: Asked, request: Request) -> bool:
     return bool(has_axes) or request.is_dry or request.plan != Plan(repeats=request.plan.repeats)
 
 
-def grid_from(asked: Asked, request: Request, *, on_gpu: bool) -> Grid:
+def grid_from(asked: Asked, request: Request, catalog: Catalog | None = None, *, on_gpu: bool) -> Grid:
     """The grid that the options stand for: the preset's variants, then what is swept.
 
-    Several precisions are an axis, as they are by default where nothing is swept. Raises ProblemError.
+    Several precisions are an axis, as they are by default where nothing is swept. With a catalog, all
+    devices are as many as it has. Raises ProblemError.
     """
     base, preset, precisions = asked.settings(on_gpu), asked.preset, request.precisions
     typed = values_of_texts(request.swept)
@@ -112,7 +113,8 @@ def grid_from(asked: Asked, request: Request, *, on_gpu: bool) -> Grid:
     if not values and not variants:
         values = {"precision": default_precisions(on_gpu=on_gpu)}
     _refuse_overlap(variants, values)
-    return grid_of(base, (*variants, *axes_of(values, names_dataset=asked.names_dataset, typed=typed)))
+    axes = axes_of(values, names_dataset=asked.names_dataset, typed=typed)
+    return grid_of(base, (*variants, *axes), catalog)
 
 
 def typed_code(grid: Grid, request: Request) -> list[Code]:
@@ -223,7 +225,7 @@ def compare_grid(
     grid_from(asked, request, on_gpu=True)
     with open_session(target) as session:
         catalog, on_gpu = session.catalog, session.on_gpu(asked)
-        grid = grid_from(asked, request, on_gpu=on_gpu)
+        grid = grid_from(asked, request, catalog, on_gpu=on_gpu)
         experiments = [cell.experiment for cell in grid.cells]
         named = typed_code(grid, request)
         session.accept(asked, experiments, on_gpu=on_gpu, trusts_all=trust_code, named=named)

@@ -122,7 +122,9 @@ def show_results(record: SweepRecord, results: Results) -> None:
     sentences = (*answers(results), *not_reached(record.plan, results))
     output.sections([Section("Result", sentences), cells_section(results)])
     output.line(f"\n{record.name} saved as {record.id}.")
-    if record.ended is None:
+    if record.is_claimed:
+        output.line("It is running.")
+    elif record.ended is None:
         output.line(f"It was stopped; `ammeter resume {record.id}` goes on with it.")
     elif (used := time_used(record)) and next(turns(record), None) is not None:
         output.line(f"It {used}")

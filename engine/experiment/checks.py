@@ -229,7 +229,8 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
     most = most_devices(device, catalog)
     if experiment.devices > most:
         are = "is 1" if most == 1 else f"are {most:,}"
-        but = f"from {device.name} on there {are}." if device.is_gpu else f"the CPU has {most:,} cores."
+        cores = f"{most:,} core{'s' * (most > 1)}"
+        but = f"from {device.name} on there {are}." if device.is_gpu else f"the CPU has {cores}."
         yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
     if experiment.ranks.strategy == "fsdp":
         yield from _sharding_problems(experiment)

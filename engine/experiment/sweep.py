@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from engine.experiment.catalog import Precision
+from engine.experiment.catalog import Catalog, Precision
+from engine.experiment.checks import device_count
 from engine.experiment.experiment import (
     Experiment,
     all_settings,
@@ -59,9 +60,14 @@ class Axis(Message):
             return next((known.label for known in Precision if known.value == value), str(value))
         if isinstance(value, bool):
             return "on" if value else "off"
+        if self.key == "devices" and value == 0:
+            return "all"
         if value is None:
             return "none"
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else value
+        if isinstance(value, str):
+            known = all_settings().get(self.key)
+            return value if known is None else dict(known.choices).get(value, value)
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,8 @@ class Grid(Message):
         return ", ".join(
             axis.text(place)
             if axis.key in (VARIANT, "precision", "model", "dataset", "step.recipe")
+            else f"{axis.text(place)} device{'s' * (axis.text(place) != '1')}"
+            if axis.key == "devices"
             else f"{named(axis.key)} {axis.text(place)}"
             for number, (axis, place) in enumerate(zip(self.axes, places, strict=True))
             if of is None or number in of
@@ -137,8 +145,11 @@ class Grid(Message):
             raise ProblemError(*changed) from None
 
 
-def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
-    """The grid of these axes over nested settings, whose values may be text. Raises ProblemError."""
+def grid_of(base: Mapping[str, Any], axes: Sequence[Axis], catalog: Catalog | None = None) -> Grid:
+    """The grid of these axes over nested settings, whose values may be text. Raises ProblemError.
+
+    With a catalog, all devices are as many as it has.
+    """
     for axis in axes:
         if axis.key != VARIANT and axis.key not in all_settings():
             raise ProblemError(unknown_name_of_key(axis.key, all_settings()))
@@ -148,8 +159,19 @@ def grid_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Grid:
         raise request_error(message, "Give fewer values.", key="sweep", value=size)
     draft = Grid(base=dict(base), axes=tuple(axes))
     grid = Grid(base=draft.base, axes=tuple(_normal(draft, place) for place in range(len(axes))))
-    assert len(grid.cells) == size  # validates every one of them
+    if catalog is not None:
+        grid = grid.model_copy(update={"axes": tuple(_counted(grid, axis, catalog) for axis in grid.axes)})
+    assert len(grid.cells) == grid.size  # validates every one of them
     return grid
+
+
+def _counted(grid: Grid, axis: Axis, catalog: Catalog) -> Axis:
+    if axis.key != "devices" or "device" in [other.key for other in grid.axes]:
+        return axis
+    first = grid._experiment((0,) * len(grid.axes))
+    every = device_count(first.model_copy(update={"devices": 0}), catalog)
+    # beside the same number they are one value
+    return axis.model_copy(update={"values": tuple(dict.fromkeys(value or every for value in axis.values))})
 
 
 def _normal(grid: Grid, axis_place: int) -> Axis:

@@ -12,6 +12,7 @@ from engine.experiment.checks import Catalog, problems
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.repeats import Pilot, Plan
+from engine.experiment.settings import Ranks
 from engine.experiment.sweep import VARIANT, Cell, Grid
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import needed_mib
@@ -194,12 +195,19 @@ def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
     """The memory that the cells need as far as it is known, and which of them cannot be trained here."""
     why: dict[int, str] = {}
     trainable: list[Cell] = []
+    alone: dict[Experiment, Cell] = {}
     for cell in grid.cells:
         obstacle = next(iter(problems(cell.experiment, catalog)), None)
-        if obstacle is None:
-            trainable.append(cell)
-        else:
+        if obstacle is not None:
             why[cell.index] = obstacle.message
+            continue
+        if cell.experiment.devices == 1:
+            # one device shares nothing, however it would be done
+            first = alone.setdefault(cell.experiment.model_copy(update={"ranks": Ranks()}), cell)
+            if first is not cell:
+                why[cell.index] = f"On one device it is the same as {grid.name(first.places)}."
+                continue
+        trainable.append(cell)
     groups = _groups(grid, trainable)
     firsts = [group[0].experiment for group in groups]
     found = [None] * len(firsts) if forecasts is None else forecasts.find_all(firsts)

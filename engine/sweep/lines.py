@@ -27,6 +27,8 @@ _MOST_WHISKERS, _MOST_WITH_INTERVALS = 12, 10
 _MARK, _SMALL_MARK, _MANY = 9.0, 6.0, 200
 _MOST_LEGEND_ROWS = 3
 _LEAST_PLOT = 60.0
+_APART, _MOST_APART = 10.0, 36.0
+"""Between the whiskers of two lines at one place, and of all of them."""
 
 
 def lines(
@@ -53,6 +55,8 @@ class _Lines(Slice):
         self._ticks = self._up.ticks(max(2, int((self._bottom - self._top) / 50)))
         self._left = 12 + max((text_width(tick.text, 11) for tick in self._ticks), default=0.0)
         self._places = self._places_along(self._left, self._width - _RIGHT)
+        has_whiskers = self._has_intervals and len(self._places) <= _MOST_WHISKERS
+        self._apart = min(_APART, _MOST_APART / len(self._looks)) if has_whiskers else 0.0
 
     def _places_along(self, start: float, end: float) -> tuple[float, ...]:
         numbers, count = numbers_of(self._across), len(self._across.values)
@@ -103,16 +107,18 @@ class _Lines(Slice):
         return sorted(known, key=lambda cell: self._places[cell.places[self._x]])
 
     def _point(self, cell: CellResult) -> Point:
-        return self._places[cell.places[self._x]], self._up.place(cell.finite(self._figure) or 0.0)
+        return self._place(cell), self._up.place(cell.finite(self._figure) or 0.0)
+
+    def _place(self, cell: CellResult) -> float:
+        line = 0.0 if self._by is None else cell.places[self._by] - (len(self._looks) - 1) / 2
+        return self._places[cell.places[self._x]] + line * self._apart
 
     def _intervals(self, look: SideLook, cells: Sequence[CellResult]) -> Iterator[Shape]:
         known = []
         for cell in cells:
             value, interval = cell.finite(self._figure), cell.interval(self._figure)
             if value is not None and interval is not None:
-                known.append(
-                    (self._places[cell.places[self._x]], *map(self._up.place, self._reach(cell, value)))
-                )
+                known.append((self._place(cell), *map(self._up.place, self._reach(cell, value))))
         if len(known) > _MOST_WHISKERS:
             upper = [(x, high) for x, _, high in known]
             lower = [(x, low) for x, low, _ in reversed(known)]

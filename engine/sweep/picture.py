@@ -14,7 +14,7 @@ from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened,
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
 from engine.sweep.results import RATIO_FIGURE, CellResult, Results
-from engine.sweep.scaling import STRONG, WEAK
+from engine.sweep.scaling import DEVICES, STRONG, WEAK
 from engine.words.numbers import Tick, nice_step
 from resources.looks import DARK, LIGHT
 
@@ -136,14 +136,16 @@ def usual_axes(grid: Grid) -> tuple[int, int | None]:
 
 
 def usual_lines(grid: Grid) -> tuple[int, int | None]:
-    """The axes of lines unless others are chosen: the longest other one, a line for every compared value."""
-    others = [axis for axis in range(len(grid.axes)) if axis != grid.compared]
-    several = [axis for axis in others if len(grid.axes[axis].values) > 1]
-    if not several:
-        return grid.compared, None
-    numeric = [axis for axis in several if numbers_of(grid.axes[axis]) is not None]
-    x = max(numeric or several, key=lambda axis: len(grid.axes[axis].values))
-    return x, grid.compared if len(grid.axes[grid.compared].values) > 1 else None
+    """The axes of lines unless others are chosen: devices, or else the longest axis that is not compared, and
+    a line for every compared value."""
+    axes, compared = grid.axes, grid.compared
+    several = [place for place, axis in enumerate(axes) if len(axis.values) > 1]
+    devices = [place for place in several if axes[place].key == DEVICES]
+    others = [place for place in several if place != compared]
+    numeric = [place for place in others if numbers_of(axes[place]) is not None]
+    x = max(devices or numeric or others or [compared], key=lambda place: len(axes[place].values))
+    by = [compared] if x != compared else others
+    return x, next((place for place in by if place in several and place != x), None)
 
 
 def numbers_of(axis: Axis) -> tuple[float, ...] | None:

@@ -34,7 +34,7 @@ def _exchange(run: RunRecord) -> float | None:
 
 
 EXCHANGE = Figure(
-    "exchange_percent", "Exchanging gradients, of a step", "%", 1, False, _exchange, is_mean=True
+    "exchange_percent", "Exchanging gradients", "% of a step", 1, False, _exchange, is_mean=True
 )
 SCALING = (WEAK, STRONG, EXCHANGE)
 

@@ -102,7 +102,7 @@ def survey(question: Question, evidence: Evidence) -> Survey:
     plan, wrong = plan_of(draft)
     try:
         base, axes = parts_of(draft, catalog)
-        grid = grid_of(base, axes)
+        grid = grid_of(base, axes, catalog)
     except ProblemError as error:
         return Survey(plan, wrong | {problem.key or "": problem for problem in reversed(error.problems)})
     fit = fit_of(grid, catalog, evidence.forecasts)
@@ -245,6 +245,8 @@ class Surveyor(QObject):
         if question != self._question:
             self._question = question
             self.look_again()
+        if (survey := self.survey()) is not None and survey.grid is not None:
+            self.cells = survey.grid.size
 
     def judged(self, outcome: Outcome) -> Outcome:
         """The outcome of the first values, with what is wrong with any of the cells."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.sweep.picture import cell_words, shown_figures
 from engine.sweep.results import CellResult, Results
+from engine.sweep.scaling import WEAK
 from engine.sweep.words import columns_of
 from engine.words.numbers import clock_text, counted, date_text, duration, number, times
 from gui.session.sweeps import SweepView
@@ -18,10 +19,10 @@ from gui.widgets import Button, ElidedLabel, IconButton, set_text
 from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.table import Column, FilteredTable, ResultTable
-from gui.widgets.table.columns import GROWS
+from gui.widgets.table.columns import GROWS, width_of
 
 _FINAL = ("done", "failed", "left out")
-_ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS))
+_ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS, WEAK))
 
 
 def counts(results: Results) -> str:
@@ -85,7 +86,7 @@ def status_of(cell: CellResult) -> str:
     return f"{cell.status}{runs}{disturbed}{': ' + cell.why if cell.why else ''}"
 
 
-_LEAST_COLUMN, _MOST_COLUMN = 56, 240
+_MOST_COLUMN, _MEASURED = 240, 50
 _FILTER_TIP = "Shows only the cells that have all of these words in any column, such as: bf16 64 done"
 
 
@@ -130,7 +131,7 @@ def _columns(results: Results) -> list[Column[CellResult]]:
             column.text,
             column.value,
             column.tip,
-            width=_LEAST_COLUMN,
+            width=width_of((column.heading, *map(column.text, results.cells[:_MEASURED]))),
             widest=GROWS if column is columns[-1] else _MOST_COLUMN,
             is_number=column.is_number,
         )

@@ -22,6 +22,7 @@ from engine.sweep.picture import (
     usual_places,
 )
 from engine.sweep.results import Results
+from engine.sweep.scaling import WEAK
 from engine.sweep.scatter import scatter
 from gui.charts.painter import Picture
 from gui.widgets import ComboBox, label, set_text
@@ -46,16 +47,17 @@ class Chooser(QWidget):
         self.box.setToolTip(tooltip)
         self.box.activated.connect(self.changed)
         self._keys: list[Hashable] = []
+        self._usual: Hashable = None
         in_row(label(title, "legend"), self.box, parent=self, spacing=6)
 
     def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
-        """Offers these keys with their texts; what was chosen stays, or else `usual` is chosen."""
+        """Offers these keys with their texts; what was chosen stays, unless it was only the usual one."""
         keys, texts = [key for key, _ in entries], [text for _, text in entries]
         if keys == self._keys and texts == [self.box.itemText(place) for place in range(self.box.count())]:
             # its list may be open
             return
-        wanted = self.key() if self._keys and self.key() in keys else usual
-        self._keys = keys
+        wanted = self.key() if self.key() != self._usual and self.key() in keys else usual
+        self._keys, self._usual = keys, usual
         self.box.clear()
         self.box.addItems(texts)
         self.choose(wanted)
@@ -228,12 +230,14 @@ class Slice:
         view.rows.addLayout(_row(self.figure, self.x, self.other))
         view.rows.addLayout(self._at_row)
 
-    def offer(self, results: Results, usual: tuple[int, int | None], *, is_other_grid: bool) -> None:
+    def offer(
+        self, results: Results, usual: tuple[int, int | None], figure: Figure, *, is_other_grid: bool
+    ) -> None:
         """Fills the choosers for these results; other axes begin at the best cell."""
         axes = results.grid.axes
         titles = [(place, axis.title) for place, axis in enumerate(axes)]
         several = [entry for entry in titles if len(axes[entry[0]].values) > 1] or titles[:1]
-        self.figure.offer(figure_entries(results), results.figures[0].name)
+        self.figure.offer(figure_entries(results), figure.name)
         self.x.offer(several, usual[0])
         self.other.offer([(None, "none"), *several], usual[1])
         if is_other_grid:
@@ -311,13 +315,16 @@ class SliceView(PictureView):
     """The name of the picture, the titles of the two axes, and the tooltip of the second."""
     picture: staticmethod[..., CellPicture]
     usual: staticmethod[[Grid], tuple[int, int | None]]
+    first = ""
+    """The name of the figure that is shown first, where the results have it."""
 
     def __init__(self) -> None:
         super().__init__(self.words[0])
         self.slice = Slice(self, *self.words[1:])
 
     def offer(self, results: Results, *, is_other_grid: bool) -> None:
-        self.slice.offer(results, self.usual(results.grid), is_other_grid=is_other_grid)
+        figure = next((each for each in results.figures if each.name == self.first), results.figures[0])
+        self.slice.offer(results, self.usual(results.grid), figure, is_other_grid=is_other_grid)
 
     def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
         figure = figure_named(results, self.slice.figure.key())
@@ -337,3 +344,4 @@ class LinesView(SliceView):
 
     words = ("Lines of the sweep", "Over", "Lines", "The axis with a line for every value")
     picture, usual = staticmethod(lines), staticmethod(usual_lines)
+    first = WEAK.name

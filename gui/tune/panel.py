@@ -138,7 +138,7 @@ _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
     "batch": ("Batch", "How an optimizer step is split into batches"),
     "exchange": (
         "Exchange",
-        "How devices send each other gradients: in BF16, in larger buckets, of a static graph",
+        "How devices send each other gradients: in BF16, in larger buckets, with a static graph",
     ),
     "loader": ("Loader", "How many processes load the data, and whether memory is pinned"),
 }

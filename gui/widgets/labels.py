@@ -153,7 +153,7 @@ class Field(QWidget):
         super().__init__(parent)
         self.control = control
         self._tooltip: str | None = None
-        self._label = label(text, "label")
+        self._label = ElidedLabel(text, "label")
         self._note = label(note, "note")
         self._hint = label("", "hint", wraps=True)
         self._hint.hide()

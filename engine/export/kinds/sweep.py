@@ -81,13 +81,13 @@ def _picture_sections(results: Results) -> Iterator[Section]:
 def _scaling_pictures(
     results: Results, figures: Mapping[str, Figure], at: Sequence[int]
 ) -> Iterator[Picture]:
-    by_devices = [axis.key for axis in results.grid.axes].index(DEVICES)
-    compared = results.grid.compared if results.grid.compared != by_devices else None
-    shown = (WEAK, STRONG, *((RATIO_FIGURE,) if compared is not None else ()), EXCHANGE)
+    grid = results.grid
+    is_gain = grid.axes[grid.compared].key != DEVICES
+    shown = (WEAK, STRONG, *((RATIO_FIGURE,) if is_gain else ()), EXCHANGE)
     for figure in (figure for figure in shown if figure.name in figures):
 
         def draw(width: float, figure: Figure = figure) -> Drawing:
-            return lines(results, by_devices, compared, figure, at, (width, 380.0)).drawing
+            return lines(results, *usual_lines(grid), figure, at, (width, 380.0)).drawing
 
         yield Picture(figure.name.replace("_", "-"), draw)
 
@@ -133,6 +133,7 @@ def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
         "ratio_ci": None if entry.ratio_interval is None else list(entry.ratio_interval),
         "clean": not entry.is_disturbed,
         "ratio_clean": not entry.is_ratio_disturbed,
+        "scaling_clean": not entry.is_scaling_disturbed,
     }
 
 
@@ -150,4 +151,5 @@ def _row(results: Results, entry: CellResult) -> Row:
     low, high = entry.ratio_interval or (None, None)
     row |= {"ratio": entry.ratio, "ratio_low": low, "ratio_high": high}
     row |= {"is_disturbed": entry.is_disturbed, "is_ratio_disturbed": entry.is_ratio_disturbed}
+    row |= {"is_scaling_disturbed": entry.is_scaling_disturbed}
     return row | {"runs": entry.run_ids}

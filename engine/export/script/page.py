@@ -56,7 +56,8 @@ def _sentences(
         yield f"The run was made on {device} with torch {version}."
     yield from _on_data(training)
     yield from _on_recipe(training)
-    is_the_runs = run.environment is not None and "losses differ" not in " ".join(left_out)
+    differs = training.was_sharded or "losses differ" in " ".join(left_out)
+    is_the_runs = run.environment is not None and not differs
     if is_the_runs and training.experiment.device == "cpu" and not training.parts:
         threads = "as many threads (OMP_NUM_THREADS)" if training.several else "as many threads"
         yield f"On that processor, with {threads}, its losses are the run's to the last bit."
@@ -110,6 +111,8 @@ def _on_data(training: TrainingFacts) -> Iterator[str]:
 def _on_recipe(training: TrainingFacts) -> Iterator[str]:
     if "capture" in training.parts:
         yield "The run's steps were captured in a CUDA graph; here they are not: slower, same numbers."
+    if training.was_sharded:
+        yield "FSDP2 sharded the run's model; here each device keeps all of it, and losses differ a little."
     cap = training.experiment.memory_cap_gib
     if cap is not None and training.cap_gib is None:
         yield f"The run could use {cap:g} GiB of memory; here there is no such limit."

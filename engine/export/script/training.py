@@ -103,6 +103,11 @@ class TrainingFacts:
         return self.experiment.devices > 1
 
     @property
+    def was_sharded(self) -> bool:
+        """True if FSDP2 trained the run; the script's DistributedDataParallel shards nothing."""
+        return self.several and self.experiment.ranks.strategy == "fsdp"
+
+    @property
     def shares_order(self) -> bool:
         """True if the processes share the samples of each epoch, rather than make up their own."""
         return self.several and not self.data.is_made_up

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -112,6 +112,11 @@ def number_column(
     return Column(title, text, value, tip, width=width, is_number=True, look=look)
 
 
+def width_of(words: Iterable[str]) -> int:
+    """About the width of a column that shows these words whole, unless they are very long."""
+    return min(_LETTER * max(map(len, words)) + _BESIDE_WORDS, _WIDEST_WORDS)
+
+
 def word_columns(
     headings: Sequence[str], right: Collection[str], rows: Sequence[Sequence[Any]]
 ) -> list[Column[Sequence[Any]]]:
@@ -121,8 +126,7 @@ def word_columns(
     """
     columns: list[Column[Sequence[Any]]] = []
     for place, heading in enumerate(headings):
-        longest = max(len(words) for words in (heading, *(str(row[place]) for row in rows)))
-        width = min(_LETTER * longest + _BESIDE_WORDS, _WIDEST_WORDS)
+        width = width_of((heading, *(str(row[place]) for row in rows)))
         widest = GROWS if place == 0 else 0
         text = partial(_cell, place=place)
         columns.append(Column(heading, text, width=width, widest=widest, is_number=heading in right))

@@ -64,6 +64,21 @@ def test_each_precision_has_its_largest_batch_and_its_trials(answer, tmp_path, m
     assert {saved.id} == {found["id"], *(each["id"] for each in found["results"])}
 
 
+def test_both_strategies_of_several_devices_have_their_largest_batch(answer, tmp_path, monkeypatch):
+    (tmp_path / "worker.py").write_text(f"{PRELUDE}    tried(batch, None if batch <= 64 else 'memory')")
+    with Launcher(command=(sys.executable, str(tmp_path / "worker.py"))) as workers:
+        monkeypatch.setattr(
+            "engine.cli.questions.LimitDriver", lambda store, _, catalog: LimitDriver(store, workers, catalog)
+        )
+        chosen = ["--devices", "2", "--strategy", "ddp", "--strategy", "fsdp", "--precision", "bf16"]
+        status, found = answer("limit", *SMALL, "--memory-gib", "0.1", "--granularity", "64", *chosen)
+    assert status == 0 and [each["largest_batch"] for each in found["results"]] == [64, 64]
+    with Store() as store:
+        sides = store.studies.find(found["id"]).answer.sides
+    assert [side.label for side in sides] == ["BF16 AMP, DDP", "BF16 AMP, FSDP2"]
+    assert [side.experiment.ranks.strategy for side in sides] == ["ddp", "fsdp"]
+
+
 def test_every_trial_is_printed_and_the_answer_last(capsys, monkeypatch):
     def followed(_: object, __: object, study: Study[Limit], *_to: object, force: bool) -> Followed[Limit]:
         trials = tuple(Trial(batch_size=batch, fits=True, seconds=1.0) for batch in range(101, 113))
@@ -165,6 +180,8 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
     [
         (["limit", *SMALL, "--to", "x.docx"], "is no format of"),
         (["limit", *SMALL, "--granularity", "0"], "--granularity"),
+        (["limit", *SMALL, "--strategy", "fsdp"], "Strategy says how several devices share a model"),
+        (["limit", *SMALL, "--devices", "2", "--strategy", "zero"], "zero"),
         (["limit", *SMALL, "--margin", "1"], "--margin"),
         (["limit", *SMALL, "--precision", "fp32", "--precision", "fp32"], "needed only once"),
         (["limit", *SMALL, "--precision", "fp32"], "emory"),

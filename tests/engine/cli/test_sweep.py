@@ -47,7 +47,7 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(an
     last = found["cells"][-1]
     assert list(last) == [
         "index", "name", "values", "status", "reason", "runs", "figures", "figures_ci", "ratio", "ratio_ci",
-        "clean", "ratio_clean",
+        "clean", "ratio_clean", "scaling_clean",
     ]  # fmt: skip
     assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
     assert len({run for cell in found["cells"] for run in cell["runs"]}) == 4
@@ -84,6 +84,12 @@ def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(answer, capsys, monk
         (record,) = store.sweeps.newest()
         assert 1 <= len(store.runs()) < 4 and record.ended is None
     assert f"`ammeter resume {record.id}` goes on with it." in said
+    with Store() as store:
+        store.sweeps.claim(record.id)
+        assert main(["show", record.id]) == 0
+        store.sweeps.release(record.id)
+    said = capsys.readouterr().out
+    assert said.endswith("It is running.\n") and "resume" not in said
     status, found = answer("resume", record.id[:6], "--target", "thread")
     assert (status, found["id"], found["status"]) == (0, record.id, "finished")
     assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
@@ -248,3 +254,19 @@ def test_a_plan_is_read_from_percents_and_times() -> None:
 def test_a_wrong_plan_is_refused(to_within: str, limit: str) -> None:
     with pytest.raises(ProblemError, match=r"--(to-within|time-limit) is '.*', but it must be"):
         plan_from(1, to_within, limit)
+
+
+@pytest.mark.slow  # trains on two devices, whose workers import torch
+def test_a_sweep_over_devices_tells_its_efficiency_or_what_disturbed_it(answer, capsys):
+    swept = ["--sweep", "devices=1,2", "--sweep", "precision=fp32,bf16", "--batch-size", "5"]
+    status, found = answer("sweep", *TINY[:4], "--steps", "60", *swept)
+    assert status == 0 and [cell["status"] for cell in found["cells"]] == ["done"] * 4
+    *alone, _, _ = shares = [cell["figures"]["weak_efficiency"] for cell in found["cells"]]
+    assert alone == [100, 100] and all(share > 0 for share in shares)
+    main(["show", found["id"]])
+    said = capsys.readouterr().out
+    if all(cell["clean"] for cell in found["cells"]):
+        assert "Scaling efficiency on 2 devices, against 1 device: FP32" in said
+        assert "These devices share one processor's cores" in said
+    else:
+        assert "so nothing follows from the speed there" in said

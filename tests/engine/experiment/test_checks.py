@@ -168,6 +168,12 @@ def test_more_devices_than_there_are_is_refused(
     assert problem.key == "devices" and words in problem.message
 
 
+def test_one_core_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.experiment.checks.os.cpu_count", lambda: 1)
+    (problem,) = problems(Experiment(device="cpu", devices=2), CATALOG)
+    assert problem.message == "Devices is 2, but the CPU has 1 core."
+
+
 def test_windows_shares_no_gradients_among_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.experiment.checks.sys.platform", "win32")
     (problem,) = problems(Experiment(devices=2), cards("cuda", 2))

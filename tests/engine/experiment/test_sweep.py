@@ -21,6 +21,7 @@ from engine.experiment.sweep import (
     values_of_text,
     values_of_texts,
 )
+from tests.engine.experiment.test_checks import cards
 from tests.sweeps import small_grid
 
 
@@ -182,3 +183,21 @@ def test_seeds_must_not_run_out() -> None:
     with pytest.raises(ProblemError, match="Seed is 9223372036854775806, but 3 repeats") as refused:
         in_turns((B, last), 3)
     assert refused.value.problem.key == "seed"
+
+
+@pytest.mark.parametrize(("given", "counts"), [("1,2,all", (1, 2)), ("all,1,2", (2, 1)), ("all", (2,))])
+def test_all_devices_are_as_many_as_the_machine_has_and_counted_once(
+    given: str, counts: tuple[int, ...]
+) -> None:
+    axes = axes_of(values_of_texts([f"devices={given}"]))
+    grid = grid_of({"device": "auto"}, axes, cards("cuda", 2))
+    assert grid.axes[0].values == counts
+    assert [cell.experiment.devices for cell in grid.cells] == list(counts)
+    anywhere = grid_of({}, axes)
+    names = {anywhere.name(cell.places) for cell in anywhere.cells}
+    assert names == {"all devices", "1 device", "2 devices"} or (names, given) == ({"all devices"}, "all")
+
+
+def test_of_several_first_devices_each_has_its_own_all() -> None:
+    axes = axes_of(values_of_texts(["device=cuda:0,cuda:1", "devices=1,all"]))
+    assert grid_of({}, axes, cards("cuda", 2)).axes[1].values == (1, 0)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from engine.experiment.problem import ProblemError
 from engine.export.script.page import MOST_LINES, script_of
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from tests.engine.conftest import ENVIRONMENT
 from tests.engine.export.test_script import EVERYTHING, check_style
 from tests.engine.export.test_script_training import (
     FAKE,
@@ -139,6 +141,15 @@ def test_on_several_cards_it_is_tidy_and_takes_those_that_the_run_took(
         in (tmp_path / "1-linear.py").read_text()
     )
     assert 'init_process_group("xccl")' in (tmp_path / "2-linear.py").read_text()
+
+
+def test_of_a_sharded_run_it_says_that_it_does_not_shard(run_of: Callable[..., RunRecord]) -> None:
+    for strategy in ("fsdp", "ddp"):
+        run = run_of(**NUMBERS, device="cpu", devices=2, ranks={"strategy": strategy})
+        run = replace(run, environment=ENVIRONMENT)
+        said = " ".join((ast.get_docstring(ast.parse(script_of(run))) or "").split())
+        assert ("FSDP2 sharded the run's model" in said) == (strategy == "fsdp")
+        assert ("to the last bit" in said) == (strategy == "ddp")
 
 
 def test_how_many_devices_it_is_for_must_be_known(run_of: Callable[..., RunRecord]) -> None:

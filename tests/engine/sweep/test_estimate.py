@@ -229,3 +229,10 @@ def test_a_damaged_file_of_forecasts_leaves_nothing_out(catalog, keep, tmp_path)
     (tmp_path / FILE_NAME).write_text("{", encoding="utf-8")
 
     assert not why_unfit(grid_of(BASE, [Axis(key="batch_size", values=(1, 2))]), catalog, forecasts)
+
+
+def test_one_device_is_trained_once_however_several_would_share(catalog, tmp_path):
+    strategies = Axis(key="ranks.strategy", values=("ddp", "fsdp"))
+    grid = grid_of(BASE, [Axis(key="devices", values=(1,)), strategies])
+    why = why_unfit(grid, catalog, Forecasts(tmp_path))
+    assert why == {1: "On one device it is the same as 1 device, strategy DDP."}

@@ -100,6 +100,8 @@ def test_lines_have_the_looks_of_their_precisions_and_intervals_as_whiskers():
     left, middle, right = (x for x, _ in bf16.points)
     assert (middle - left) / (right - left) == pytest.approx(1 / 3)
     assert upright(picture.drawing) == 5
+    fp32 = next(line for line in strokes if line.width == 2.0 and line.ink == "fp32")
+    assert fp32.points[0][0] + 9 <= left, "whiskers of two lines at one place stand beside each other"
 
 
 def test_lines_over_rates_are_logarithmic_and_many_intervals_a_band():
@@ -143,6 +145,15 @@ def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none():
 def test_usual_axes_are_the_longest_and_lines_compare():
     assert usual_axes(RESULTS.grid) == (1, 0)
     assert usual_lines(RESULTS.grid) == (1, 0)
+    devices, batch = Axis(key="devices", values=(1, 2)), Axis(key="batch_size", values=(16, 32, 64))
+    precision = Axis(key="precision", values=("fp32", "bf16"))
+    for axes, usual in (
+        ((devices, batch), (0, 1)),
+        ((batch, devices), (1, 0)),
+        ((precision, batch, devices), (2, 0)),
+        ((devices,), (0, None)),
+    ):
+        assert usual_lines(grid_of({"device": "cpu"}, axes)) == usual
 
 
 def test_a_sweep_that_has_just_begun_has_pictures_too():

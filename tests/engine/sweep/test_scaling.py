@@ -78,7 +78,7 @@ def test_efficiency_is_the_speed_per_device_against_one(sweep: Sweeps) -> None:
     results = results_of(sweep(SPEEDS))
     shares = {cell.name: round(cell.value(WEAK) or 0, 1) for cell in results.cells}
     assert list(shares.values()) == [100, 100, 95, 85, 90, 70]
-    low, high = at(results, "devices 4, BF16 AMP").interval(WEAK) or (0, 0)
+    low, high = at(results, "4 devices, BF16 AMP").interval(WEAK) or (0, 0)
     assert low < 70 < high
     assert WEAK in results.figures and STRONG not in results.figures and EXCHANGE not in results.figures
 
@@ -108,16 +108,19 @@ def test_a_gain_that_may_be_the_same_is_not_called_another(
 def test_nothing_follows_from_a_disturbed_cell_or_its_base(sweep: Sweeps) -> None:
     results = results_of(sweep(SPEEDS, cell_1=BUSY))
     doubtful = [cell.name for cell in results.cells if cell.is_disturbed_in(WEAK)]
-    assert doubtful == ["devices 1, BF16 AMP", "devices 2, BF16 AMP", "devices 4, BF16 AMP"]
+    assert doubtful == ["1 device, BF16 AMP", "2 devices, BF16 AMP", "4 devices, BF16 AMP"]
+    told = document(sweep(SPEEDS, cell_1=BUSY))
+    assert [cell["scaling_clean"] for cell in told.values()["cells"]] == [True, False] * 3
+    assert [row["is_scaling_disturbed"] for row in told.tables[""]()] == [False, True] * 3
     said = "\n".join(answers(results))
     assert "4 devices, against 1 device: FP32 90.0 %." in said and "times on 4 devices" not in said
 
 
 def test_without_one_device_the_fewest_are_the_base(sweep: Sweeps) -> None:
     results = results_of(sweep({key: speed for key, speed in SPEEDS.items() if key[0] > 1}))
-    assert at(results, "devices 2, FP32").value(WEAK) == 100
-    assert at(results, "devices 4, FP32").value(WEAK) == pytest.approx(94.7, abs=0.1)
-    assert at(results, "devices 1, FP32").value(WEAK) is None
+    assert at(results, "2 devices, FP32").value(WEAK) == 100
+    assert at(results, "4 devices, FP32").value(WEAK) == pytest.approx(94.7, abs=0.1)
+    assert at(results, "1 device, FP32").value(WEAK) is None
     assert any("on 4 devices, against 2 devices" in answer for answer in answers(results))
 
 
@@ -141,7 +144,7 @@ def test_cells_of_one_global_batch_scale_strongly(sweep: Sweeps) -> None:
     said = answers(results)
     assert "Scaling efficiency on 4 devices, against 1 device, at batch size 16: 75.0 %." in said
     assert strong == pytest.approx(
-        {"devices 1, batch size 64": 100, "devices 2, batch size 32": 80, "devices 4, batch size 16": 60}
+        {"1 device, batch size 64": 100, "2 devices, batch size 32": 80, "4 devices, batch size 16": 60}
     )
 
 

@@ -229,3 +229,19 @@ def test_lengths_recipes_and_models_are_swept_too(
     assert panel.form.model.currentText() == "small-cnn, resnet50"
     request = surveyed()
     assert request is not None and request.grid is not None and request.grid.size == 8
+
+
+def test_all_devices_beside_the_same_number_are_one_value(
+    panel: SetupPanel, gpu: Catalog, surveyed: Callable[[], Request | None]
+) -> None:
+    cards = (gpu.devices[0].model_copy(update={"name": f"cuda:{place}"}) for place in range(2))
+    panel.set_catalog(gpu.model_copy(update={"devices": tuple(cards)}))
+    panel.set_text("devices", "1, 2, all")
+    request = surveyed()
+    assert request is not None and request.grid is not None
+    assert request.grid.axes[-1].values == (1, 2)
+    cells = request.grid.size
+    assert (
+        panel.foot.run_button.text().endswith(f" {cells} cells")
+        and f"{cells} cells" in panel.foot.line.text()
+    )

@@ -8,8 +8,11 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+from engine.compare.figures import LOSS, SPEED
 from engine.experiment.sweep import axes_of, grid_of
 from engine.sweep.picture import CellSpot
+from engine.sweep.results import CellResult, Results
+from engine.sweep.scaling import WEAK
 from gui.sweep.cells import CellsView
 from gui.sweep.panel import SweepPage
 from gui.sweep.picture_view import HeatMapView, LinesView, PictureView, ScatterView
@@ -124,3 +127,37 @@ def test_no_name_of_a_sweep_is_rendered(qtbot: QtBot) -> None:
             page.choose((cell,))
             assert markup_in(page) == set(), page.tabs.tabText(place)
     assert names_in(page) > 0
+
+
+def test_lines_over_devices_begin_with_the_efficiency_once_it_is_known(qtbot: QtBot) -> None:
+    grid = grid_of({"device": "cpu"}, axes_of({"devices": (1, 2), "batch_size": (16, 32, 64)}))
+    efficient = tuple(
+        CellResult(
+            cell.index, cell.places, grid.name(cell.places), "done", values={SPEED.name: 9, WEAK.name: 80}
+        )
+        for cell in grid.cells
+    )
+    known, view = Results(grid, efficient, (SPEED, WEAK)), LinesView()
+    qtbot.addWidget(view)
+    view.show_results(replace(known, figures=(SPEED,)))
+    assert (view.slice.axes(), view.slice.figure.key()) == ((0, 1), SPEED.name)
+    view.show_results(known)
+    assert view.slice.figure.key() == WEAK.name
+    view.slice.figure.choose(SPEED.name)
+    view.show_results(replace(known, figures=(SPEED, WEAK, LOSS)))
+    assert view.slice.figure.key() == SPEED.name, "what was chosen stays"
+
+
+def test_columns_of_cells_hold_their_headings_and_ratios_in_a_narrow_window(qtbot: QtBot) -> None:
+    view = CellsView()
+    qtbot.addWidget(view)
+    view.resize(500, 400)
+    view.show_results(small_results())
+    with qtbot.waitExposed(view):
+        view.show()
+    table = view.table
+    for place, column in enumerate(table.columns()):
+        words = (column.title, *(column.text(cell) for cell in table.rows()))
+        if max(map(len, words)) <= 30:
+            widest = max(map(table.fontMetrics().horizontalAdvance, words))
+            assert table.columnWidth(place) >= widest, column.title

@@ -20,6 +20,7 @@ from gui.runs.table.view import fitting
 from gui.session.live_run import LiveRun
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes
+from gui.widgets import ElidedLabel, Field
 from gui.widgets.stat_card import VerdictLabel
 
 AREA = QRectF(60, 4, 400, 130)
@@ -137,3 +138,13 @@ def test_the_words_at_a_lines_end_keep_off_the_other_lines() -> None:
     trace = (X, np.full(400, 40.0))
     assert ink_along(painted(frame, [trace]), ink, trace, frame) == 0
     assert ink_along(painted(frame, []), ink, trace, frame) > 20
+
+
+def test_a_fields_title_that_has_no_room_ends_in_an_ellipsis(qtbot: QtBot) -> None:
+    field = Field("Gradient reduction", QLineEdit())
+    qtbot.addWidget(field)
+    field.show()
+    for width in (90, 200):
+        field.resize(width, 64)
+        (title,) = (found for found in field.findChildren(ElidedLabel) if found.isVisible())
+        assert title.text().endswith("…") == (width == 90) and title.whole_text() == "Gradient reduction"
