@@ -13,6 +13,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import MIB_PER_GIB
+from engine.machines.catalogs import keep_catalog
 from engine.protocol import jobs
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import (
@@ -177,7 +178,7 @@ class Runner:
         self._precheck = Precheck(lambda experiment: self.check(experiment, lambda: self._is_stopped))
         self._is_stopped = False
         self._launcher = launcher
-        self._forecasts = Forecasts(store.path.parent)
+        self._forecasts = Forecasts(store.path.parent, launcher.site.name)
         self._session: Session | None = None
 
     def stop(self) -> None:
@@ -287,10 +288,14 @@ class Runner:
             thread.join()
 
     def catalog(self) -> Catalog:
-        """The choices on this machine. Raises ProblemError."""
+        """The choices on the launcher's machine; those of another are kept. Raises ProblemError."""
         answer = _answered(self._last_event(jobs.ReadCatalog()))
         assert isinstance(answer, CatalogRead)
-        return answer.catalog
+        if not (machine := self._launcher.site.name):
+            return answer.catalog
+        catalog = answer.catalog.model_copy(update={"machine": machine})
+        keep_catalog(catalog)
+        return catalog
 
     def forecast(
         self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False

@@ -267,7 +267,7 @@ def _results(store: Store, record: SweepRecord) -> Results:
 
 
 def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
-    forecasts = Forecasts(session.store.path.parent)
+    forecasts = Forecasts(session.store.path.parent, session.launcher.site.name)
     unknown = fit_of(grid, catalog, forecasts).unknown
     if unknown:
         output.aside("Forecasting the memory of the cells.")

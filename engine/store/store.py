@@ -69,11 +69,13 @@ class Store(Edits):
         sweep: str | None = None,
         cell: int | None = None,
         repeat: int | None = None,
+        machine: str = "",
     ) -> RunRecord:
         """Adds a queued run of this process; without a name it is "Run N".
 
         A run of a `sweep` is the `repeat`, from 1, of a `cell`. It replaces a run of that place that did not
-        come to its end. Raises ProblemError where that run did, or where a process that lives trains it.
+        come to its end; one that still trains on another `machine` is returned as it is. Raises ProblemError
+        where that run did, or where a process that lives trains it.
         """
         run_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
@@ -85,6 +87,8 @@ class Store(Edits):
             for row in rows:
                 status = Status(row["status"])
                 has_ended = status in (Status.FINISHED, Status.FAILED)
+                if not has_ended and may_take(row["owner"]) and kept.place_of(connection, row["id"]):
+                    return self.run(row["id"])
                 if has_ended or not (status.is_over or may_take(row["owner"])):
                     message = f"{row['name']} is {status} and has that place in the sweep."
                     raise ProblemError(request_problem(message, "Delete it first.", key="sweep", value=sweep))
@@ -105,8 +109,8 @@ class Store(Edits):
             )
             connection.execute(
                 "INSERT INTO runs (id, number, name, status, created, experiment, comparison, label, owner,"
-                " sweep, cell, repeat) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*values, me(), sweep, cell, repeat),
+                " sweep, cell, repeat, machine) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values, me(), sweep, cell, repeat, machine),
             )
         self._drop_files(replaced)
         return self.run(run_id)

@@ -247,6 +247,7 @@ class TuneDriver(Driver[Tuning]):
                 name=turn.name(f"Fastest of {self._subject}"),
                 comparison=proof.comparison,
                 label=turn.label,
+                machine=self._launcher.site.name,
             )
             proof = proof.model_copy(update={side: (*getattr(proof, side), run.id)})
             yield self._keep(proof=proof)

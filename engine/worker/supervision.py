@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.experiment.own.code import Code
+from engine.experiment.own.folders import is_here, path_of_here
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (
@@ -190,9 +191,20 @@ class ProcessSession:
                 self._writes |= isinstance(item, Started) or self._watch.phase is PhaseName.PROFILING
                 if is_last(item):
                     self._finish(kill=False)
-                return item
+                return self._with_its_place(item)
         self._finish(kill=True)
         return ending
+
+    def _with_its_place(self, event: Event) -> Event:
+        """Says of data that another machine lacks where it is: the worker there cannot know."""
+        place = self._worker.place
+        if place is None or not isinstance(event, Failed) or event.problem.key != "path":
+            return event
+        experiment = getattr(self._job, "experiment", None)
+        path = None if experiment is None else experiment.path
+        if path is None or not is_here(path):
+            return event
+        return event.model_copy(update={"problem": path_of_here(path, place.machine)})
 
     def _finish(self, *, kill: bool) -> None:
         self.is_over = True
