@@ -11,8 +11,9 @@ import typer
 from rich.progress import BarColumn
 
 from engine.cli import output
+from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import AsJson
-from engine.cli.session import DONE, FAILED, Interrupt, InterruptError, ProgressLine, text_column
+from engine.cli.session import DONE, FAILED, ProgressLine, text_column
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from engine.cli import output
-from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, PhaseProgress, Session
+from engine.cli.interrupt import Interrupt
+from engine.cli.session import DONE, FAILED, INTERRUPTED, PhaseProgress, Session
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError

@@ -125,6 +125,27 @@ class Store(Edits):
             )
             leave(connection, run_id)
 
+    def take_up(self, run_id: str) -> FarPlace | None:
+        """Takes over a run that trains on another machine, from a process that is gone, and returns where it
+        is; None for any other run. Raises ProblemError where a process that lives reads it."""
+        with self._connection.writing() as connection:
+            row = row_of(connection, run_id)
+            place = kept.place_of(connection, run_id) if row["status"] == Status.RUNNING else None
+            if place is None:
+                return None
+            if not may_take(row["owner"]):
+                message = f"{row['name']} is read by another Ammeter."
+                raise ProblemError(request_problem(message, "Close it there first.", key="run"))
+            connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (me(), run_id))
+            leave(connection, run_id)
+        return place
+
+    def close_lost(self, run_id: str) -> None:
+        """Ends a run whose worker on another machine is gone as interrupted, with all its samples."""
+        with self._connection.writing() as connection:
+            kept.forget(connection, run_id)
+            recording.close_lost(connection, run_id)
+
     def requeue(self, run_id: str) -> RunRecord:
         """Queues a run that ended early, to resume from its last checkpoint.
 
@@ -147,6 +168,8 @@ class Store(Edits):
             row = row_of(connection, run_id)
         if Status(row["status"]).is_over:
             return
+        with self._connection.writing() as connection:
+            kept.forget(connection, run_id)
         if row["environment"] is None:
             self.remove([run_id])
             return
@@ -182,6 +205,14 @@ class Store(Edits):
         """Where a run trains on without this process; None where it does not."""
         with self._connection.reading() as connection:
             return kept.place_of(connection, run_id)
+
+    def kept_runs(self, machine: str) -> tuple[str, ...]:
+        """The ids of the runs that train on another machine, whether or not a process reads them."""
+        statement = (
+            "SELECT id FROM runs JOIN kept_runs ON run = id WHERE kept_runs.machine = ? AND deleted IS NULL"
+            " ORDER BY number"
+        )
+        return tuple(row["id"] for row in self._connection.read(statement, (machine,)))
 
     def has(self, run_id: str) -> bool:
         """True if the run is in the file that is there now."""

@@ -87,7 +87,9 @@ class Sweeper(Inspector):
             machine=self._launcher.site.name,
         )
 
-    def carry_on(self, sweep_id: str, gives_way: Callable[[], bool] = lambda: False) -> Iterator[SweepEvent]:
+    def carry_on(
+        self, sweep_id: str, gives_way: Callable[[], bool] = lambda: False
+    ) -> Generator[SweepEvent, None, None]:
         """Takes the turns that are left: SweepStarted, the turns, and Finished or Failed.
 
         A turn is TurnStarted, its worker's events, and TurnEnded. After a turn the sweep stops early if

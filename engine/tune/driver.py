@@ -265,7 +265,7 @@ class TuneDriver(Driver[Tuning]):
 
     def _run(self, run_id: str) -> Generator[_Known, None, Event | None]:
         last: Event | None = None
-        self._runner = runner = Runner(self._store, self._launcher)
+        self._runner = runner = Runner(self._store, self._launcher, keeps=False)
         try:
             for last in runner.run(run_id):
                 if not isinstance(last, Finished | Failed):

@@ -33,7 +33,7 @@ from engine.protocol.events import (
 )
 from engine.protocol.jobs import FarPlace
 from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
-from engine.worker.process import End, Garbage
+from engine.worker.process import End, Garbage, Lost
 from engine.worker.site import Worker
 
 
@@ -132,7 +132,10 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program."""
+    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program.
+
+    It `is_lost` where its worker on another machine is gone, and cannot say how it ended.
+    """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
         self._worker = worker
@@ -142,7 +145,7 @@ class ProcessSession:
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = goes_on
-        self.is_over = False
+        self.is_over = self.is_lost = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         if not goes_on:
@@ -157,6 +160,10 @@ class ProcessSession:
         """Leaves a job on another machine to itself, to be taken up later; on this one it is ended."""
         self.is_over = True
         self._worker.leave()
+
+    def forget(self) -> None:
+        """All of a job that is over was recorded: nothing of it need be kept on another machine."""
+        self._worker.forget()
 
     def stop(self) -> None:
         if self._stop_asked is None:
@@ -280,6 +287,10 @@ class ProcessSession:
         if isinstance(item, Garbage):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return self._failed(broken_protocol(sent), item.why)
+        if isinstance(item, Lost):
+            self.is_lost = True
+            remedy = "What it had until then is saved."
+            return Failed(problem=Problem(kind=Kind.WORKER_DIED, message=item.why, remedy=remedy))
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"

@@ -170,6 +170,11 @@ class Forecasts:
         elif summary.peak_resident_mib is not None:
             self.learn(resolved, resolved.batch_size, summary.peak_resident_mib, "resident")
 
+    def forget(self) -> None:
+        """Deletes them all."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
     def _read(self) -> _Kept:
         with suppress(OSError, ValidationError):
             return _Kept.model_validate_json(self._path.read_bytes())
