@@ -301,9 +301,7 @@ class Runner:
                         if kept is not None:
                             kept.leave()
                         raise
-                    if kept is not None and session.is_over:
-                        kept.forget()
-                    elif kept is not None:
+                    if kept is not None and not session.is_over:
                         recorder.leave()
                         kept.leave()
             except BaseException as error:  # noqa: BLE001 - the reader deals with it

@@ -145,7 +145,7 @@ class ProcessSession:
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = goes_on
-        self.is_over = self.is_lost = False
+        self.is_over = self.is_lost = self._is_worker_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         if not goes_on:
@@ -161,10 +161,6 @@ class ProcessSession:
         self.is_over = True
         self._worker.leave()
 
-    def forget(self) -> None:
-        """All of a job that is over was recorded: nothing of it need be kept on another machine."""
-        self._worker.forget()
-
     def stop(self) -> None:
         if self._stop_asked is None:
             self._stop_asked = time.monotonic()
@@ -177,8 +173,11 @@ class ProcessSession:
         self._worker.send(jobs.Continue())
 
     def close(self) -> None:
+        """Ends the job if it still runs; call it once its last event is recorded."""
         if not self.is_over:
             self._finish(kill=True)
+        if self._is_worker_over:
+            self._worker.forget()
 
     def next_event(self, timeout_seconds: float) -> Event | None:
         if self.is_over:
@@ -218,6 +217,7 @@ class ProcessSession:
         if kill:
             self._worker.kill()
         if kill or jobs.ends_worker(self._job):
+            self._is_worker_over = True
             self._worker.close()
             if self._code is not None:
                 self._worker.kill_orphans()
