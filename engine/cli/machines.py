@@ -13,7 +13,6 @@ from engine.cli.options import AsJson
 from engine.cli.session import DONE, saved_results
 from engine.experiment.problem import ProblemError, request_problem
 from engine.machines.catalogs import forget_catalog, kept_catalog
-from engine.machines.check import check_machine
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.store.saved.forecasts import Forecasts
 from engine.words.numbers import NONE
@@ -79,6 +78,9 @@ def add(
 
 def check(name: _Name, as_json: AsJson = False) -> int:
     """Look whether a machine answers and is ready. The exit status is 1 if something is wrong."""
+    # imported here, since it is slow to import and each call of any verb would wait for it
+    from engine.machines.check import check_machine
+
     machines = Machines()
     machine, checks = check_machine(machines.find(name))
     # a moment ago it was there; what was seen of it is kept
