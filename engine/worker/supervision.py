@@ -141,7 +141,7 @@ class ProcessSession:
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = goes_on
-        self.is_over = False
+        self.is_over = self._is_worker_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         if not goes_on:
@@ -169,8 +169,11 @@ class ProcessSession:
         self._worker.send(jobs.Continue())
 
     def close(self) -> None:
+        """Ends the job if it still runs; call it once its last event is recorded."""
         if not self.is_over:
             self._finish(kill=True)
+        if self._is_worker_over:
+            self._worker.forget()
 
     def next_event(self, timeout_seconds: float) -> Event | None:
         if self.is_over:
@@ -199,6 +202,7 @@ class ProcessSession:
         if kill:
             self._worker.kill()
         if kill or jobs.ends_worker(self._job):
+            self._is_worker_over = True
             self._worker.close()
             if self._code is not None:
                 self._worker.kill_orphans()
