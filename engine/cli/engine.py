@@ -73,11 +73,11 @@ def show(machine: MachineName = None, as_json: AsJson = False) -> int:
 
 
 def _description_on(name: str) -> Description:
-    machine = _known(name)
+    machine = known_machine(name)
     return description_there(Line(machine), machine)
 
 
-def _known(name: str) -> Machine:
+def known_machine(name: str) -> Machine:
     """The machine of that name, which has a program. Raises ProblemError."""
     machine = Machines().find(name)
     if not machine.home:
@@ -307,7 +307,7 @@ def _train_problem() -> Problem | None:
 
 def _pass_on(name: str, as_json: bool, done: str, *verb: str) -> None:
     """Does a verb on another machine; `done` is what is said then."""
-    machine = _known(name)
+    machine = known_machine(name)
     output.outcome(as_json, answer_of(Line(machine), machine, "engine", *verb), done)
 
 

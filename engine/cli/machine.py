@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import options, output
+from engine.cli.engine import MachineName
 from engine.cli.options import AsJson
 from engine.cli.session import DONE, FAILED, TargetOption, open_session
 from engine.doctor.doctor import examine, report_text
@@ -19,6 +20,8 @@ from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.files import TEMPLATE_NAME, write_template
+from engine.machines.check import check_machine
+from engine.machines.machine import Machines
 from engine.protocol.advice import Checked, ModuleRow
 from engine.runner import Runner
 from engine.store.store import Store
@@ -112,11 +115,18 @@ _REPORT = typer.Option(
 
 
 def doctor(
-    as_json: AsJson = False, report: Annotated[bool, _REPORT] = False, target: TargetOption = Target.PROCESS
+    as_json: AsJson = False,
+    report: Annotated[bool, _REPORT] = False,
+    machine: MachineName = None,
+    target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Check whether this machine is ready. The exit status is 1 if something is wrong."""
-    with Launcher(target) as launcher:
-        checks = examine(launcher)
+    """Check whether this machine, or another, is ready. The exit status is 1 if something is wrong."""
+    if machine is not None:
+        looked, checks = check_machine(Machines().find(machine))
+        Machines().put(looked)
+    else:
+        with Launcher(target) as launcher:
+            checks = examine(launcher)
     failed = [check for check in checks if check.status == "problem"]
     entries = [check.model_dump(mode="json") for check in checks]
     if as_json and failed:

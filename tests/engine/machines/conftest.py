@@ -35,5 +35,5 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def near(home: Path) -> Callable[..., NearLine]:
+def near_line(home: Path) -> Callable[..., NearLine]:
     return lambda **how: NearLine(home, **how)

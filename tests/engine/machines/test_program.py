@@ -36,9 +36,9 @@ def stages(events: list[object]) -> list[Stage]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_an_empty_home_gets_program_and_engine_and_loses_them_again(home, near, index, monkeypatch):
+def test_an_empty_home_gets_program_and_engine_and_loses_them_again(home, near_line, index, monkeypatch):
     (home / "thesis.tex").touch()
-    wanted, line = Wanted("cpu", Source(mirror=index.simple)), near(chatter="Hello\\n")
+    wanted, line = Wanted("cpu", Source(mirror=index.simple)), near_line(chatter="Hello\\n")
     installer = FarInstaller(FAR, line)
     events = list(installer.install(wanted))
     assert stages(events) == list(Stage)
@@ -73,9 +73,9 @@ def test_an_empty_home_gets_program_and_engine_and_loses_them_again(home, near, 
     assert {each.name for each in home.iterdir()} == {"thesis.tex"}
 
 
-def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again(home, near, tmp_path):
+def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again(home, near_line, tmp_path):
     (tmp_path / "empty").mkdir()
-    line = near()
+    line = near_line()
     with WheelIndex(tmp_path / "empty") as empty:
         for _ in range(2):
             with pytest.raises(ProblemError) as failed:
@@ -85,9 +85,9 @@ def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again
     assert not (home / ".ammeter" / "program" / "current").exists()
 
 
-def test_a_folder_with_other_files_gets_and_loses_nothing(home, near):
+def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line):
     (home / "thesis.tex").touch()
-    machine, line = FAR.model_copy(update={"folder": str(home)}), near()
+    machine, line = FAR.model_copy(update={"folder": str(home)}), near_line()
     with pytest.raises(ProblemError, match="has other files in it"):
         list(FarInstaller(machine, line).install(Wanted()))
     remove_all(machine, line)
@@ -120,41 +120,41 @@ def put_python(home: Path, *lines: str) -> None:
         "[" * 50_000,
     ],
 )
-def test_events_that_are_none_end_it_with_a_sentence(home, near, line):
+def test_events_that_are_none_end_it_with_a_sentence(home, near_line, line):
     put_python(home, '{"began": {"stage": "resolving"}}', line)
     with pytest.raises(ProblemError) as failed:
-        list(FarInstaller(FAR, near()).install(Wanted()))
+        list(FarInstaller(FAR, near_line()).install(Wanted()))
     assert "does not understand" in failed.value.problem.message
 
 
-def test_a_problem_there_is_told_without_what_a_terminal_would_obey(home, near):
+def test_a_problem_there_is_told_without_what_a_terminal_would_obey(home, near_line):
     problem = {"kind": "download", "message": "PyPI \x1b[31mcannot be reached.", "remedy": "Check it."}
     put_python(home, json.dumps({"problem": problem}))
     with pytest.raises(ProblemError) as failed:
-        list(FarInstaller(FAR, near()).install(Wanted()))
+        list(FarInstaller(FAR, near_line()).install(Wanted()))
     assert failed.value.problem.message == "PyPI �[31mcannot be reached."
 
 
-def test_an_installation_that_is_cut_says_that_it_goes_on(home, near):
+def test_an_installation_that_is_cut_says_that_it_goes_on(home, near_line):
     put_python(home, '{"began": {"stage": "fetching"}}')
     with pytest.raises(ProblemError, match="ended before it was done") as failed:
-        list(FarInstaller(FAR, near()).install(Wanted()))
+        list(FarInstaller(FAR, near_line()).install(Wanted()))
     assert "goes on with what was fetched" in failed.value.problem.remedy
 
 
-def test_stop_ends_it_without_an_installation(home, near):
+def test_stop_ends_it_without_an_installation(home, near_line):
     put_python(home, '{"began": {"stage": "resolving"}}')
     script = home / ".ammeter" / "program" / program_id() / "bin" / "python"
     script.write_text(script.read_text().replace("};;", "cat\n};;"))
-    installer, seen = FarInstaller(FAR, near()), []
+    installer, seen = FarInstaller(FAR, near_line()), []
     for event in installer.install(Wanted()):
         seen.append(event)
         installer.stop()
     assert stages(seen) == [Stage.RESOLVING]
 
 
-def test_a_plan_is_made_there(home, near):
+def test_a_plan_is_made_there(home, near_line):
     plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
     plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
     put_python(home, json.dumps({"planned": {"plan": plan}}))
-    assert FarInstaller(FAR, near()).plan(Wanted()).needed_bytes == 5
+    assert FarInstaller(FAR, near_line()).plan(Wanted()).needed_bytes == 5
