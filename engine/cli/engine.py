@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn
@@ -14,20 +14,16 @@ from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import AsJson
 from engine.cli.session import DONE, FAILED, ProgressLine, text_column
-from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.doctor.doctor import worker_checks
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
+from engine.installation.description import Description, description_here
 from engine.installation.hardware import Hardware, hardware_here
-from engine.installation.installed import (
-    Engine,
-    Installation,
-    State,
-    engine_here,
-    engines_folder,
-    torch_version,
-    whole_problem,
-)
+from engine.installation.installed import State, engine_here, engines_folder, whole_problem
 from engine.installation.installer import Installer, has_leftovers, remove
+from engine.installation.lines import event_line, obey, read_wanted
+from engine.installation.plan import make_plan
 from engine.installation.wanted import (
     AUTOMATIC,
     Fetched,
@@ -40,8 +36,12 @@ from engine.installation.wanted import (
     Unpacked,
     Wanted,
 )
+from engine.machines.check import check_machine
+from engine.machines.line import Line
+from engine.machines.machine import Machine, Machines
+from engine.machines.program import FarInstaller, answer_of, description_there
 from engine.words.numbers import duration, memory_text
-from engine.worker.launcher import kept_awake, try_out
+from engine.worker.launcher import Launcher, kept_awake, try_out
 
 _STATES = {
     State.OWN: "PyTorch is in the environment that Ammeter runs in",
@@ -51,42 +51,59 @@ _STATES = {
 }
 
 
-def show(as_json: AsJson = False) -> int:
+MachineName = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="NAME",
+        help="Another machine; `ammeter machines list` names them. Default: here.",
+    ),
+]
+
+
+def show(machine: MachineName = None, as_json: AsJson = False) -> int:
     """Show the engine that is here, and which builds of PyTorch fit this machine."""
-    engine, hardware, folder = engine_here(), hardware_here(), engines_folder()
-    builds = builds_for(hardware)
+    found = description_here() if machine is None else _description_on(machine)
     if as_json:
-        output.json_object(
-            {
-                "state": engine.state.value,
-                "torch": torch_version(engine),
-                "problem": None if engine.problem is None else engine.problem.model_dump(mode="json"),
-                "installation": _values(engine.installation),
-                "folder": str(folder),
-                "hardware": asdict(hardware),
-                "builds": [asdict(build) for build in builds],
-            }
-        )
+        output.json_object(found.model_dump(mode="json"))
         return DONE
-    output.pairs([*_engine_pairs(engine, folder), *_hardware_pairs(hardware)])
+    output.pairs([*_engine_pairs(found), *_hardware_pairs(found.hardware)])
     output.line()
-    output.table(("Build", "For", "", "Download", "Why"), map(_build_row, builds), ("Download",))
+    output.table(("Build", "For", "", "Download", "Why"), map(_build_row, found.builds), ("Download",))
     return DONE
 
 
-def _engine_pairs(engine: Engine, folder: Path) -> list[output.Pair]:
-    rows = [("Engine", _STATES[engine.state])]
-    if engine.problem is not None and engine.state is State.BROKEN:
-        rows.append(("Problem", engine.problem.message))
-    if (torch := torch_version(engine)) is not None:
-        rows.append(("PyTorch", torch))
-    if (installation := engine.installation) is not None:
+def _description_on(name: str) -> Description:
+    machine = known_machine(name)
+    return description_there(Line(machine), machine)
+
+
+def known_machine(name: str) -> Machine:
+    """The machine of that name, which has a program. Raises ProblemError."""
+    machine = Machines().find(name)
+    if not machine.home:
+        looked, checks = check_machine(machine)
+        if not looked.home or not looked.program:
+            failed = next(check for check in checks if check.status == "problem")
+            raise ProblemError(request_problem(f"{failed.name}: {failed.detail}", failed.remedy))
+        Machines().put(looked)
+        return looked
+    return machine
+
+
+def _engine_pairs(found: Description) -> list[output.Pair]:
+    rows = [("Engine", _STATES[found.state])]
+    if found.problem is not None and found.state is State.BROKEN:
+        rows.append(("Problem", found.problem.message))
+    if found.torch is not None:
+        rows.append(("PyTorch", found.torch))
+    if (installation := found.installation) is not None:
         rows += [
             ("Build", installation.backend),
             ("Python", installation.python),
             ("Size", f"{_size(installation.size_bytes)}, {installation.files:,} files"),
         ]
-    return rows if engine.state is State.OWN else [*rows, ("Place", str(folder))]
+    return rows if found.state is State.OWN else [*rows, ("Place", found.folder)]
 
 
 def _hardware_pairs(hardware: Hardware) -> list[output.Pair]:
@@ -118,20 +135,33 @@ _FOLDER = typer.Option(
 _EXTRAS = typer.Option("--with", metavar="PACKAGE", help="Another package, such as timm. Repeatable.")
 
 
+_EVENTS = typer.Option("--events", hidden=True)
+
+
 def install(
     backend: Annotated[str, _BACKEND] = AUTOMATIC,
     mirror: Annotated[str | None, _MIRROR] = None,
     find_links: Annotated[Path | None, _FOLDER] = None,
     extras: Annotated[list[str] | None, _EXTRAS] = None,
+    machine: MachineName = None,
     as_json: AsJson = False,
+    as_events: Annotated[bool, _EVENTS] = False,
 ) -> int:
     """Set up, repair or update the engine: PyTorch and what it needs.
 
     Ctrl+C ends it and keeps what was fetched; the same command goes on from there. An engine in use stays in
-    use until the new one has trained a step.
+    use until the new one has trained a step. On another machine the program is sent there first, if it is
+    missing or another; mirror and folder are then those of that machine.
     """
-    wanted = _wanted(backend, mirror, find_links, extras)
-    installer, installation = Installer(None, try_out), None
+    if as_events:
+        return _install_with_events()
+    if machine is not None:
+        wanted = _wanted_of(mirror, find_links, extras, backend)
+        installer: Installer | FarInstaller = FarInstaller(Machines().find(machine))
+    else:
+        wanted = _wanted(backend, mirror, find_links, extras)
+        installer = Installer(None, try_out)
+    installation = None
     with Interrupt(installer.stop, "Stopping; what was fetched is kept.") as interrupt, kept_awake():
         try:
             with _InstallProgress() as progress:
@@ -143,12 +173,41 @@ def install(
             if interrupt.asked:
                 raise InterruptError from None
             raise
+    if isinstance(installer, FarInstaller):
+        Machines().put(installer.machine)
+        place = f"{installer.machine.home}/engine on {installer.machine.name}"
+    else:
+        place = str(engines_folder())
     if installation is None:
         raise InterruptError
-    place, size = engines_folder(), _size(installation.size_bytes)
+    size = _size(installation.size_bytes)
     sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {place}."
-    output.outcome(as_json, {"installation": _values(installation), "folder": str(place)}, sentence)
+    value = {"installation": installation.model_dump(mode="json"), "folder": place}
+    output.outcome(as_json, value, sentence)
     return DONE
+
+
+def _install_with_events() -> int:
+    """Installs for a program on another machine, whose requests come by stdin and which reads the events."""
+    try:
+        wanted, only_plans = read_wanted(sys.stdin.readline())
+        wanted = _wanted(wanted.backend, wanted.source.mirror, wanted.source.folder, list(wanted.extras))
+        if only_plans:
+            _write_event(Planned(make_plan(wanted)))
+            return DONE
+        installer = Installer(None, try_out)
+        obey(installer, sys.stdin)
+        for event in installer.install(wanted):
+            _write_event(event)
+    except ProblemError as error:
+        _write_event(error.problem)
+        return FAILED
+    return DONE
+
+
+def _write_event(event: InstallEvent | Problem) -> None:
+    sys.stdout.write(event_line(event))
+    sys.stdout.flush()
 
 
 def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
@@ -158,6 +217,10 @@ def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[
     names = [AUTOMATIC, *(build.backend for build in builds_for(hardware_here()))]
     if backend not in names:
         raise ProblemError(unknown_name("backend", backend, names, "build of PyTorch"))
+    return _wanted_of(mirror, folder, extras, backend)
+
+
+def _wanted_of(mirror: str | None, folder: Path | None, extras: list[str] | None, backend: str) -> Wanted:
     if mirror is not None and folder is not None:
         message = "--mirror and --find-links exclude each other."
         raise ProblemError(request_problem(message, "Leave one of them out.", key="mirror"))
@@ -196,6 +259,7 @@ class _InstallProgress(ProgressLine):
 
 
 _STAGES = {
+    Stage.SENDING: "Sending the program",
     Stage.RESOLVING: "Finding the packages",
     Stage.FETCHING: "Fetching",
     Stage.UNPACKING: "Unpacking",
@@ -210,9 +274,18 @@ def _fetched(event: Fetched) -> str:
     return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
 
 
-def check(as_json: AsJson = False) -> int:
+_TRAIN = typer.Option("--train", help="Train a step with it, too.")
+
+
+def check(
+    train: Annotated[bool, _TRAIN] = False, machine: MachineName = None, as_json: AsJson = False
+) -> int:
     """Check that the engine's files are all there. The exit status is 1 if they are not."""
-    problem = whole_problem()
+    if machine is not None:
+        done = "All files of the engine are there" + (", and it trains a step." if train else ".")
+        _pass_on(machine, as_json, done, "check", *["--train"] * train)
+        return DONE
+    problem = whole_problem() or (_train_problem() if train else None)
     if problem is not None:
         output.error(problem, as_json)
         return FAILED
@@ -224,8 +297,26 @@ def check(as_json: AsJson = False) -> int:
     return DONE
 
 
-def remove_engine(as_json: AsJson = False) -> int:
+def _train_problem() -> Problem | None:
+    with Launcher() as launcher:
+        failed = [check for check in worker_checks(launcher) if check.status == "problem"]
+    if not failed:
+        return None
+    message = f"The engine does not train a step. {failed[0].name}: {failed[0].detail}"
+    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=failed[0].remedy)
+
+
+def _pass_on(name: str, as_json: bool, done: str, *verb: str) -> None:
+    """Does a verb on another machine; `done` is what is said then."""
+    machine = known_machine(name)
+    output.outcome(as_json, answer_of(Line(machine), machine, "engine", *verb), done)
+
+
+def remove_engine(machine: MachineName = None, as_json: AsJson = False) -> int:
     """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back."""
+    if machine is not None:
+        _pass_on(machine, as_json, f"The engine on {machine} is removed.", "remove")
+        return DONE
     freed = remove()
     left = ["A worker still uses the engine; its files go when Ammeter next starts."] * has_leftovers()
     output.outcome(as_json, {"freed_bytes": freed}, f"Freed {_size(freed)} in {engines_folder()}.", *left)
@@ -238,10 +329,6 @@ ACTIONS: dict[str, Callable[..., int]] = {
     "check": check,
     "remove": remove_engine,
 }
-
-
-def _values(installation: Installation | None) -> dict[str, Any] | None:
-    return None if installation is None else installation.model_dump(mode="json")
 
 
 def _size(count: float) -> str:

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from engine.cli import output
-from engine.cli.machine import tell_checks
+from engine.cli.machine import checks_of, tell_checks
 from engine.cli.options import AsJson
 from engine.cli.session import DONE, saved_results
 from engine.experiment.problem import ProblemError, request_problem
 from engine.machines.catalogs import forget_catalog, kept_catalog
 from engine.machines.machine import Machine, Machines, new_machine
+from engine.machines.program import remove_all
 from engine.store.saved.forecasts import Forecasts
 from engine.words.numbers import NONE
 
@@ -78,14 +79,7 @@ def add(
 
 def check(name: _Name, as_json: AsJson = False) -> int:
     """Look whether a machine answers and is ready. The exit status is 1 if something is wrong."""
-    # imported here, since it is slow to import and each call of any verb would wait for it
-    from engine.machines.check import check_machine
-
-    machines = Machines()
-    machine, checks = check_machine(machines.find(name))
-    # a moment ago it was there; what was seen of it is kept
-    machines.put(machine)
-    return tell_checks(checks, as_json=as_json)
+    return tell_checks(checks_of(Machines().find(name)), as_json=as_json)
 
 
 def remove(
@@ -94,12 +88,15 @@ def remove(
         bool,
         typer.Option("--force", help="Give up runs that still train there; what they had so far is kept."),
     ] = False,
+    with_files: Annotated[
+        bool,
+        typer.Option(
+            "--with-files", help="Also end and remove all that is Ammeter's there, checkpoints too."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Forget a machine. Its runs stay among the saved ones, and what is there stays there.
-
-    `ammeter engine remove --machine NAME` removes what is there; call it first.
-    """
+    """Forget a machine. Its runs stay among the saved ones, and what is there stays there."""
     machines = Machines()
     machine = machines.find(name)
     with saved_results(writes=True) as store:
@@ -111,6 +108,8 @@ def remove(
         for run_id in kept:
             store.take_up(run_id)
             store.close_lost(run_id)
+        if with_files:
+            remove_all(machine)
         machines.remove(machine.name)
         forget_catalog(machine.name)
         Forecasts(store.path.parent, machine.name).forget()

@@ -103,7 +103,7 @@ class Relay:
         with (self._folder / "keeper.log").open("ab") as log:
             # none of the streams may be ssh's, which would wait until the keeper ends
             keeper = subprocess.Popen(
-                (sys.executable, "-P", "-m", "engine.worker.keeper", str(self._folder)),
+                (_python(), "-P", "-m", "engine.worker.keeper", str(self._folder)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -193,6 +193,12 @@ class Relay:
         if not self._forgets:
             # also while the other thread waits for a stdout that nobody reads
             os._exit(0)
+
+
+def _python() -> str:
+    """The interpreter in the folder of its own program: `current` may lead to another one before long."""
+    python = Path(sys.executable)
+    return str(python.parent.resolve() / python.name)
 
 
 def _tell(kind: str, value: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Runs on another machine outlive the program that began them, and are read on: no sample lost, none twice."""
+"""Runs on another machine outlive their program, and are read on: no sample is lost, none comes twice."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher) -> N
 def test_a_run_without_checkpoints_there_is_not_queued_again(store: Store, there: Launcher) -> None:
     run = begun(store, there)
     runner = Runner(store, there)
-    for event in runner.run(run.id):
+    for _ in runner.run(run.id):
         runner.stop()
     with pytest.raises(ProblemError) as refused:
         store.requeue(run.id)
