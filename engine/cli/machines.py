@@ -86,7 +86,7 @@ def remove(
     name: _Name,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Give up runs that still train there; what they had so far is kept."),
+        typer.Option("--force", help="Give up runs that still train there; what they have is kept."),
     ] = False,
     with_files: Annotated[
         bool,

@@ -34,7 +34,8 @@ CATALOG = Catalog(
 def verb(capsys: pytest.CaptureFixture[str], home: object) -> Callable[..., tuple[int, dict[str, Any]]]:
     def call(*arguments: str) -> tuple[int, dict[str, Any]]:
         capsys.readouterr()
-        status = main([*arguments, "--json"])
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        status = main([*arguments[:end], "--json", *arguments[end:]])
         return status, json.loads(capsys.readouterr().out)
 
     return call
@@ -129,6 +130,6 @@ def test_forecasts_are_of_one_machine(tmp_path) -> None:
     experiment = experiment_from({"model": "linear", "dataset": "synthetic-regression", "device": "cpu"})
     there = Forecasts(tmp_path, "far")
     there.learn(experiment, 8, 100.0, "resident")
-    assert [path.name for path in tmp_path.iterdir()] == ["forecasts-far.json"]
+    assert [path.name for path in tmp_path.glob("*.json")] == ["forecasts-far.json"]
     there.forget()
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("*.json"))
