@@ -33,7 +33,7 @@ _PING_SECONDS = 1.0
 _AWAY_SECONDS = 3.0
 """Without a word for so long a line counts as cut; it is given up after `_DEAD_SECONDS`."""
 _DEAD_SECONDS = 15.0
-_LONGEST_WAIT_SECONDS = 30.0
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
 _SLOW_SECONDS = 1.0
 _REAP_SECONDS = 10.0
 _FORGET_SECONDS = 2.0
@@ -104,7 +104,7 @@ class FarWorker:
         self._requests: list[dict[str, Any]] = []
         self._taken = 0
         self.header: Header | None = None
-        self.delay_seconds = 0.0
+        self._delay_seconds = 0.0
         self._status = -9
         self._channel: Channel | None = None
         self._silent_since: float | None = time.monotonic()
@@ -142,6 +142,10 @@ class FarWorker:
         since = self._silent_since
         is_silent = since is not None and time.monotonic() - since > _AWAY_SECONDS
         return self.is_alive and (not self._has_line or is_silent)
+
+    @property
+    def delay_seconds(self) -> float:
+        return self._delay_seconds
 
     @property
     def has_spoken(self) -> bool:
@@ -262,14 +266,15 @@ class FarWorker:
     # what follows runs in the reader's thread
 
     def _connect_and_read(self) -> None:
-        wait_seconds = 1.0
+        wait_seconds = _FIRST_WAIT_SECONDS
         try:
             while not self._closed.is_set():
                 had_header = self._read_once()
                 while self._ended.is_set() and not self._is_forgotten and not self._closed.wait(0.2):
                     """Its output is here; the folder there stays until it is forgotten."""
-                wait_seconds = 1.0 if had_header else min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
+                wait_seconds = _FIRST_WAIT_SECONDS if had_header else wait_seconds
                 self._closed.wait(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
         except ProblemError as error:
             if self._tried.is_set():
                 self._end(Lost(error.problem.message))
@@ -387,7 +392,8 @@ class FarWorker:
             case b"g":
                 gone = _Gone.model_validate_json(rest)
                 self._end(Lost(_WHY_GONE[gone.why].format(name=self._name)))
-                self._closed.set()
+                if gone.why in ("unknown", "forgotten"):
+                    self._closed.set()
             case _:
                 self._refuse(kind + rest)
 
@@ -403,11 +409,11 @@ class FarWorker:
         sent = self._sent_pings.pop(int(rest) if rest.strip().isdigit() else 0, None)
         if sent is None:
             return
-        self.delay_seconds = time.monotonic() - sent
-        if self.delay_seconds > _SLOW_SECONDS and not self._is_slow:
-            seconds = f"{self.delay_seconds:.1f} s"
-            self._log("warning", f"The line to {self._name} is slow: what is shown is {seconds} old.")
-        self._is_slow = self.delay_seconds > _SLOW_SECONDS / (2 if self._is_slow else 1)
+        delay = self._delay_seconds = time.monotonic() - sent
+        if delay > _SLOW_SECONDS and not self._is_slow:
+            self._log("warning", f"The line to {self._name} is slow: an answer took {delay:.1f} s.")
+        # it is told again once it was fast in between
+        self._is_slow = delay > _SLOW_SECONDS / (2 if self._is_slow else 1)
 
     def _refuse(self, line: bytes) -> None:
         self._is_deaf = True

@@ -31,8 +31,8 @@ from engine.protocol.events import (
     is_last,
 )
 from engine.protocol.jobs import FarPlace
-from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
-from engine.worker.process import End, Garbage
+from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, lost, spilled
+from engine.worker.process import End, Garbage, Lost
 from engine.worker.site import Worker
 
 
@@ -131,7 +131,10 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program."""
+    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program.
+
+    It `is_lost` if another machine has lost the worker, as in a restart: the job was interrupted.
+    """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
         self._worker = worker
@@ -141,7 +144,7 @@ class ProcessSession:
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = goes_on
-        self.is_over = self._is_worker_over = False
+        self.is_over = self.is_lost = self._is_worker_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         if not goes_on:
@@ -258,7 +261,7 @@ class ProcessSession:
         if words is None or words.frame is not None:
             return
         self._worker.ask_where()
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + _ANSWER_SECONDS + self._worker.delay_seconds
         while words is not None and words.frame is None and time.monotonic() < deadline:
             time.sleep(_ANSWER_SECONDS / 20)
             words = self._last_words()
@@ -272,6 +275,9 @@ class ProcessSession:
         if isinstance(item, Garbage):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return self._failed(broken_protocol(sent), item.why)
+        if isinstance(item, Lost):
+            self.is_lost = True
+            return self._failed(lost(item.why))
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
