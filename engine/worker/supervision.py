@@ -32,7 +32,7 @@ from engine.protocol.events import (
     is_last,
 )
 from engine.protocol.jobs import FarPlace
-from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
+from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, lost, spilled
 from engine.worker.process import End, Garbage, Lost
 from engine.worker.site import Worker
 
@@ -134,7 +134,7 @@ class Limits:
 class ProcessSession:
     """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program.
 
-    It `is_lost` where its worker on another machine is gone, and cannot say how it ended.
+    It `is_lost` if another machine has lost the worker, as in a restart: the job was interrupted.
     """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
@@ -273,7 +273,7 @@ class ProcessSession:
         if words is None or words.frame is not None:
             return
         self._worker.ask_where()
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + _ANSWER_SECONDS + self._worker.delay_seconds
         while words is not None and words.frame is None and time.monotonic() < deadline:
             time.sleep(_ANSWER_SECONDS / 20)
             words = self._last_words()
@@ -289,8 +289,7 @@ class ProcessSession:
             return self._failed(broken_protocol(sent), item.why)
         if isinstance(item, Lost):
             self.is_lost = True
-            remedy = "What it had until then is saved."
-            return Failed(problem=Problem(kind=Kind.WORKER_DIED, message=item.why, remedy=remedy))
+            return self._failed(lost(item.why))
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
