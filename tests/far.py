@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from engine.machines.line import Line
-from engine.machines.machine import Machine
+from engine.machines.machine import Machine, Machines
 
 CLONE = Path(__file__).parents[1]
 SSHD = Path("/usr/sbin/sshd")
@@ -47,15 +47,19 @@ class FarMachine:
     bin: Path
     sshd: subprocess.Popen[bytes] | None = None
 
-    def talk(self) -> None:
-        """From now on its workers are `talking_worker.py`."""
+    def talk(self, script: str = "talking_worker.py") -> None:
+        """From now on its workers are that script of the tests."""
         stub = self.home / "stub"
         stub.mkdir(exist_ok=True)
         (stub / "sitecustomize.py").write_text(
             "import runpy, sys\n"
             "if sys.orig_argv[-2:] == ['-m', 'engine.worker']:\n"
-            f"    runpy.run_path({str(CLONE / 'tests' / 'talking_worker.py')!r})\n"
+            f"    runpy.run_path({str(CLONE / 'tests' / script)!r})\n"
         )
+
+    def make_known(self) -> None:
+        """Puts it into the list of machines, as `ammeter machines add` does."""
+        Machines().put(self.machine)
 
     def folders(self) -> list[Path]:
         """Those of its workers."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.experiment.own.code import Code
+from engine.experiment.own.folders import is_here, path_of_here
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (
@@ -32,7 +33,7 @@ from engine.protocol.events import (
 )
 from engine.protocol.jobs import FarPlace
 from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
-from engine.worker.process import End, Garbage
+from engine.worker.process import End, Garbage, Lost
 from engine.worker.site import Worker
 
 
@@ -131,7 +132,10 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program."""
+    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program.
+
+    It `is_lost` where its worker on another machine is gone, and cannot say how it ended.
+    """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
         self._worker = worker
@@ -141,7 +145,7 @@ class ProcessSession:
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = goes_on
-        self.is_over = self._is_worker_over = False
+        self.is_over = self.is_lost = self._is_worker_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         if not goes_on:
@@ -193,9 +197,20 @@ class ProcessSession:
                 self._writes |= isinstance(item, Started) or self._watch.phase is PhaseName.PROFILING
                 if is_last(item):
                     self._finish(kill=False)
-                return item
+                return self._with_its_place(item)
         self._finish(kill=True)
         return ending
+
+    def _with_its_place(self, event: Event) -> Event:
+        """Says of data that another machine lacks where it is: the worker there cannot know."""
+        place = self._worker.place
+        if place is None or not isinstance(event, Failed) or event.problem.key != "path":
+            return event
+        experiment = getattr(self._job, "experiment", None)
+        path = None if experiment is None else experiment.path
+        if path is None or not is_here(path):
+            return event
+        return event.model_copy(update={"problem": path_of_here(path, place.machine)})
 
     def _finish(self, *, kill: bool) -> None:
         self.is_over = True
@@ -272,6 +287,10 @@ class ProcessSession:
         if isinstance(item, Garbage):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return self._failed(broken_protocol(sent), item.why)
+        if isinstance(item, Lost):
+            self.is_lost = True
+            remedy = "What it had until then is saved."
+            return Failed(problem=Problem(kind=Kind.WORKER_DIED, message=item.why, remedy=remedy))
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
