@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 from rich.progress import BarColumn
 
 from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
-from engine.cli.options import AsJson
+from engine.cli.options import AsJson, MachineName
 from engine.cli.session import DONE, FAILED, ProgressLine, text_column
-from engine.doctor.doctor import worker_checks
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
@@ -22,8 +20,6 @@ from engine.installation.description import Description, description_here
 from engine.installation.hardware import Hardware, hardware_here
 from engine.installation.installed import State, engine_here, engines_folder, whole_problem
 from engine.installation.installer import Installer, has_leftovers, remove
-from engine.installation.lines import event_line, obey, read_wanted
-from engine.installation.plan import make_plan
 from engine.installation.wanted import (
     AUTOMATIC,
     Fetched,
@@ -36,10 +32,6 @@ from engine.installation.wanted import (
     Unpacked,
     Wanted,
 )
-from engine.machines.check import check_machine
-from engine.machines.line import Line
-from engine.machines.machine import Machine, Machines
-from engine.machines.program import FarInstaller, answer_of, description_there
 from engine.words.numbers import duration, memory_text
 from engine.worker.launcher import Launcher, kept_awake, try_out
 
@@ -51,19 +43,14 @@ _STATES = {
 }
 
 
-MachineName = Annotated[
-    str | None,
-    typer.Option(
-        "--machine",
-        metavar="NAME",
-        help="Another machine; `ammeter machines list` names them. Default: here.",
-    ),
-]
-
-
-def show(machine: MachineName = None, as_json: AsJson = False) -> int:
+def show(machine: MachineName = "", as_json: AsJson = False) -> int:
     """Show the engine that is here, and which builds of PyTorch fit this machine."""
-    found = description_here() if machine is None else _description_on(machine)
+    if machine:
+        from engine.cli.engine_there import description_on
+
+        found = description_on(machine)
+    else:
+        found = description_here()
     if as_json:
         output.json_object(found.model_dump(mode="json"))
         return DONE
@@ -71,24 +58,6 @@ def show(machine: MachineName = None, as_json: AsJson = False) -> int:
     output.line()
     output.table(("Build", "For", "", "Download", "Why"), map(_build_row, found.builds), ("Download",))
     return DONE
-
-
-def _description_on(name: str) -> Description:
-    machine = known_machine(name)
-    return description_there(Line(machine), machine)
-
-
-def known_machine(name: str) -> Machine:
-    """The machine of that name, which has a program. Raises ProblemError."""
-    machine = Machines().find(name)
-    if not machine.home:
-        looked, checks = check_machine(machine)
-        if not looked.home or not looked.program:
-            failed = next(check for check in checks if check.status == "problem")
-            raise ProblemError(request_problem(f"{failed.name}: {failed.detail}", failed.remedy))
-        Machines().put(looked)
-        return looked
-    return machine
 
 
 def _engine_pairs(found: Description) -> list[output.Pair]:
@@ -135,6 +104,13 @@ _FOLDER = typer.Option(
 _EXTRAS = typer.Option("--with", metavar="PACKAGE", help="Another package, such as timm. Repeatable.")
 
 
+class Installs(Protocol):
+    """An installation, here or there."""
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
+    def stop(self) -> None: ...
+
+
 _EVENTS = typer.Option("--events", hidden=True)
 
 
@@ -143,7 +119,7 @@ def install(
     mirror: Annotated[str | None, _MIRROR] = None,
     find_links: Annotated[Path | None, _FOLDER] = None,
     extras: Annotated[list[str] | None, _EXTRAS] = None,
-    machine: MachineName = None,
+    machine: MachineName = "",
     as_json: AsJson = False,
     as_events: Annotated[bool, _EVENTS] = False,
 ) -> int:
@@ -154,13 +130,20 @@ def install(
     missing or another; mirror and folder are then those of that machine.
     """
     if as_events:
-        return _install_with_events()
-    if machine is not None:
-        wanted = _wanted_of(mirror, find_links, extras, backend)
-        installer: Installer | FarInstaller = FarInstaller(Machines().find(machine))
-    else:
-        wanted = _wanted(backend, mirror, find_links, extras)
-        installer = Installer(None, try_out)
+        from engine.cli.engine_there import install_with_events
+
+        return install_with_events()
+    if machine:
+        from engine.cli.engine_there import install_on
+
+        return install_on(machine, wanted_of(mirror, find_links, extras, backend), as_json)
+    installer = Installer(None, try_out)
+    wanted = wanted_here(backend, mirror, find_links, extras)
+    return carry_out(installer, wanted, as_json, lambda: str(engines_folder()))
+
+
+def carry_out(installer: Installs, wanted: Wanted, as_json: bool, place: Callable[[], str]) -> int:
+    """Installs, with a line of progress; `place` tells afterwards where."""
     installation = None
     with Interrupt(installer.stop, "Stopping; what was fetched is kept.") as interrupt, kept_awake():
         try:
@@ -173,54 +156,28 @@ def install(
             if interrupt.asked:
                 raise InterruptError from None
             raise
-    if isinstance(installer, FarInstaller):
-        Machines().put(installer.machine)
-        place = f"{installer.machine.home}/engine on {installer.machine.name}"
-    else:
-        place = str(engines_folder())
     if installation is None:
         raise InterruptError
-    size = _size(installation.size_bytes)
-    sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {place}."
-    value = {"installation": installation.model_dump(mode="json"), "folder": place}
+    size, folder = _size(installation.size_bytes), place()
+    sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {folder}."
+    value = {"installation": installation.model_dump(mode="json"), "folder": folder}
     output.outcome(as_json, value, sentence)
     return DONE
 
 
-def _install_with_events() -> int:
-    """Installs for a program on another machine, whose requests come by stdin and which reads the events."""
-    try:
-        wanted, only_plans = read_wanted(sys.stdin.readline())
-        wanted = _wanted(wanted.backend, wanted.source.mirror, wanted.source.folder, list(wanted.extras))
-        if only_plans:
-            _write_event(Planned(make_plan(wanted)))
-            return DONE
-        installer = Installer(None, try_out)
-        obey(installer, sys.stdin)
-        for event in installer.install(wanted):
-            _write_event(event)
-    except ProblemError as error:
-        _write_event(error.problem)
-        return FAILED
-    return DONE
-
-
-def _write_event(event: InstallEvent | Problem) -> None:
-    sys.stdout.write(event_line(event))
-    sys.stdout.flush()
-
-
-def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
+def wanted_here(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
+    """What the options ask for, as far as it fits this machine. Raises ProblemError."""
     if engine_here().state is State.OWN:
         message = "PyTorch is in the environment that Ammeter runs in, so no engine is installed beside it."
         raise ProblemError(request_problem(message, "Update PyTorch in that environment."))
     names = [AUTOMATIC, *(build.backend for build in builds_for(hardware_here()))]
     if backend not in names:
         raise ProblemError(unknown_name("backend", backend, names, "build of PyTorch"))
-    return _wanted_of(mirror, folder, extras, backend)
+    return wanted_of(mirror, folder, extras, backend)
 
 
-def _wanted_of(mirror: str | None, folder: Path | None, extras: list[str] | None, backend: str) -> Wanted:
+def wanted_of(mirror: str | None, folder: Path | None, extras: list[str] | None, backend: str) -> Wanted:
+    """What the options ask for, on any machine. Raises ProblemError."""
     if mirror is not None and folder is not None:
         message = "--mirror and --find-links exclude each other."
         raise ProblemError(request_problem(message, "Leave one of them out.", key="mirror"))
@@ -277,14 +234,12 @@ def _fetched(event: Fetched) -> str:
 _TRAIN = typer.Option("--train", help="Train a step with it, too.")
 
 
-def check(
-    train: Annotated[bool, _TRAIN] = False, machine: MachineName = None, as_json: AsJson = False
-) -> int:
+def check(train: Annotated[bool, _TRAIN] = False, machine: MachineName = "", as_json: AsJson = False) -> int:
     """Check that the engine's files are all there. The exit status is 1 if they are not."""
-    if machine is not None:
-        done = "All files of the engine are there" + (", and it trains a step." if train else ".")
-        _pass_on(machine, as_json, done, "check", *["--train"] * train)
-        return DONE
+    if machine:
+        from engine.cli.engine_there import check_on
+
+        return check_on(machine, train, as_json)
     problem = whole_problem() or (_train_problem() if train else None)
     if problem is not None:
         output.error(problem, as_json)
@@ -298,6 +253,9 @@ def check(
 
 
 def _train_problem() -> Problem | None:
+    # imported here: the other verbs of the engine do without
+    from engine.doctor.doctor import worker_checks
+
     with Launcher() as launcher:
         failed = [check for check in worker_checks(launcher) if check.status == "problem"]
     if not failed:
@@ -306,17 +264,15 @@ def _train_problem() -> Problem | None:
     return Problem(kind=Kind.NO_ENGINE, message=message, remedy=failed[0].remedy)
 
 
-def _pass_on(name: str, as_json: bool, done: str, *verb: str) -> None:
-    """Does a verb on another machine; `done` is what is said then."""
-    machine = known_machine(name)
-    output.outcome(as_json, answer_of(Line(machine), machine, "engine", *verb), done)
+def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
+    """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back.
 
+    On another machine all that is Ammeter's there goes: program, engine, datasets and checkpoints.
+    """
+    if machine:
+        from engine.cli.engine_there import remove_on
 
-def remove_engine(machine: MachineName = None, as_json: AsJson = False) -> int:
-    """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back."""
-    if machine is not None:
-        _pass_on(machine, as_json, f"The engine on {machine} is removed.", "remove")
-        return DONE
+        return remove_on(machine, as_json)
     freed = remove()
     left = ["A worker still uses the engine; its files go when Ammeter next starts."] * has_leftovers()
     output.outcome(as_json, {"freed_bytes": freed}, f"Freed {_size(freed)} in {engines_folder()}.", *left)

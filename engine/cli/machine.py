@@ -20,8 +20,6 @@ from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.files import TEMPLATE_NAME, write_template
-from engine.machines.check import check_machine
-from engine.machines.machine import Machine, Machines
 from engine.protocol.advice import Checked, ModuleRow
 from engine.protocol.events import Check
 from engine.runner import Runner
@@ -124,17 +122,12 @@ def doctor(
 ) -> int:
     """Check whether this machine, or another, is ready. The exit status is 1 if something is wrong."""
     if machine:
-        return tell_checks(checks_of(Machines().find(machine)), as_json=as_json, report=report)
+        from engine.cli.engine_there import checks_on
+
+        return tell_checks(checks_on(machine), as_json=as_json, report=report)
     with Launcher(target) as launcher:
         checks = examine(launcher)
     return tell_checks(checks, as_json=as_json, report=report)
-
-
-def checks_of(machine: Machine) -> tuple[Check, ...]:
-    """The checks of another machine; what is seen of it is kept."""
-    looked, checks = check_machine(machine)
-    Machines().put(looked)
-    return checks
 
 
 def tell_checks(checks: Sequence[Check], *, as_json: bool, report: bool = False) -> int:

@@ -8,13 +8,12 @@ from typing import Annotated
 import typer
 
 from engine.cli import output
-from engine.cli.machine import checks_of, tell_checks
+from engine.cli.machine import tell_checks
 from engine.cli.options import AsJson
 from engine.cli.session import DONE, saved_results
 from engine.experiment.problem import ProblemError, request_problem
 from engine.machines.catalogs import forget_catalog, kept_catalog
 from engine.machines.machine import Machine, Machines, new_machine
-from engine.machines.program import remove_all
 from engine.store.saved.forecasts import Forecasts
 from engine.words.numbers import NONE
 
@@ -79,7 +78,10 @@ def add(
 
 def check(name: _Name, as_json: AsJson = False) -> int:
     """Look whether a machine answers and is ready. The exit status is 1 if something is wrong."""
-    return tell_checks(checks_of(Machines().find(name)), as_json=as_json)
+    # imported here, since each call of any verb would wait for it
+    from engine.cli.engine_there import checks_on
+
+    return tell_checks(checks_on(name), as_json=as_json)
 
 
 def remove(
@@ -88,15 +90,12 @@ def remove(
         bool,
         typer.Option("--force", help="Give up runs that still train there; what they have is kept."),
     ] = False,
-    with_files: Annotated[
-        bool,
-        typer.Option(
-            "--with-files", help="Also end and remove all that is Ammeter's there, checkpoints too."
-        ),
-    ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Forget a machine. Its runs stay among the saved ones, and what is there stays there."""
+    """Forget a machine. Its runs stay among the saved ones, and what is there stays there.
+
+    `ammeter engine remove --machine NAME` removes that; call it first.
+    """
     machines = Machines()
     machine = machines.find(name)
     with saved_results(writes=True) as store:
@@ -108,8 +107,6 @@ def remove(
         for run_id in kept:
             store.take_up(run_id)
             store.close_lost(run_id)
-        if with_files:
-            remove_all(machine)
         machines.remove(machine.name)
         forget_catalog(machine.name)
         Forecasts(store.path.parent, machine.name).forget()

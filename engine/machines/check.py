@@ -121,7 +121,8 @@ def _tools(look: Look) -> Check:
         remedy = "Install it there: curl -LsSf https://astral.sh/uv/install.sh | sh"
         return Check(name="uv", status="problem", detail=detail, remedy=remedy)
     python = f"Python {look.pythons[0]}" if look.pythons else "no Python, which uv then fetches"
-    return Check(name="uv", status="ok", detail=f"{look.uv or 'brought from here'}; {python}")
+    where = "brought from here" if brings else look.uv
+    return Check(name="uv", status="ok", detail=f"{where}; {python}")
 
 
 def _failed(name: str, problem: Problem) -> Check:

@@ -81,11 +81,15 @@ true
 """
 _INSTALL_SECONDS = 1_800.0
 _MOST_CHATTER = 64 * 1024
+_NOT_FOUND = (126, 127)
 
 
 def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
     """The JSON object of a verb there. Raises ProblemError, also with the problem that the object tells."""
     answer = run_script(line, verb_script(machine.home, *verb, "--json", program=program), seconds=300.0)
+    if answer.status in _NOT_FOUND:
+        message = f"Ammeter is not set up on {machine.name} yet."
+        raise ProblemError(Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine)))
     try:
         value = cleaned(json.loads(answer.text.strip().rpartition("\n")[2]))
         error = value.get("error")
