@@ -97,6 +97,7 @@ class Driver(Inspector, ABC, Generic[A]):
         on.
         """
         self._stop_asked.clear()
+        study = replace(study, machine=self._launcher.site.name)
         study = self._store.studies.begin(self.prepare(study), keeps_place=self.keeps_place)
         has_given_way, problem = False, None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -13,6 +13,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import MIB_PER_GIB
+from engine.machines.catalogs import keep_catalog
 from engine.protocol import jobs
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import (
@@ -28,10 +29,12 @@ from engine.protocol.events import (
     Summary,
 )
 from engine.protocol.trials import MemoryLine, largest_batch
+from engine.store.record import RunRecord
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
+from engine.worker.supervision import ProcessSession
 
 _CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
 _CHECKED = ("model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length")
@@ -169,16 +172,20 @@ class Runner:
     """Trains the store's queued runs, one after another, in the thread that iterates.
 
     Any thread may stop the running job, pause it and have it go on; it does so after the step in flight.
-    `keeps_refused`: a run refused before it began is kept as failed, with the reason, not withdrawn.
+    `keeps_refused`: a run refused before it began is kept as failed, with the reason, not withdrawn. A run on
+    another machine goes on without this program, unless not `keeps`.
     """
 
-    def __init__(self, store: Store, launcher: Launcher, *, keeps_refused: bool = False) -> None:
-        self._store, self._keeps_refused = store, keeps_refused
+    def __init__(
+        self, store: Store, launcher: Launcher, *, keeps_refused: bool = False, keeps: bool = True
+    ) -> None:
+        self._store, self._keeps_refused, self._keeps = store, keeps_refused, keeps
         self._precheck = Precheck(lambda experiment: self.check(experiment, lambda: self._is_stopped))
         self._is_stopped = False
         self._launcher = launcher
-        self._forecasts = Forecasts(store.path.parent)
+        self._forecasts = Forecasts(store.path.parent, launcher.site.name)
         self._session: Session | None = None
+        self._is_left = threading.Event()
 
     def stop(self) -> None:
         """Asks the running job to end."""
@@ -196,34 +203,55 @@ class Runner:
         if (session := self._session) is not None:
             session.go_on()
 
-    def run(self, run_id: str) -> Iterator[Event]:
+    def leave(self) -> None:
+        """Leaves the run in training, whose events then end: on another machine it goes on, and `run` reads
+        on later; on this one it is ended as stopped."""
+        self._is_left.set()
+
+    def run(self, run_id: str) -> Generator[Event, None, None]:
         """Trains a queued run; each event is recorded, then yielded; the last is Finished or Failed.
 
-        A run that was queued again resumes from its last checkpoint. A model of the user's own is checked
-        first. A new run that is refused before training begins leaves nothing behind unless `keeps_refused`;
-        one that was to resume stays as it was. Raises ProblemError when the store fails; the job is then
-        ended.
+        A run that was queued again resumes from its last checkpoint, and one that was left training on
+        another machine is read on. A model of the user's own is checked first. A new run that is refused
+        before training begins leaves nothing behind unless `keeps_refused`; one that was to resume stays as
+        it was. A reader that closes this leaves the run, as `leave` does.
+
+        Raises ProblemError where the run is of another machine than the launcher's, where one that was left
+        cannot be reached, and when the store fails; a job of this machine is then ended.
         """
         record = self._store.run(run_id)
+        if record.machine != self._launcher.site.name:
+            raise ProblemError(_elsewhere(record))
+        place = self._store.take_up(run_id)
         experiment, wanted = record.experiment, record.experiment.checkpoint
+        # once a run that is queued again has started, its earlier end is forgotten
+        resumes = record.started is not None if place is None else record.ended is not None
+        folder = self._store.checkpoints_folder(run_id)
         saves = wanted.best or wanted.last or wanted.rewind_every
         job = jobs.Train(
             experiment=experiment,
-            checkpoints=str(self._store.checkpoints_folder(run_id)) if saves else None,
-            resume=record.started is not None,
+            checkpoints=self._launcher.site.checkpoints(folder) if saves else None,
+            resume=resumes,
         )
-        self._store.begin(run_id)
         self._is_stopped = False
-        make = partial(Recorder, run_id=run_id, resumes=job.resume, keeps_refused=self._keeps_refused)
+        self._is_left.clear()
+        make = partial(Recorder, run_id=run_id, resumes=resumes, keeps_refused=self._keeps_refused)
+        advice = MemoryAdvice(experiment, self._forecasts)
+        if place is not None:
+            has_begun = record.environment is not None and not resumes
+            session: Session = self._launcher.take_up(place, job)
+            yield from self._recorded(session, partial(make, has_begun=has_begun), advice, ())
+            return
+        self._store.begin(run_id)
         remarks: tuple[Log, ...] | Failed | Finished = ()
-        if not job.resume and Precheck.applies_to(experiment):
+        if not resumes and Precheck.applies_to(experiment):
             yield Phase(name=PhaseName.CHECKING, detail=experiment.model)
             remarks = self._precheck.remarks(experiment)
             if self._is_stopped:
                 remarks = Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
         if not isinstance(remarks, Failed | Finished):
             try:
-                session = self._session = self._launcher.start(job)
+                session = self._started(run_id, job)
             except ProblemError as error:
                 remarks = Failed(problem=error.problem)
         if isinstance(remarks, Failed | Finished):
@@ -232,10 +260,12 @@ class Runner:
                 recorder.take([remarks])
             yield remarks
             return
-        try:
-            yield from self._recorded(session, make, MemoryAdvice(experiment, self._forecasts), remarks)
-        finally:
-            self._session = None
+        yield from self._recorded(session, make, advice, remarks)
+
+    def _started(self, run_id: str, job: jobs.Train) -> Session:
+        if self._keeps and self._launcher.site.name:
+            return self._launcher.start(job, partial(self._store.keep, run_id))
+        return self._launcher.start(job)
 
     def _recorded(
         self,
@@ -246,7 +276,7 @@ class Runner:
     ) -> Iterator[Event]:
         # recorded in a thread of its own, so that a stalled reader costs no sample
         outbox: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
-        is_left = threading.Event()
+        kept = session if self._keeps and isinstance(session, ProcessSession) and session.place else None
 
         def record() -> None:
             try:
@@ -256,17 +286,30 @@ class Runner:
                     closing(make(store)) as recorder,
                     closing(session),  # before its recorder
                 ):
-                    for remark in (*recorder.take(remarks), *remarks):
-                        outbox.put(remark)
-                    while not session.is_over and not is_left.is_set():
-                        events = [advice.with_remedy(event) for event in _waiting_events(session, recorder)]
-                        for event in (*recorder.take(events), *events):
-                            outbox.put(event)
+                    try:
+                        for remark in (*recorder.take(remarks), *remarks):
+                            outbox.put(remark)
+                        while not session.is_over and not self._is_left.is_set():
+                            events = [
+                                advice.with_remedy(event) for event in _waiting_events(session, recorder)
+                            ]
+                            place, lost = (kept.place, kept.is_lost) if kept else (None, False)
+                            for event in (*recorder.take(events, place, is_lost=lost), *events):
+                                outbox.put(event)
+                    except ProblemError:
+                        # there it goes on; it is read on from what the store has
+                        if kept is not None:
+                            kept.leave()
+                        raise
+                    if kept is not None and not session.is_over:
+                        recorder.leave()
+                        kept.leave()
             except BaseException as error:  # noqa: BLE001 - the reader deals with it
                 outbox.put(error)
             finally:
                 outbox.put(None)
 
+        self._session = session
         thread = threading.Thread(target=record, name="recorder", daemon=True)
         thread.start()
         item: Event | BaseException | None
@@ -283,14 +326,19 @@ class Runner:
                     raise item
                 yield item
         finally:
-            is_left.set()
+            self._is_left.set()
             thread.join()
+            self._session = None
 
     def catalog(self) -> Catalog:
-        """The choices on this machine. Raises ProblemError."""
+        """The choices on the launcher's machine; those of another are kept. Raises ProblemError."""
         answer = _answered(self._last_event(jobs.ReadCatalog()))
         assert isinstance(answer, CatalogRead)
-        return answer.catalog
+        if not (machine := self._launcher.site.name):
+            return answer.catalog
+        catalog = answer.catalog.model_copy(update={"machine": machine})
+        keep_catalog(catalog)
+        return catalog
 
     def forecast(
         self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False
@@ -343,6 +391,11 @@ class Runner:
             self._session = None
             session.close()
         return answer
+
+
+def _elsewhere(run: RunRecord) -> Problem:
+    message = f"{run.name} is of {run.machine or 'this machine'}."
+    return request_problem(message, "Train it there, or start a new run.", key="run", value=run.id)
 
 
 def _answered(last: Event) -> Event:

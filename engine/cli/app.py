@@ -19,7 +19,8 @@ import typer
 from engine import __version__
 from engine.cli import engine as engine_verbs
 from engine.cli import export, machine, output, questions, saved, sweep, train
-from engine.cli.session import InterruptError
+from engine.cli import machines as machine_verbs
+from engine.cli.interrupt import InterruptError
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import printable, shortened
@@ -61,13 +62,14 @@ _FORMER: dict[str, Callable[..., int]] = {
 }
 """Verbs of earlier versions; they go on working, but no help names them."""
 
-VERBS = (*_COMMANDS, "engine")
+VERBS = (*_COMMANDS, "engine", "machines")
 _WITHOUT_RUNS = (
     machine.presets,
     machine.settings,
     machine.doctor,
     machine.template,
     *engine_verbs.ACTIONS.values(),
+    *machine_verbs.ACTIONS.values(),
 )
 """The verbs that prove nothing of the saved runs."""
 
@@ -115,7 +117,7 @@ class _Ends:
             for descriptor in self._on_terminal:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
         on_ctrl_c = signal.getsignal(signal.SIGINT)
-        (on_ctrl_c if callable(on_ctrl_c) else signal.default_int_handler)(signal.SIGINT, frame)
+        (on_ctrl_c if callable(on_ctrl_c) else signal.default_int_handler)(number, frame)
 
 
 _BY_SIGNAL = 128
@@ -139,9 +141,9 @@ def _run(arguments: Sequence[str]) -> int:
         # the reader of stdout, such as `head`, has closed it; the flush at exit must not fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (InterruptError, KeyboardInterrupt):
+    except (InterruptError, KeyboardInterrupt) as error:
         problem = Problem(kind=Kind.REQUEST, message="It was interrupted.", remedy="Start it again.")
-        output.error(problem, as_json)
+        output.error(getattr(error, "problem", None) or problem, as_json)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last resort: a script still gets its one JSON object
         # the traceback may quote control sequences of a terminal
@@ -168,10 +170,12 @@ def _app() -> typer.Typer:
     )
     app.callback()(_program)
     actions = typer.Typer(name="engine", help="Set up, show, check or remove the engine: PyTorch.")
+    machines = typer.Typer(name="machines", help="List, add, check or forget other machines to train on.")
     for group, commands, is_former in (
         (app, _COMMANDS, False),
         (app, _FORMER, True),
         (actions, engine_verbs.ACTIONS, False),
+        (machines, machine_verbs.ACTIONS, False),
     ):
         for name, function in commands.items():
             # a line for each paragraph, which the terminal's width breaks
@@ -179,6 +183,7 @@ def _app() -> typer.Typer:
             text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
             group.command(name, help=text, hidden=is_former)(_interruptible(function))
     app.add_typer(actions)
+    app.add_typer(machines)
     return app
 
 

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Protocol
 
 import typer
 from rich.progress import BarColumn
 
 from engine.cli import output
-from engine.cli.options import AsJson
-from engine.cli.session import DONE, FAILED, Interrupt, InterruptError, ProgressLine, text_column
-from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.cli.interrupt import Interrupt, InterruptError
+from engine.cli.options import AsJson, MachineName
+from engine.cli.session import DONE, FAILED, ProgressLine, text_column
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
+from engine.installation.description import Description, description_here
 from engine.installation.hardware import Hardware, hardware_here
-from engine.installation.installed import (
-    Engine,
-    Installation,
-    State,
-    engine_here,
-    engines_folder,
-    torch_version,
-    whole_problem,
-)
+from engine.installation.installed import State, engine_here, engines_folder, whole_problem
 from engine.installation.installer import Installer, has_leftovers, remove
 from engine.installation.wanted import (
     AUTOMATIC,
@@ -40,7 +33,7 @@ from engine.installation.wanted import (
     Wanted,
 )
 from engine.words.numbers import duration, memory_text
-from engine.worker.launcher import kept_awake, try_out
+from engine.worker.launcher import Launcher, kept_awake, try_out
 
 _STATES = {
     State.OWN: "PyTorch is in the environment that Ammeter runs in",
@@ -50,42 +43,36 @@ _STATES = {
 }
 
 
-def show(as_json: AsJson = False) -> int:
+def show(machine: MachineName = "", as_json: AsJson = False) -> int:
     """Show the engine that is here, and which builds of PyTorch fit this machine."""
-    engine, hardware, folder = engine_here(), hardware_here(), engines_folder()
-    builds = builds_for(hardware)
+    if machine:
+        from engine.cli.engine_there import description_on
+
+        found = description_on(machine)
+    else:
+        found = description_here()
     if as_json:
-        output.json_object(
-            {
-                "state": engine.state.value,
-                "torch": torch_version(engine),
-                "problem": None if engine.problem is None else engine.problem.model_dump(mode="json"),
-                "installation": _values(engine.installation),
-                "folder": str(folder),
-                "hardware": asdict(hardware),
-                "builds": [asdict(build) for build in builds],
-            }
-        )
+        output.json_object(found.model_dump(mode="json"))
         return DONE
-    output.pairs([*_engine_pairs(engine, folder), *_hardware_pairs(hardware)])
+    output.pairs([*_engine_pairs(found), *_hardware_pairs(found.hardware)])
     output.line()
-    output.table(("Build", "For", "", "Download", "Why"), map(_build_row, builds), ("Download",))
+    output.table(("Build", "For", "", "Download", "Why"), map(_build_row, found.builds), ("Download",))
     return DONE
 
 
-def _engine_pairs(engine: Engine, folder: Path) -> list[output.Pair]:
-    rows = [("Engine", _STATES[engine.state])]
-    if engine.problem is not None and engine.state is State.BROKEN:
-        rows.append(("Problem", engine.problem.message))
-    if (torch := torch_version(engine)) is not None:
-        rows.append(("PyTorch", torch))
-    if (installation := engine.installation) is not None:
+def _engine_pairs(found: Description) -> list[output.Pair]:
+    rows = [("Engine", _STATES[found.state])]
+    if found.problem is not None and found.state is State.BROKEN:
+        rows.append(("Problem", found.problem.message))
+    if found.torch is not None:
+        rows.append(("PyTorch", found.torch))
+    if (installation := found.installation) is not None:
         rows += [
             ("Build", installation.backend),
             ("Python", installation.python),
             ("Size", f"{_size(installation.size_bytes)}, {installation.files:,} files"),
         ]
-    return rows if engine.state is State.OWN else [*rows, ("Place", str(folder))]
+    return rows if found.state is State.OWN else [*rows, ("Place", found.folder)]
 
 
 def _hardware_pairs(hardware: Hardware) -> list[output.Pair]:
@@ -117,20 +104,47 @@ _FOLDER = typer.Option(
 _EXTRAS = typer.Option("--with", metavar="PACKAGE", help="Another package, such as timm. Repeatable.")
 
 
+class Installs(Protocol):
+    """An installation, here or there."""
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
+    def stop(self) -> None: ...
+
+
+_EVENTS = typer.Option("--events", hidden=True)
+
+
 def install(
     backend: Annotated[str, _BACKEND] = AUTOMATIC,
     mirror: Annotated[str | None, _MIRROR] = None,
     find_links: Annotated[Path | None, _FOLDER] = None,
     extras: Annotated[list[str] | None, _EXTRAS] = None,
+    machine: MachineName = "",
     as_json: AsJson = False,
+    as_events: Annotated[bool, _EVENTS] = False,
 ) -> int:
     """Set up, repair or update the engine: PyTorch and what it needs.
 
     Ctrl+C ends it and keeps what was fetched; the same command goes on from there. An engine in use stays in
-    use until the new one has trained a step.
+    use until the new one has trained a step. On another machine the program is sent there first, if it is
+    missing or another; mirror and folder are then those of that machine.
     """
-    wanted = _wanted(backend, mirror, find_links, extras)
-    installer, installation = Installer(None, try_out), None
+    if as_events:
+        from engine.cli.engine_there import install_with_events
+
+        return install_with_events()
+    if machine:
+        from engine.cli.engine_there import install_on
+
+        return install_on(machine, wanted_of(mirror, find_links, extras, backend), as_json)
+    installer = Installer(None, try_out)
+    wanted = wanted_here(backend, mirror, find_links, extras)
+    return carry_out(installer, wanted, as_json, lambda: str(engines_folder()))
+
+
+def carry_out(installer: Installs, wanted: Wanted, as_json: bool, place: Callable[[], str]) -> int:
+    """Installs, with a line of progress; `place` tells afterwards where."""
+    installation = None
     with Interrupt(installer.stop, "Stopping; what was fetched is kept.") as interrupt, kept_awake():
         try:
             with _InstallProgress() as progress:
@@ -144,19 +158,26 @@ def install(
             raise
     if installation is None:
         raise InterruptError
-    place, size = engines_folder(), _size(installation.size_bytes)
-    sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {place}."
-    output.outcome(as_json, {"installation": _values(installation), "folder": str(place)}, sentence)
+    size, folder = _size(installation.size_bytes), place()
+    sentence = f"PyTorch {installation.torch} ({installation.backend}) is ready: {size} in {folder}."
+    value = {"installation": installation.model_dump(mode="json"), "folder": folder}
+    output.outcome(as_json, value, sentence)
     return DONE
 
 
-def _wanted(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
+def wanted_here(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
+    """What the options ask for, as far as it fits this machine. Raises ProblemError."""
     if engine_here().state is State.OWN:
         message = "PyTorch is in the environment that Ammeter runs in, so no engine is installed beside it."
         raise ProblemError(request_problem(message, "Update PyTorch in that environment."))
     names = [AUTOMATIC, *(build.backend for build in builds_for(hardware_here()))]
     if backend not in names:
         raise ProblemError(unknown_name("backend", backend, names, "build of PyTorch"))
+    return wanted_of(mirror, folder, extras, backend)
+
+
+def wanted_of(mirror: str | None, folder: Path | None, extras: list[str] | None, backend: str) -> Wanted:
+    """What the options ask for, on any machine. Raises ProblemError."""
     if mirror is not None and folder is not None:
         message = "--mirror and --find-links exclude each other."
         raise ProblemError(request_problem(message, "Leave one of them out.", key="mirror"))
@@ -195,6 +216,7 @@ class _InstallProgress(ProgressLine):
 
 
 _STAGES = {
+    Stage.SENDING: "Sending the program",
     Stage.RESOLVING: "Finding the packages",
     Stage.FETCHING: "Fetching",
     Stage.UNPACKING: "Unpacking",
@@ -209,9 +231,16 @@ def _fetched(event: Fetched) -> str:
     return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
 
 
-def check(as_json: AsJson = False) -> int:
+_TRAIN = typer.Option("--train", help="Train a step with it, too.")
+
+
+def check(train: Annotated[bool, _TRAIN] = False, machine: MachineName = "", as_json: AsJson = False) -> int:
     """Check that the engine's files are all there. The exit status is 1 if they are not."""
-    problem = whole_problem()
+    if machine:
+        from engine.cli.engine_there import check_on
+
+        return check_on(machine, train, as_json)
+    problem = whole_problem() or (_train_problem() if train else None)
     if problem is not None:
         output.error(problem, as_json)
         return FAILED
@@ -223,8 +252,27 @@ def check(as_json: AsJson = False) -> int:
     return DONE
 
 
-def remove_engine(as_json: AsJson = False) -> int:
-    """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back."""
+def _train_problem() -> Problem | None:
+    # imported here: the other verbs of the engine do without
+    from engine.doctor.doctor import worker_checks
+
+    with Launcher() as launcher:
+        failed = [check for check in worker_checks(launcher) if check.status == "problem"]
+    if not failed:
+        return None
+    message = f"The engine does not train a step. {failed[0].name}: {failed[0].detail}"
+    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=failed[0].remedy)
+
+
+def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
+    """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back.
+
+    On another machine all that is Ammeter's there goes: program, engine, datasets and checkpoints.
+    """
+    if machine:
+        from engine.cli.engine_there import remove_on
+
+        return remove_on(machine, as_json)
     freed = remove()
     left = ["A worker still uses the engine; its files go when Ammeter next starts."] * has_leftovers()
     output.outcome(as_json, {"freed_bytes": freed}, f"Freed {_size(freed)} in {engines_folder()}.", *left)
@@ -237,10 +285,6 @@ ACTIONS: dict[str, Callable[..., int]] = {
     "check": check,
     "remove": remove_engine,
 }
-
-
-def _values(installation: Installation | None) -> dict[str, Any] | None:
-    return None if installation is None else installation.model_dump(mode="json")
 
 
 def _size(count: float) -> str:

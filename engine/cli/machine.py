@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from engine.cli import options, output
 from engine.cli.options import AsJson
-from engine.cli.session import DONE, FAILED, TargetOption, open_session
+from engine.cli.session import DONE, FAILED, TargetOption, launcher_for, open_session
 from engine.doctor.doctor import examine, report_text
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
@@ -20,6 +21,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_probl
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.files import TEMPLATE_NAME, write_template
 from engine.protocol.advice import Checked, ModuleRow
+from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.words.names import as_typed
@@ -70,13 +72,14 @@ _LIBRARY = typer.Option(
 def catalog(
     as_json: AsJson = False,
     library: Annotated[str | None, _LIBRARY] = None,
+    machine: options.MachineName = "",
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """List the devices, models, datasets and precisions of this machine."""
+    """List the devices, models, datasets and precisions of this machine, or of another."""
     libraries = {name: each for each in LIBRARIES for name in (each.prefix, each.package)}
     if library is not None and library not in libraries:
         raise ProblemError(unknown_name("library", library, libraries, "library of models"))
-    with Store() as store, Launcher(target) as launcher:
+    with launcher_for(target, machine) as launcher, Store() as store:
         if store.unwritable is not None:
             output.warning(store.unwritable.message)
         entries = Runner(store, launcher).catalog()
@@ -112,11 +115,23 @@ _REPORT = typer.Option(
 
 
 def doctor(
-    as_json: AsJson = False, report: Annotated[bool, _REPORT] = False, target: TargetOption = Target.PROCESS
+    as_json: AsJson = False,
+    report: Annotated[bool, _REPORT] = False,
+    machine: options.MachineName = "",
+    target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Check whether this machine is ready. The exit status is 1 if something is wrong."""
+    """Check whether this machine, or another, is ready. The exit status is 1 if something is wrong."""
+    if machine:
+        from engine.cli.engine_there import checks_on
+
+        return tell_checks(checks_on(machine), as_json=as_json, report=report)
     with Launcher(target) as launcher:
         checks = examine(launcher)
+    return tell_checks(checks, as_json=as_json, report=report)
+
+
+def tell_checks(checks: Sequence[Check], *, as_json: bool, report: bool = False) -> int:
+    """Prints a doctor's checks; returns the exit status."""
     failed = [check for check in checks if check.status == "problem"]
     entries = [check.model_dump(mode="json") for check in checks]
     if as_json and failed:
@@ -130,7 +145,7 @@ def doctor(
     else:
         rows = [(check.name, check.status, f"{check.detail}\n{check.remedy}".strip()) for check in checks]
         output.table(("Check", "", "Found"), rows)
-    return 1 if failed else 0
+    return FAILED if failed else DONE
 
 
 def template(
@@ -204,7 +219,7 @@ def check(
     """
     asked = options.asked(ctx.params)
     experiment_from(asked.settings(True))
-    with open_session(target, saves=False) as session:
+    with open_session(target, asked.machine, saves=False) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         # Ctrl+C may come before there is a session to stop
         checked = session.runner.check(experiment, lambda: session.interrupt.asked)

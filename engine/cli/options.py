@@ -80,6 +80,14 @@ Repeats = Annotated[
         help="How often to train each side; the sides take turns, and each turn has the next seed.",
     ),
 ]
+MachineName = Annotated[
+    str,
+    typer.Option(
+        "--machine",
+        metavar="NAME",
+        help="Another machine; `ammeter machines list` names them. Default: here.",
+    ),
+]
 _SET = flag(
     "--set", "Any setting; overrides all others. Repeatable. `ammeter settings` lists them.", "KEY=VALUE"
 )
@@ -120,6 +128,7 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
         parameters["set_"] = context.replace(
             name="set_", default=None, annotation=Annotated[list[str] | None, _SET]
         )
+        parameters["machine"] = context.replace(name="machine", default="", annotation=MachineName)
         parameters |= {
             parameter.name: parameter
             for parameter in own
@@ -142,12 +151,14 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
 class Asked:
     """The request in the options: a preset, and settings over it in the order of precedence.
 
-    The first of `over` is the TOML file's; `sweep` are the settings that it sweeps.
+    The first of `over` is the TOML file's; `sweep` are the settings that it sweeps. `machine` is where to do
+    it, "" for this one.
     """
 
     preset: Preset | None
     over: tuple[Mapping[str, Any], ...]
     sweep: AxisValues
+    machine: str = ""
 
     def settings(self, has_gpu: bool) -> dict[str, Any]:
         """All layers as one, not yet validated, with the code of a model's file. Raises ProblemError."""
@@ -207,6 +218,7 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
         preset=preset(name) if name is not None else None,
         over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),
         sweep=values_of_table(swept),
+        machine=parameters.get("machine") or "",
     )
 
 

@@ -249,7 +249,7 @@ def title(experiment: Experiment) -> str:
 
 def run_summary(run: RunRecord) -> None:
     """One run's figures in groups, and its id."""
-    line(f"{run.name}: {title(run.experiment)}")
+    line(f"{run.name}: {title(run.experiment)}{f' on {run.machine}' if run.machine else ''}")
     groups = summary_groups(run)
     for heading, rows in groups:
         if heading:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.session import Session, TargetOption, find, open_session
+from engine.cli.session import Session, TargetOption, find, open_session, saved_results
 from engine.cli.study import follow
 from engine.cli.sweep import time_limit_seconds
 from engine.experiment.experiment import all_settings, experiment_from, layered, setting_error
@@ -60,7 +60,7 @@ def limit(
     asked = options.asked(ctx.params)
     options.sides_of(asked, precision, on_gpu=True)
     LIMIT.check(to or (), force=force)
-    with open_session(Target.PROCESS) as session:
+    with open_session(Target.PROCESS, asked.machine) as session:
         sides = tuple(
             LimitSide(label=label, experiment=experiment, granularity=granularity)
             for label, experiment in by_strategy(
@@ -136,7 +136,7 @@ def numerics(
         options.refuse_settings(asked, run, "looked at")
     experiment_from(asked.settings(True))
     NUMERICS.check(to or (), force=force)
-    with open_session(target) as session:
+    with open_session(target, asked.machine) as session:
         goes_on, parts = bool(named), named or USUAL_PARTS
         if run is None:
             wanted = Numerics(experiment=session.experiment(asked, trusts_all=trust_code), parts=parts)
@@ -196,7 +196,7 @@ def profile(
     traces = [] if trace is None else [trace]
     PROFILE.check(to or (), force=force)
     TRACES.check(traces, force=force)
-    with open_session(target) as session:
+    with open_session(target, asked.machine) as session:
         saved = [session.store.run(run_id) for run_id in run or ()]
         if saved:
             experiments = [known.experiment for known in saved]
@@ -275,12 +275,13 @@ def tune(
     plan = _plan(change, any_batch=any_batch, guard=guard, repeats=repeats, time_limit=time_limit)
     if carry_on is None:
         experiment_from(asked.settings(True))
-    elif asked.preset is not None or any(asked.over):
-        message = "A tuning goes on with its own settings; --carry-on takes no others."
-        remedy = "Leave out either --carry-on or the settings."
+    elif asked.preset is not None or any(asked.over) or asked.machine:
+        message = "A tuning goes on with its own settings and machine; --carry-on takes no others."
+        remedy = "Leave out either --carry-on or the others."
         raise ProblemError(request_problem(message, remedy, key="carry_on", value=carry_on))
     TUNE.check(to or (), force=force)
-    with open_session(target) as session:
+    machine = asked.machine if carry_on is None else _machine_of(carry_on)
+    with open_session(target, machine) as session:
         if carry_on is None:
             experiment = session.experiment(asked, trusts_all=trust_code)
             study = Study(answer=Tuning(experiment=experiment, plan=plan))
@@ -291,9 +292,14 @@ def tune(
 
 def resume_tuning(study_id: str, *, trust_code: bool, as_json: bool, target: Target) -> int:
     """Goes on with a tuning that was cut off or stopped; returns the exit status."""
-    with open_session(target) as session:
+    with open_session(target, _machine_of(study_id)) as session:
         study = _saved(session, study_id, trusts_all=trust_code)
         return _follow(session, study, None, force=False, as_json=as_json)
+
+
+def _machine_of(start: str) -> str:
+    with saved_results() as store:
+        return store.studies.find(find(store, start).id, "tune").machine
 
 
 def _saved(session: Session, start: str, *, trusts_all: bool) -> Study[Tuning]:

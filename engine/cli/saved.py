@@ -23,7 +23,7 @@ from engine.experiment.problem import ProblemError, request_problem, unknown_nam
 from engine.experiment.value import shortened
 from engine.export.archive.reader import import_archive
 from engine.export.writers.data import json_column
-from engine.store.record import RunRecord, UnreadableRun
+from engine.store.record import RunRecord, Status, UnreadableRun
 from engine.store.saved.study import ANSWERS, StudyEntry
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
@@ -68,7 +68,11 @@ def results(
         return 0
     _warn(unreadable)
     if saved:
-        output.table(("Id", "Kind", "When", "Title", "Result"), map(_row, saved))
+        headings, rows = ["Id", "Kind", "When", "Title", "Result"], [*map(_row, saved)]
+        if any(each.machine for each in saved):
+            headings.append("Machine")
+            rows = [(*row, each.machine) for row, each in zip(rows, saved, strict=True)]
+        output.table(headings, rows)
     elif not unreadable:
         output.line(f"There are no saved results yet. {_FIRST}")
     return 0
@@ -95,6 +99,8 @@ def _row(result: _Result) -> tuple[str, ...]:
 
 
 def _outcome(run: RunRecord) -> str:
+    if run.machine and run.status is Status.RUNNING:
+        return f"trains on {run.machine}"
     found = [figure for figure in figures([run]) if figure.name in ("samples_per_second", "accuracy")]
     known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
     told = ", ".join(figure.text_with_unit(value) for figure, value in known)

@@ -1,82 +1,37 @@
-"""Shared by the verbs: the store, what is found in it by an id, a runner, a progress line, and Ctrl+C.
+"""Shared by the verbs: the store, what is found in it by an id, a runner, and a progress line.
 
-The first Ctrl+C asks the run to stop, as the window's button does; the second ends it. Progress is shown only
-on a terminal.
+Progress is shown only on a terminal.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from types import FrameType
-from typing import Annotated, Any, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from engine.busyness import Watch
 from engine.cli import output
+from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import Asked, LabelledExperiment, sides_of
-from engine.cli.output import aside, progress_console, warning
+from engine.cli.output import progress_console, warning
 from engine.compare.figures import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
-from engine.experiment.problem import Kind, ProblemError, request_problem
+from engine.experiment.problem import Kind, ProblemError, request_error, request_problem
 from engine.experiment.value import printable, shortened
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target, kept_awake
-
-_T = TypeVar("_T")
-
-
-class InterruptError(Exception):
-    """Ctrl+C ended a verb before it could print its outcome."""
-
-
-class Interrupt:
-    """While entered, the first SIGINT calls `stop` and sets `asked`; the second raises KeyboardInterrupt.
-
-    `remark` is what the first says on a terminal.
-    """
-
-    def __init__(self, stop: Callable[[], None], remark: str = "Stopping after this step.") -> None:
-        self.asked = False
-        self._stop, self._remark = stop, remark
-        self._before: Any = None
-
-    def __enter__(self) -> Self:
-        # Python allows handlers in the main thread only, and Ctrl+C arrives nowhere else
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._on_first)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-
-    def heeded(self, events: Iterable[_T]) -> Iterator[_T]:
-        """The events of work that may begin after Ctrl+C came: it is asked again to stop, without harm."""
-        for event in events:
-            yield event
-            if self.asked:
-                self._stop()
-
-    def _on_first(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        aside(f"{self._remark} Press Ctrl+C again to end at once.")
-        # the handler may have interrupted the main thread while it held the lock that stop() wants
-        threading.Thread(target=self._stop, name="stop", daemon=True).start()
 
 
 class ProgressLine:
@@ -193,6 +148,11 @@ class Session:
     interrupt: Interrupt
     watch: Watch
 
+    @property
+    def machine(self) -> str:
+        """The name of the other machine that trains, "" for this one."""
+        return self.launcher.site.name
+
     def raise_if_interrupted(self) -> None:
         """Raises InterruptError where Ctrl+C came: before anything was trained there is nothing to save."""
         if self.interrupt.asked:
@@ -200,7 +160,7 @@ class Session:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The choices on this machine. Raises ProblemError, and InterruptError after Ctrl+C."""
+        """The choices on the machine that trains. Raises ProblemError, and InterruptError after Ctrl+C."""
         catalog = self.runner.catalog()
         self.raise_if_interrupted()
         return catalog
@@ -256,7 +216,7 @@ class Session:
 
     def warn_if_busy(self, experiment: Experiment) -> None:
         """Says on a terminal what keeps the machine busy on which something is about to be measured."""
-        if not sys.stderr.isatty():
+        if not sys.stderr.isatty() or self.machine:
             # nobody would read it in time, and a run that was disturbed says so itself
             return
         # the worker imports torch meanwhile, for longer than this
@@ -265,13 +225,29 @@ class Session:
             output.warning(f"{busy} A measurement made now may not be clean.")
 
 
+def launcher_for(target: Target, machine: str = "") -> Launcher:
+    """A launcher on this machine, or on another by its name. Raises ProblemError where that is not known."""
+    if not machine:
+        return Launcher(target)
+    if target is Target.THREAD:
+        message = f"A thread of this program cannot train on {machine}."
+        raise request_error(message, "Leave out either --target or --machine.", key="target", value=target)
+    # imported here, since most calls are of this machine
+    from engine.machines.far_site import launcher_on
+    from engine.machines.machine import Machines
+
+    return launcher_on(Machines().find(machine))
+
+
 @contextmanager
-def open_session(target: Target, *, saves: bool = True) -> Iterator[Session]:
+def open_session(target: Target, machine: str = "", *, saves: bool = True) -> Iterator[Session]:
     """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended.
 
-    The machine does not go to sleep meanwhile. Raises ProblemError where nothing can be saved that is to be.
+    This machine does not go to sleep meanwhile if it is the one that trains. Raises ProblemError where
+    nothing can be saved that is to be, and for another `machine` that is not known.
     """
-    with Store() as store, Launcher(target) as launcher, kept_awake():
+    awake = nullcontext() if machine else kept_awake()
+    with launcher_for(target, machine) as launcher, Store() as store, awake:
         if saves:
             store.recover()
             store.check_writable()
@@ -280,7 +256,7 @@ def open_session(target: Target, *, saves: bool = True) -> Iterator[Session]:
             # it imports torch while another worker reads the catalog
             launcher.prepare()
         runner, watch = Runner(store, launcher), Watch()
-        with Interrupt(runner.stop) as interrupt:
+        with Interrupt(runner.stop, machine=launcher.site.name) as interrupt:
             try:
                 yield Session(store, launcher, runner, interrupt, watch)
             except ProblemError:
@@ -290,17 +266,32 @@ def open_session(target: Target, *, saves: bool = True) -> Iterator[Session]:
 
 
 def train(session: Session, added: RunRecord, title: str) -> Event:
-    """Trains the queued run to its last event. Raises ProblemError for a request that was refused."""
+    """Trains the queued run to its last event. Raises ProblemError for a request that was refused.
+
+    Raises InterruptError where Ctrl+C left it training on another machine.
+    """
     last: Event | None = None
     began = False
-    with RunProgress(title) as progress:
-        for last in session.interrupt.heeded(session.runner.run(added.id)):
-            progress.show(last)
-            began |= isinstance(last, Started)
+    try:
+        with RunProgress(title) as progress, closing(session.runner.run(added.id)) as events:
+            for last in session.interrupt.heeded(events):
+                progress.show(last)
+                began |= isinstance(last, Started)
+    except KeyboardInterrupt:
+        raise_if_left(session, added.id, added.name, added.id)
+        raise
     assert last is not None  # every job ends with a last event
     if isinstance(last, Failed) and last.problem.kind in (Kind.REQUEST, Kind.NO_ENGINE) and not began:
         raise ProblemError(last.problem)
     return last
+
+
+def raise_if_left(session: Session, run_id: str, name: str, to_resume: str) -> None:
+    """Raises InterruptError, which says how to come back, where the run still trains on another machine."""
+    if session.store.kept_place(run_id) is not None:
+        message = f"{name} was left; it goes on training on {session.machine}."
+        remedy = f"`ammeter resume {to_resume}` reads on."
+        raise InterruptError(request_problem(message, remedy, key="run", value=run_id)) from None
 
 
 RUN, SWEEP, STUDY = "run", "sweep", "study"

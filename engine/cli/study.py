@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from engine.cli import output
-from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, PhaseProgress, Session
+from engine.cli.interrupt import Interrupt
+from engine.cli.session import DONE, FAILED, INTERRUPTED, PhaseProgress, Session
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -87,7 +88,7 @@ class Followed(Generic[A]):
             _print(self.study)
         # where nothing of it is kept, it has no id
         saved_id = self.study.id if self.study.is_known else None
-        whole = {"id": saved_id, **PRINTED[self.study.kind].values(self.study)}
+        whole = {"id": saved_id, "machine": self.study.machine, **PRINTED[self.study.kind].values(self.study)}
         has_failed = isinstance(self.last, Failed)
         problem = self.last.problem if isinstance(self.last, Failed) else failed_part
         if problem is not None and (as_json or has_failed):
@@ -107,9 +108,11 @@ def _print(study: Study[Any]) -> None:
 def show_study(study: Study[Any], *, as_json: bool) -> None:
     """Prints a saved study as its verb did."""
     if as_json:
-        output.json_object({"id": study.id, "kind": study.kind, **PRINTED[study.kind].values(study)})
+        head = {"id": study.id, "kind": study.kind, "machine": study.machine}
+        output.json_object({**head, **PRINTED[study.kind].values(study)})
         return
-    output.line(f"{study.name}: {study.title}\n")
+    on = f" on {study.machine}" if study.machine else ""
+    output.line(f"{study.name}: {study.title}{on}\n")
     if study.answer.is_known:
         _print(study)
     if study.problem is not None:

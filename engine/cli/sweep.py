@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
@@ -12,8 +12,18 @@ import typer
 
 from engine.cli import options, output
 from engine.cli import sweep_output as shown
+from engine.cli.interrupt import Interrupt
 from engine.cli.options import Asked, Precisions, Repeats, default_precisions, flag
-from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, Session, TargetOption, open_session
+from engine.cli.session import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    Session,
+    TargetOption,
+    open_session,
+    raise_if_left,
+    saved_results,
+)
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
@@ -29,7 +39,7 @@ from engine.store.saved.forecasts import Forecasts
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
 from engine.sweep.estimate import estimate_of_grid, fit_of, why_unfit
-from engine.sweep.order import SweepEvent, turns
+from engine.sweep.order import SweepEvent, TurnStarted, turns
 from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Target
@@ -223,7 +233,7 @@ def compare_grid(
 ) -> int:
     """Trains the cells of a grid, or says of a dry run what it would train; returns the exit status."""
     grid_from(asked, request, on_gpu=True)
-    with open_session(target) as session:
+    with open_session(target, asked.machine) as session:
         catalog, on_gpu = session.catalog, session.on_gpu(asked)
         grid = grid_from(asked, request, catalog, on_gpu=on_gpu)
         experiments = [cell.experiment for cell in grid.cells]
@@ -243,7 +253,9 @@ def compare_grid(
 
 def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Target) -> int:
     """Goes on with a saved sweep; returns the exit status."""
-    with open_session(target) as session:
+    with saved_results() as store:
+        machine = store.sweeps.find(sweep_id).machine
+    with open_session(target, machine) as session:
         record = session.store.sweeps.find(sweep_id)
         if why := "is complete." if next(turns(record), None) is None else shown.time_used(record):
             remedy = "Start another sweep to train more."
@@ -269,7 +281,7 @@ def _results(store: Store, record: SweepRecord) -> Results:
 
 
 def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
-    forecasts = Forecasts(session.store.path.parent)
+    forecasts = Forecasts(session.store.path.parent, session.launcher.site.name)
     unknown = fit_of(grid, catalog, forecasts).unknown
     if unknown:
         output.aside("Forecasting the memory of the cells.")
@@ -285,9 +297,19 @@ def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: boo
     session.raise_if_interrupted()
     store, last = session.store, cast(SweepEvent | None, None)
     grid = store.sweeps.find(sweep_id).grid
-    with Interrupt(sweeper.stop) as interrupt, shown.SweepProgress(grid) as progress:
-        for last in interrupt.heeded(sweeper.carry_on(sweep_id)):
-            progress.show(last)
+    run_id = ""
+    try:
+        with (
+            Interrupt(sweeper.stop, machine=session.machine) as interrupt,
+            shown.SweepProgress(grid) as progress,
+            closing(sweeper.carry_on(sweep_id)) as events,
+        ):
+            for last in interrupt.heeded(events):
+                progress.show(last)
+                run_id = (last.turn.run_id or "") if isinstance(last, TurnStarted) else run_id
+    except KeyboardInterrupt:
+        raise_if_left(session, run_id, store.sweeps.find(sweep_id).name, sweep_id)
+        raise
     record = store.sweeps.find(sweep_id)
     results = _results(store, record)
     problem = last.problem if isinstance(last, Failed) else None

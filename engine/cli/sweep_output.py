@@ -172,6 +172,7 @@ def overview(record: SweepRecord) -> dict[str, Any]:
         "created": record.created.isoformat(),
         "ammeter": record.ammeter,
         "device_name": record.device_name,
+        "machine": record.machine,
         "plan": record.plan.model_dump(mode="json"),
         "spent_seconds": record.spent_seconds,
     }

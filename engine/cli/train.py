@@ -15,6 +15,7 @@ from engine.cli.session import (
     DONE,
     FAILED,
     INTERRUPTED,
+    RUN,
     STUDY,
     SWEEP,
     Id,
@@ -66,10 +67,10 @@ def run(
     asked = options.asked(ctx.params)
     options.refuse_limit(asked)
     experiment_from(asked.settings(True))
-    with open_session(target) as session:
+    with open_session(target, asked.machine) as session:
         experiment = session.experiment(asked, trusts_all=trust_code)
         session.warn_if_busy(experiment)
-        outcome = _train(session, session.store.add(experiment, name=name))
+        outcome = _train(session, session.store.add(experiment, name=name, machine=session.machine))
     return _print_outcome(*outcome, as_json)
 
 
@@ -79,10 +80,14 @@ def resume(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Continue a run from its last checkpoint, as if it had never stopped, or a sweep or tuning."""
+    """Continue a run from its last checkpoint, as if it had never stopped, or a sweep or tuning.
+
+    A run that was left training on another machine is read on instead.
+    """
     with saved_results() as store:
         kind, found_id = find(store, id_)
         study = store.studies.find(found_id) if kind == STUDY else None
+        machine = store.run(found_id).machine if kind == RUN else ""
     if kind == SWEEP:
         return resume_sweep(found_id, trust_code=trust_code, as_json=as_json, target=target)
     if study is not None:
@@ -91,11 +96,12 @@ def resume(
             remedy = f"Start it again with `ammeter {study.kind}`."
             raise ProblemError(request_problem(message, remedy, key="id", value=id_))
         return resume_tuning(found_id, trust_code=trust_code, as_json=as_json, target=target)
-    with open_session(target) as session:
+    with open_session(target, machine) as session:
         saved = session.store.run(found_id)
         if trust_code:
             session.trust([saved.experiment])
-        queued = session.store.requeue(saved.id)
+        trains_on = session.store.kept_place(saved.id) is not None
+        queued = saved if trains_on else session.store.requeue(saved.id)
         session.warn_if_busy(queued.experiment)
         outcome = _train(session, queued)
     return _print_outcome(*outcome, as_json)
@@ -149,7 +155,7 @@ def compare(
             raise ProblemError(request_problem(message, remedy, key="sweep"))
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _check_count(sides_of(asked, precision, on_gpu=True))
-    with open_session(target) as session:
+    with open_session(target, asked.machine) as session:
         catalog, sides = session.catalog, session.sides(asked, precision, trusts_all=trust_code)
         _check_count(sides)
         for _, experiment in sides:
@@ -187,7 +193,11 @@ def _train_turns(
         if session.interrupt.asked:
             break
         added = session.store.add(
-            turn.experiment, name=turn.name(name), comparison=comparison, label=turn.label
+            turn.experiment,
+            name=turn.name(name),
+            comparison=comparison,
+            label=turn.label,
+            machine=session.machine,
         )
         last = train(session, added, f"{count} of {len(turns)}, {turn.label}")
         if isinstance(last, Failed):

@@ -14,12 +14,13 @@ from pathlib import Path
 import engine
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
+from engine.installation.builds import libc_problem
 from engine.installation.installed import operating_system
 from engine.protocol.events import Check
 from engine.store.database import backups, open_database
 
 _FOLDERS = ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE")
-_KNOWN = (*_FOLDERS, "AMMETER_ENGINE_PACKAGES", "AMMETER_UV", "AMMETER_WORKER")
+_KNOWN = (*_FOLDERS, "AMMETER_ENGINE_PACKAGES", "AMMETER_FAR", "AMMETER_UV", "AMMETER_WORKER")
 
 
 def variable_checks(environment: Mapping[str, str]) -> tuple[Check, ...]:
@@ -137,22 +138,11 @@ def compiler_check(system: str, environment: Mapping[str, str]) -> Check | None:
     return Check(name="Compiler", status="note", detail=detail, remedy=remedy)
 
 
-_LEAST_GLIBC = (2, 28)
-
-
 def libc_check(system: str, libc: tuple[str, str]) -> Check | None:
     """PyTorch's builds for Linux need glibc; `libc` is its name and version."""
-    if not system.startswith("linux"):
+    if not system.startswith("linux") or (problem := libc_problem(libc)) is None:
         return None
-    name, found = libc
-    numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
-    if name == "glibc" and numbers >= _LEAST_GLIBC:
-        return None
-    has = f"glibc {found}" if name == "glibc" else "a C library other than glibc"
-    needed = ".".join(map(str, _LEAST_GLIBC))
-    detail = f"This system has {has}, and PyTorch's builds need glibc {needed} or newer."
-    remedy = "Use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 or later), or a container of such a system."
-    return Check(name="C library", status="problem", detail=detail, remedy=remedy)
+    return Check(name="C library", status="problem", detail=problem.message, remedy=problem.remedy)
 
 
 def store_check(path: Path) -> Check:

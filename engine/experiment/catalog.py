@@ -139,12 +139,17 @@ OWN_FAMILY = "Your own files"
 
 
 class Catalog(_Entry):
-    """All that can be chosen; `library_models` are those of timm and transformers, thousands of names."""
+    """All that can be chosen; `library_models` are those of timm and transformers, thousands of names.
+
+    `machine` is the other machine that it is of, "" for this one; `cores` are its processor's.
+    """
 
     devices: Annotated[tuple[DeviceEntry, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
     models: Annotated[tuple[ModelEntry, ...], Field(max_length=MOST_ENTRIES)]
     datasets: Annotated[tuple[DatasetEntry, ...], Field(max_length=MOST_ENTRIES)]
     library_models: Annotated[tuple[ModelEntry, ...], Field(max_length=MOST_ENTRIES)] = ()
+    machine: Line = ""
+    cores: Annotated[int | None, Field(ge=1, le=MOST_ENTRIES)] = None
 
     @property
     def has_gpu(self) -> bool:

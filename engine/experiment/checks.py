@@ -27,7 +27,7 @@ from engine.experiment.catalog import (
 from engine.experiment.experiment import Experiment, named, setting_problem
 from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.code import MODEL
-from engine.experiment.own.folders import path_problem, shown_path
+from engine.experiment.own.folders import path_problem, path_there_problem, shown_path
 from engine.experiment.own.library_models import ModelRef, unknown_library_model
 from engine.experiment.problem import Problem, ProblemError, unknown_name
 from engine.experiment.value import MIB_PER_GIB
@@ -63,22 +63,29 @@ def look_at_nothing(experiment: Experiment, dataset: DatasetEntry) -> None:
 
 
 def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> tuple[Problem, ...]:
-    """Problems of the experiment on this machine, at most one per setting; empty if it can run."""
+    """Problems of the experiment on the catalog's machine, at most one per setting; empty if it can run.
+
+    Data of another machine is looked at by its worker alone.
+    """
     by_key: dict[str | None, Problem] = {}
+    look = look_at_nothing if catalog.machine else look
     for problem in _all_problems(experiment, catalog, look):
         by_key.setdefault(problem.key, problem)
     return tuple(by_key.values())
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
-    """The experiment with its actual device, image size, classes and folder. Raises ProblemError."""
+    """The experiment with its actual device, image size, classes and folder. Raises ProblemError.
+
+    Of data on another machine its worker learns more.
+    """
     obstacles = problems(experiment, catalog)
     if obstacles:
         raise ProblemError(*obstacles)
     device, dataset = catalog.device(experiment.device), dataset_of(experiment, catalog)
     assert device is not None and dataset is not None  # problems() would have named them
     path, names = experiment.path, {}
-    if experiment.dataset == ARRAYS:
+    if experiment.dataset == ARRAYS and not catalog.machine:
         # those that were chosen, for who reads the run without its file
         names = array_samples(experiment).names
     return experiment.model_copy(
@@ -90,9 +97,14 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
             "sequence_length": dataset.sequence_length or experiment.sequence_length,
             "data": experiment.data.model_copy(update=names),
             # the same folder, whichever working directory the run is resumed from
-            "path": None if path is None else str(Path(path).expanduser().absolute()),
+            "path": None if path is None else whole_path(path, catalog),
         }
     )
+
+
+def whole_path(path: str, catalog: Catalog) -> str:
+    """The absolute path of data; on another machine it is as it was written."""
+    return path if catalog.machine else str(Path(path).expanduser().absolute())
 
 
 def device_count(experiment: Experiment, catalog: Catalog) -> int:
@@ -105,12 +117,18 @@ def device_count(experiment: Experiment, catalog: Catalog) -> int:
 def most_devices(device: DeviceEntry, catalog: Catalog) -> int:
     """How many devices, from this one on, can train a run together; a CPU as many as it has cores."""
     # several processes on one processor show how it works, not what it gains
-    return len(catalog.beginning_at(device)) if device.is_gpu else os.cpu_count() or 1
+    return len(catalog.beginning_at(device)) if device.is_gpu else core_count(catalog)
+
+
+def core_count(catalog: Catalog) -> int:
+    """The cores of the catalog's machine."""
+    return catalog.cores or os.cpu_count() or 1
 
 
 def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> DatasetEntry | None:
     """The experiment's dataset; a file of arrays with what it holds. Raises ProblemError for such a file."""
     dataset = catalog.dataset(experiment.dataset)
+    look = look_at_nothing if catalog.machine else look
     if dataset is None or dataset.name != ARRAYS or (found := look(experiment, dataset)) is None:
         return dataset
     if found.samples is None:
@@ -162,6 +180,8 @@ def _all_problems(experiment: Experiment, catalog: Catalog, look: Look) -> Itera
         names = [entry.name for entry in catalog.datasets]
         yield unknown_name("dataset", experiment.dataset, names, "dataset")
     else:
+        if catalog.machine and (problem := path_there_problem(experiment, dataset, catalog.machine)):
+            yield problem
         found = look(experiment, dataset)
         if dataset.name == ARRAYS:
             samples = None if found is None else found.samples
@@ -222,7 +242,7 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
         but = f"PyTorch shares gradients among devices of {' and '.join(_REDUCING)} only."
         yield _refused(experiment, "devices", but, "Set it to 1.", "1")
         return
-    if device.is_gpu and sys.platform == "win32":
+    if device.is_gpu and sys.platform == "win32" and not catalog.machine:
         but = "PyTorch has no NCCL on Windows, by which GPUs share gradients."
         yield _refused(experiment, "devices", but, "Set it to 1, or train on Linux or in WSL.", "1")
         return

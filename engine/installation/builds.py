@@ -188,6 +188,24 @@ def processor_problem(hardware: Hardware) -> Problem | None:
     )
 
 
+_LEAST_GLIBC = (2, 28)
+
+
+def libc_problem(libc: tuple[str, str]) -> Problem | None:
+    """The C library of a Linux is older than PyTorch's builds need, or another; `libc`: name and version."""
+    name, found = libc
+    numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    if name == "glibc" and numbers >= _LEAST_GLIBC:
+        return None
+    has = f"glibc {found}" if name == "glibc" else "a C library other than glibc"
+    needed = ".".join(map(str, _LEAST_GLIBC))
+    return Problem(
+        kind=Kind.REQUEST,
+        message=f"This system has {has}, and PyTorch's builds need glibc {needed} or newer.",
+        remedy="Use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 or later), or a container of one.",
+    )
+
+
 def _choice_of_uv(hardware: Hardware) -> str:
     if hardware.system != "darwin" and hardware.nvidia_driver is not None:
         for backend in _CUDA:

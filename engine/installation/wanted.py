@@ -70,8 +70,9 @@ class Plan:
 
 
 class Stage(StrEnum):
-    """The stages in their order."""
+    """The stages in their order. `SENDING`: the program to another machine, before its engine."""
 
+    SENDING = "sending"
     RESOLVING = "resolving"
     FETCHING = "fetching"
     UNPACKING = "unpacking"

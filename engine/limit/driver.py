@@ -41,7 +41,7 @@ class LimitDriver(Driver[Limit]):
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)
-        self._forecasts = Forecasts(store.path.parent)
+        self._forecasts = Forecasts(store.path.parent, launcher.site.name)
         self._trial_runner: TrialRunner | None = None
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from engine.driver import Driver
+from engine.experiment.settings import Checkpoint
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Log, PartMeasured, Phase, Skipped
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, most_skips
@@ -35,7 +36,12 @@ class NumericsDriver(Driver[Numerics]):
     ) -> Iterator[Study[Numerics] | Event]:
         experiment = study.answer.experiment
         yield Log(message=f"Numerics of {experiment.model} in {experiment.precision.label}.")
-        for event in self._events(self._job(study.answer)):
+        run = None if study.answer.run_id is None else self._store.run(study.answer.run_id)
+        is_elsewhere = run is not None and run.machine != self._launcher.site.name
+        if run is not None and is_elsewhere and run.experiment.checkpoint != Checkpoint():
+            where = run.machine or "this machine"
+            yield Log(level="problem", message=f"The checkpoints of {run.name} are on {where}: none is used.")
+        for event in self._events(self._job(study.answer, run)):
             if isinstance(event, PartMeasured):
                 study = study.knowing(results=study.answer.results.with_part(event.result))
                 yield study
@@ -43,13 +49,15 @@ class NumericsDriver(Driver[Numerics]):
             elif isinstance(event, Phase | Log | Finished | Failed):
                 yield event
 
-    def _job(self, answer: Numerics) -> jobs.StudyNumerics:
-        run = None if answer.run_id is None else self._store.run(answer.run_id)
+    def _job(self, answer: Numerics, run: RunRecord | None) -> jobs.StudyNumerics:
+        site, checkpoints = self._launcher.site, None
+        if run is not None and run.machine == site.name:
+            checkpoints = site.checkpoints(self._store.checkpoints_folder(run.id))
         return jobs.StudyNumerics(
             experiment=answer.experiment,
             parts=answer.parts,
             steps=answer.steps,
-            checkpoints=None if run is None else str(self._store.checkpoints_folder(run.id)),
+            checkpoints=checkpoints,
             trouble_step=None if run is None else trouble_step(self._store, run),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from engine.driver import Driver
-from engine.experiment.problem import Problem
+from engine.experiment.problem import Problem, ProblemError
 from engine.profile.names import side_names
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log, Phase
@@ -56,11 +56,16 @@ class ProfileDriver(Driver[Profiles]):
 
     def _side(self, study: Study[Profiles], place: int, name: str) -> _Steps:
         trace = self._store.studies.traces.path(study.id, place)
-        for event in self._events(self._job(study.answer, place, str(trace))):
+        site = self._launcher.site
+        for event in self._events(self._job(study.answer, place, site.trace(trace))):
             match event:
                 case Phase() | Log():
                     yield event
                 case Profiled(profile=profile):
+                    try:
+                        site.fetch(trace)
+                    except ProblemError as error:
+                        yield Log(level="problem", message=f"The trace is missing. {error.problem.message}")
                     profile = profile.model_copy(update={"trace": trace.name if trace.is_file() else None})
                     study = replace(study, answer=study.answer.with_side(place, profile=profile))
                     yield study

@@ -68,7 +68,8 @@ def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
         message = f"{name} was ended because its loss is not a number (NaN) from step {step:,} on."
         remedy = f"Start it as a new run with other settings, or {setting_title('on_nan')} set to continue."
         return request_problem(message, remedy, key="on_nan", value=run.experiment.on_nan, allowed="continue")
-    if not has_last(checkpoints):
+    # on another machine only that knows
+    if not (run.experiment.checkpoint.last if run.machine else has_last(checkpoints)):
         message = f"{name} has no checkpoint to resume from."
         remedy = f"Start it as a new run, with {named('checkpoint.last')} on."
         return request_problem(message, remedy, key="checkpoint.last", value="false", allowed="true")

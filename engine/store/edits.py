@@ -15,7 +15,7 @@ from pathlib import Path
 from engine import __version__
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import one_line, printable, shortened
-from engine.store import checkpoints, journal
+from engine.store import checkpoints, journal, kept
 from engine.store.connection import Connection
 from engine.store.queue import leave, may_take, row_of
 from engine.store.readings import Readings
@@ -184,6 +184,9 @@ class Edits(Readings):
 
 def _check_deletable(connection: sqlite3.Connection, run_id: str) -> None:
     row = row_of(connection, run_id)
+    if (place := kept.place_of(connection, run_id)) is not None:
+        message = f"{row['name']} still trains on {place.machine}."
+        raise ProblemError(request_problem(message, "Resume it, and stop it first.", key="run"))
     if row["status"] == Status.RUNNING and not may_take(row["owner"]):
         message = f"{row['name']} is being trained by another Ammeter."
         raise ProblemError(request_problem(message, "Stop it there first.", key="run"))

@@ -168,8 +168,9 @@ class RunRecord:
 
     `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags`,
     `note`, `is_pinned`, `colour` (one of `OWN_COLOURS`, or None) and `folder` ("" for none) are the user's. A
-    run of a `sweep` is the repeat, from 1, of a cell there. Of a run from the store, `experiment`,
-    `environment` and `summary` are parsed on first use; damage raises ProblemError then.
+    run of a `sweep` is the repeat, from 1, of a cell there. `machine` is where it trains, "" for this one. Of
+    a run from the store, `experiment`, `environment` and `summary` are parsed on first use; damage raises
+    ProblemError then.
     """
 
     id: str
@@ -196,6 +197,7 @@ class RunRecord:
     is_pinned: bool = False
     colour: str | None = None
     folder: str = ""
+    machine: str = ""
 
     @cached_property
     def overview(self) -> Overview:
@@ -234,6 +236,7 @@ class RunRecord:
             "status": self.status.value,
             "label": self.label,
             "comparison": self.comparison,
+            "machine": self.machine,
             "tags": list(self.tags),
             "note": self.note,
             "created": self.created.isoformat(),
@@ -286,7 +289,7 @@ class ComparisonRecord:
 
 RUN_COLUMNS = (
     "id, number, name, status, created, started, ended, experiment, environment, summary, problem, detail,"
-    " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, colour, folder,"
+    " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, colour, folder, machine,"
     " (SELECT name FROM sweeps WHERE sweeps.id = runs.sweep) AS sweep_name"
 )
 
@@ -322,6 +325,7 @@ def run_from(row: Row) -> RunRecord:
         is_pinned=bool(row["is_pinned"]),
         colour=None if row["colour"] is None else one_line(row["colour"]),
         folder=one_line(row["folder"]),
+        machine=one_line(row["machine"]),
     )
 
 

@@ -33,7 +33,7 @@ class Recorder:
     """Gathers a run's events and commits them a few times a second; the first samples and the end at once.
 
     A copy of the run grows with it, from which it is saved again if the store's file was deleted, moved,
-    replaced or damaged.
+    replaced or damaged. With `has_begun` an earlier recorder has the beginning.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Recorder:
         *,
         resumes: bool,
         keeps_refused: bool = False,
+        has_begun: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -52,7 +53,7 @@ class Recorder:
         self._twin = store.twin(run_id)
         self._waiting: list[Event] = []
         self._committed = clock()
-        self._began = self._has_samples = self._ended = False
+        self._began, self._has_samples, self._ended = has_begun, has_begun, False
         self._place: FarPlace | None = None
         self._recorded_place: FarPlace | None = None
 
@@ -61,15 +62,23 @@ class Recorder:
         """Until the next commit is due."""
         return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
 
-    def take(self, events: Sequence[Event], place: FarPlace | None = None) -> tuple[Log, ...]:
+    def take(
+        self, events: Sequence[Event], place: FarPlace | None = None, *, is_lost: bool = False
+    ) -> tuple[Log, ...]:
         """Takes the worker's events, if any, and how far they go of what it wrote on another machine; returns
-        remarks on the recording itself."""
+        remarks on the recording itself. A run that `is_lost` there is interrupted with what it had."""
         self._place = place or self._place
         self._waiting += (event for event in events if not isinstance(event, Heartbeat | Ready | RankMemory))
         self._began |= any(isinstance(event, Started) for event in events)
         last = next((event for event in events if isinstance(event, Finished | Failed)), None)
         is_first = not self._has_samples and any(isinstance(event, Samples) for event in events)
         self._has_samples |= is_first
+        if isinstance(last, Failed) and is_lost:
+            self._ended = True
+            self._waiting[self._waiting.index(last)] = Log(level="problem", message=last.problem.message)
+            remarks = self._commit()
+            self._store.close_lost(self._run_id)
+            return remarks
         if last is not None:
             self._ended = True
             if self._has_nothing_to_record(last):
@@ -81,6 +90,12 @@ class Recorder:
         if is_first or is_saving or not self.seconds_left:
             return self._commit()
         return ()
+
+    def leave(self) -> None:
+        """Commits what is there of a run that goes on elsewhere."""
+        if not self._ended:
+            self._commit()
+            self._ended = True
 
     def close(self) -> None:
         """Ends a run whose reader left before its last event: as stopped, with what was recorded."""

@@ -69,11 +69,13 @@ class Store(Edits):
         sweep: str | None = None,
         cell: int | None = None,
         repeat: int | None = None,
+        machine: str = "",
     ) -> RunRecord:
         """Adds a queued run of this process; without a name it is "Run N".
 
         A run of a `sweep` is the `repeat`, from 1, of a `cell`. It replaces a run of that place that did not
-        come to its end. Raises ProblemError where that run did, or where a process that lives trains it.
+        come to its end; one that still trains on another `machine` is returned as it is. Raises ProblemError
+        where that run did, or where a process that lives trains it.
         """
         run_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
@@ -85,6 +87,8 @@ class Store(Edits):
             for row in rows:
                 status = Status(row["status"])
                 has_ended = status in (Status.FINISHED, Status.FAILED)
+                if not has_ended and may_take(row["owner"]) and kept.place_of(connection, row["id"]):
+                    return self.run(row["id"])
                 if has_ended or not (status.is_over or may_take(row["owner"])):
                     message = f"{row['name']} is {status} and has that place in the sweep."
                     raise ProblemError(request_problem(message, "Delete it first.", key="sweep", value=sweep))
@@ -105,8 +109,8 @@ class Store(Edits):
             )
             connection.execute(
                 "INSERT INTO runs (id, number, name, status, created, experiment, comparison, label, owner,"
-                " sweep, cell, repeat) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*values, me(), sweep, cell, repeat),
+                " sweep, cell, repeat, machine) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values, me(), sweep, cell, repeat, machine),
             )
         self._drop_files(replaced)
         return self.run(run_id)
@@ -120,6 +124,27 @@ class Store(Edits):
                 (Status.RUNNING, time.time(), me(), run_id),
             )
             leave(connection, run_id)
+
+    def take_up(self, run_id: str) -> FarPlace | None:
+        """Takes over a run that trains on another machine, from a process that is gone, and returns where it
+        is; None for any other run. Raises ProblemError where a process that lives reads it."""
+        with self._connection.writing() as connection:
+            row = row_of(connection, run_id)
+            place = kept.place_of(connection, run_id) if row["status"] == Status.RUNNING else None
+            if place is None:
+                return None
+            if not may_take(row["owner"]):
+                message = f"{row['name']} is read by another Ammeter."
+                raise ProblemError(request_problem(message, "Close it there first.", key="run"))
+            connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (me(), run_id))
+            leave(connection, run_id)
+        return place
+
+    def close_lost(self, run_id: str) -> None:
+        """Ends a run whose worker on another machine is gone as interrupted, with all its samples."""
+        with self._connection.writing() as connection:
+            kept.forget(connection, run_id)
+            recording.close_lost(connection, run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
         """Queues a run that ended early, to resume from its last checkpoint.
@@ -143,6 +168,8 @@ class Store(Edits):
             row = row_of(connection, run_id)
         if Status(row["status"]).is_over:
             return
+        with self._connection.writing() as connection:
+            kept.forget(connection, run_id)
         if row["environment"] is None:
             self.remove([run_id])
             return
@@ -178,6 +205,14 @@ class Store(Edits):
         """Where a run trains on without this process; None where it does not."""
         with self._connection.reading() as connection:
             return kept.place_of(connection, run_id)
+
+    def kept_runs(self, machine: str) -> tuple[str, ...]:
+        """The ids of the runs that train on another machine, whether or not a process reads them."""
+        statement = (
+            "SELECT id FROM runs JOIN kept_runs ON run = id WHERE kept_runs.machine = ? AND deleted IS NULL"
+            " ORDER BY number"
+        )
+        return tuple(row["id"] for row in self._connection.read(statement, (machine,)))
 
     def has(self, run_id: str) -> bool:
         """True if the run is in the file that is there now."""

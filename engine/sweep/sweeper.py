@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
 from engine.compare.split import MOST_OTHERS
 from engine.driver import Inspector
 from engine.experiment import repeats
-from engine.experiment.checks import Catalog, DeviceEntry
+from engine.experiment.checks import Catalog, DeviceEntry, whole_path
 from engine.experiment.experiment import layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
@@ -70,7 +69,7 @@ class Sweeper(Inspector):
         extra = MOST_EXTRA_REPEATS if plan.precision_percent is not None else 0
         repeats.check_seeds([("", experiment) for experiment in experiments], max(plan.repeats, extra))
         catalog = self._catalog or self._runner.catalog()
-        left_out = why_unfit(grid, catalog, Forecasts(self._store.path.parent))
+        left_out = why_unfit(grid, catalog, Forecasts(self._store.path.parent, self._launcher.site.name))
         fitting = [experiment for index, experiment in enumerate(experiments) if index not in left_out]
         if not fitting:
             message = f"None of the sweep's {grid.size:,} cells can be trained here. {left_out[0]}"
@@ -78,10 +77,19 @@ class Sweeper(Inspector):
             raise ProblemError(request_problem(message, remedy, key="sweep"))
         device = catalog.device(fitting[0].device)
         assert device is not None  # it can be trained here
-        settled = _settled(grid, device)
-        return self._store.sweeps.add(name, settled, plan, device_name=device.title, left_out=left_out)
+        settled = _settled(grid, device, catalog)
+        return self._store.sweeps.add(
+            name,
+            settled,
+            plan,
+            device_name=device.title,
+            left_out=left_out,
+            machine=self._launcher.site.name,
+        )
 
-    def carry_on(self, sweep_id: str, gives_way: Callable[[], bool] = lambda: False) -> Iterator[SweepEvent]:
+    def carry_on(
+        self, sweep_id: str, gives_way: Callable[[], bool] = lambda: False
+    ) -> Generator[SweepEvent, None, None]:
         """Takes the turns that are left: SweepStarted, the turns, and Finished or Failed.
 
         A turn is TurnStarted, its worker's events, and TurnEnded. After a turn the sweep stops early if
@@ -219,6 +227,7 @@ class Sweeper(Inspector):
             sweep=record.id,
             cell=turn.cell,
             repeat=turn.repeat,
+            machine=self._launcher.site.name,
         )
 
     def _give_back_pause(self, record: SweepRecord, last: Event | None) -> None:
@@ -256,20 +265,20 @@ def _next_turn(record: SweepRecord) -> Turn | None:
     return None if is_used_up else next(turns(record), None)
 
 
-def _settled(grid: Grid, device: DeviceEntry) -> Grid:
+def _settled(grid: Grid, device: DeviceEntry, catalog: Catalog) -> Grid:
     settled = {"device": device.name if grid.base.get("device", "auto") == "auto" else grid.base["device"]}
-    base = _with_whole_path(layered(grid.base, settled))
-    return Grid(base=base, axes=tuple(map(_settled_axis, grid.axes)))
+    base = _with_whole_path(layered(grid.base, settled), catalog)
+    return Grid(base=base, axes=tuple(_settled_axis(axis, catalog) for axis in grid.axes))
 
 
-def _settled_axis(axis: Axis) -> Axis:
+def _settled_axis(axis: Axis, catalog: Catalog) -> Axis:
     layers = [axis.settings(place) for place in range(len(axis.values))]
     if not any(layer.get("path") for layer in layers):
         return axis
-    return axis.model_copy(update={"overrides": tuple(map(_with_whole_path, layers))})
+    return axis.model_copy(update={"overrides": tuple(_with_whole_path(layer, catalog) for layer in layers)})
 
 
-def _with_whole_path(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _with_whole_path(settings: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
     path = settings.get("path")
-    whole = {"path": str(Path(path).expanduser().absolute())} if path else {}
+    whole = {"path": whole_path(path, catalog)} if path else {}
     return {**settings, **whole}

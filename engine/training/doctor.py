@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import platform
 
 import pynvml
@@ -95,6 +96,7 @@ def read_catalog() -> Catalog:
         models=model_entries(),
         library_models=library_entries(),
         datasets=dataset_entries(),
+        cores=os.cpu_count(),
     )
 
 

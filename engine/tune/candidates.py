@@ -5,14 +5,13 @@ A candidate takes a value of each kind. The first value of each is the plain FP3
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
-from engine.experiment.checks import dataset_of
+from engine.experiment.checks import core_count, dataset_of
 from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import Chosen
@@ -123,7 +122,7 @@ def space_of(
     device, dataset = catalog.device(baseline.device), dataset_of(baseline, catalog)
     model = catalog.model(baseline.model)
     assert device is not None and dataset is not None and model is not None  # the experiment is resolved
-    values = _Values(baseline, plan, device, dataset, model, left_out)
+    values = _Values(baseline, plan, device, dataset, model, left_out, core_count(catalog))
     options = {
         kind: (Option("as given", {}), *(_OF_KIND[kind](values) if kind in plan.kinds else ()))
         for kind in CHANGE_KINDS
@@ -158,6 +157,7 @@ class _Values:
     dataset: DatasetEntry
     model: ModelEntry
     left_out: Mapping[str, str]
+    cores: int
     not_tried: list[str] = field(default_factory=list)
 
     def precisions(self) -> Iterator[Option]:
@@ -241,13 +241,13 @@ class _Values:
         if off:
             yield Option("loaded as it trains", {**off, "data.workers": 0})
         # every rank has loader workers of its own
-        most = (os.cpu_count() or 1) // experiment.devices
+        most = self.cores // experiment.devices
         for workers in (count for count in _LOADER_WORKERS if count <= most and count != data.workers):
             # a deeper queue evens out samples that take longer
             changes = {**off, **pinned, "data.workers": workers, "data.prefetch": max(4, data.prefetch)}
             yield Option(f"{workers} loader workers", changes)
         if most < _LOADER_WORKERS[-1]:
-            cores = counted(os.cpu_count() or 1, "core")
+            cores = counted(self.cores, "core")
             each = f" for {experiment.devices:,} devices" if experiment.devices > 1 else ""
             limit = counted(most, "loader worker")
             self.not_tried.append(f"More than {limit}: the machine has {cores}{each}.")

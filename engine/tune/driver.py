@@ -247,6 +247,7 @@ class TuneDriver(Driver[Tuning]):
                 name=turn.name(f"Fastest of {self._subject}"),
                 comparison=proof.comparison,
                 label=turn.label,
+                machine=self._launcher.site.name,
             )
             proof = proof.model_copy(update={side: (*getattr(proof, side), run.id)})
             yield self._keep(proof=proof)
@@ -264,7 +265,7 @@ class TuneDriver(Driver[Tuning]):
 
     def _run(self, run_id: str) -> Generator[_Known, None, Event | None]:
         last: Event | None = None
-        self._runner = runner = Runner(self._store, self._launcher)
+        self._runner = runner = Runner(self._store, self._launcher, keeps=False)
         try:
             for last in runner.run(run_id):
                 if not isinstance(last, Finished | Failed):

@@ -132,7 +132,7 @@ class Launcher:
     def take_up(self, place: FarPlace, job: jobs.Job) -> ProcessSession:
         """Goes on with a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
         self._check(job)
-        return ProcessSession(self.site.take_up(place), job, self.limits, goes_on=True)
+        return ProcessSession(self.site.take_up(place, job), job, self.limits, goes_on=True)
 
     def start_on(self, worker: Worker, job: jobs.Job, limits: Limits) -> ProcessSession:
         """Gives the job to a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""

@@ -80,6 +80,13 @@ class End:
     """The worker's stdout has closed: it has ended or is about to."""
 
 
+@dataclass(frozen=True)
+class Lost(End):
+    """A worker on another machine that is gone, nobody can say how; `why` is a sentence."""
+
+    why: str
+
+
 class WorkerProcess:
     """A worker in a session of its own, read on two threads; any thread may call its methods.
 
@@ -117,6 +124,10 @@ class WorkerProcess:
         return False
 
     @property
+    def delay_seconds(self) -> float:
+        return 0.0
+
+    @property
     def place(self) -> None:
         """None: a process of this machine ends with this program."""
         return None
@@ -129,7 +140,7 @@ class WorkerProcess:
     @property
     def stderr_tail(self) -> str:
         rest = self._stderr_rest.split(b"\n")
-        cut = [_stderr_text(line[:_LONGEST_STDERR_BYTES]) for line in rest[-_STDERR_TAIL_LINES:] if line]
+        cut = [stderr_text(line[:_LONGEST_STDERR_BYTES]) for line in rest[-_STDERR_TAIL_LINES:] if line]
         return "\n".join([*self._stderr_lines, *cut][-_STDERR_TAIL_LINES:])
 
     def send(self, request: jobs.Request) -> None:
@@ -201,6 +212,9 @@ class WorkerProcess:
     def leave(self) -> None:
         self.discard()
 
+    def forget(self) -> None:
+        """Nothing is kept of a process of this machine."""
+
     def discard(self) -> None:
         """Kills a worker that has no job: one that is still importing torch would take seconds to end."""
         self.kill()
@@ -224,7 +238,7 @@ class WorkerProcess:
             lines = iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")
             passed_on = 0
             for line in islice(lines, _STDERR_LINES_PASSED_ON):
-                text = _stderr_text(line)
+                text = stderr_text(line)
                 self._stderr_lines.append(text)
                 if text:
                     self._inbox.put(Log(level="stderr", message=text))
@@ -236,7 +250,8 @@ class WorkerProcess:
                 self._stderr_rest = (self._stderr_rest + block)[-_STDERR_BLOCK_BYTES:]
 
 
-def _stderr_text(line: bytes) -> str:
+def stderr_text(line: bytes) -> str:
+    """A line of a worker's stderr, as it may be shown."""
     # a progress bar overwrites itself by returning to the line's start
     return one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
 

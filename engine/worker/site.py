@@ -16,9 +16,10 @@ from engine.worker.process import End, Garbage, WorkerProcess
 class Worker(Protocol):
     """A worker as its supervisor sees it; any thread may call its methods.
 
-    On another machine it has a keeper, which `keep` asks to have it live without this program, and `leave`
-    forgets it here while it goes on there; `place` is that after the last item given. While the connection is
-    cut it `is_away`: nothing of it is overdue.
+    On another machine it has a keeper, which `keep` asks to have it live without this program; `leave` loses
+    sight of it while it goes on there, and `forget` removes it there, once its job's end is recorded. `place`
+    is that after the last item given. While the connection is cut it `is_away`: nothing of it is overdue.
+    `delay_seconds` is how long an answer takes.
     """
 
     @property
@@ -27,6 +28,8 @@ class Worker(Protocol):
     def is_alive(self) -> bool: ...
     @property
     def is_away(self) -> bool: ...
+    @property
+    def delay_seconds(self) -> float: ...
     @property
     def has_spoken(self) -> bool: ...
     @property
@@ -38,6 +41,7 @@ class Worker(Protocol):
     def ask_where(self) -> None: ...
     def keep(self) -> None: ...
     def leave(self) -> None: ...
+    def forget(self) -> None: ...
     def terminate(self) -> None: ...
     def kill(self) -> None: ...
     def kill_orphans(self) -> None: ...
@@ -57,8 +61,9 @@ class Site(Protocol):
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         """A new worker. Raises ProblemError where none can be started."""
 
-    def take_up(self, place: FarPlace) -> Worker:
-        """A worker that was kept, read on from its place. Raises ProblemError."""
+    def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
+        """A worker that was kept, read on from its place; it is given the job if it was not. Raises
+        ProblemError."""
 
     @property
     def engine(self) -> object:
@@ -91,7 +96,7 @@ class ThisMachine:
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         return WorkerProcess(command, environment)
 
-    def take_up(self, place: FarPlace) -> Worker:
+    def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
         raise AssertionError(f"a worker of this machine ends with its program: {place}")
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.experiment.own.code import Code
+from engine.experiment.own.folders import is_here, path_of_here
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (
@@ -31,8 +32,8 @@ from engine.protocol.events import (
     is_last,
 )
 from engine.protocol.jobs import FarPlace
-from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
-from engine.worker.process import End, Garbage
+from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, lost, spilled
+from engine.worker.process import End, Garbage, Lost
 from engine.worker.site import Worker
 
 
@@ -131,7 +132,10 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program."""
+    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program.
+
+    It `is_lost` if another machine has lost the worker, as in a restart: the job was interrupted.
+    """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
         self._worker = worker
@@ -141,7 +145,7 @@ class ProcessSession:
         self._stop_asked: float | None = None
         self._terminated: float | None = None
         self._writes = goes_on
-        self.is_over = False
+        self.is_over = self.is_lost = self._is_worker_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
         if not goes_on:
@@ -169,8 +173,11 @@ class ProcessSession:
         self._worker.send(jobs.Continue())
 
     def close(self) -> None:
+        """Ends the job if it still runs; call it once its last event is recorded."""
         if not self.is_over:
             self._finish(kill=True)
+        if self._is_worker_over:
+            self._worker.forget()
 
     def next_event(self, timeout_seconds: float) -> Event | None:
         if self.is_over:
@@ -190,15 +197,27 @@ class ProcessSession:
                 self._writes |= isinstance(item, Started) or self._watch.phase is PhaseName.PROFILING
                 if is_last(item):
                     self._finish(kill=False)
-                return item
+                return self._with_its_place(item)
         self._finish(kill=True)
         return ending
+
+    def _with_its_place(self, event: Event) -> Event:
+        """Says of data that another machine lacks where it is: the worker there cannot know."""
+        place = self._worker.place
+        if place is None or not isinstance(event, Failed) or event.problem.key != "path":
+            return event
+        experiment = getattr(self._job, "experiment", None)
+        path = None if experiment is None else experiment.path
+        if path is None or not is_here(path):
+            return event
+        return event.model_copy(update={"problem": path_of_here(path, place.machine)})
 
     def _finish(self, *, kill: bool) -> None:
         self.is_over = True
         if kill:
             self._worker.kill()
         if kill or jobs.ends_worker(self._job):
+            self._is_worker_over = True
             self._worker.close()
             if self._code is not None:
                 self._worker.kill_orphans()
@@ -254,7 +273,7 @@ class ProcessSession:
         if words is None or words.frame is not None:
             return
         self._worker.ask_where()
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + _ANSWER_SECONDS + self._worker.delay_seconds
         while words is not None and words.frame is None and time.monotonic() < deadline:
             time.sleep(_ANSWER_SECONDS / 20)
             words = self._last_words()
@@ -268,6 +287,9 @@ class ProcessSession:
         if isinstance(item, Garbage):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return self._failed(broken_protocol(sent), item.why)
+        if isinstance(item, Lost):
+            self.is_lost = True
+            return self._failed(lost(item.why))
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"

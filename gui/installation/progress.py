@@ -23,6 +23,7 @@ STAGES = {
     Stage.TRYING: "Try",
 }
 _STAGE_TITLES = {
+    Stage.SENDING: "Sending the program",
     Stage.RESOLVING: "Looking up the files",
     Stage.FETCHING: "Downloading PyTorch",
     Stage.UNPACKING: "Unpacking PyTorch",

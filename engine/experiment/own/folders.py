@@ -168,15 +168,8 @@ _MOST_LOOKED_AT, _MOST_OPENED = 2_000, 50  # few, since the form checks at every
 def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | None:
     """The problem of a path that the dataset cannot use; a file of arrays is opened elsewhere."""
     path = experiment.path
-    if not dataset.needs_path:
-        if path is None:
-            return None
-        message = f"is '{shown_path(path)}', but {dataset.name} is not read from a folder or file."
-        return setting_problem("path", message, f"Leave it empty, or choose {', '.join(_NEEDS)}.", value=path)
-    if path is None:
-        needed, wanted = _NEEDS[dataset.name]
-        message = f"is empty, but {dataset.name} needs {needed}."
-        return setting_problem("path", message, f"Set it to {wanted}.")
+    if path is None or not dataset.needs_path:
+        return _needless_or_missing(path, dataset)
     if dataset.name == ARRAYS:
         return None
     is_folder = False
@@ -187,6 +180,43 @@ def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | Non
         message = f"is '{shown_path(path)}', but no folder of that name can be read."
         return setting_problem("path", message, "Check its spelling, and that you may read it.", value=path)
     return _text_problem(path) if dataset.name == TEXT_FOLDER else _pictures_problem(path)
+
+
+def _needless_or_missing(path: str | None, dataset: DatasetEntry) -> Problem | None:
+    if not dataset.needs_path:
+        if path is None:
+            return None
+        message = f"is '{shown_path(path)}', but {dataset.name} is not read from a folder or file."
+        return setting_problem("path", message, f"Leave it empty, or choose {', '.join(_NEEDS)}.", value=path)
+    needed, wanted = _NEEDS[dataset.name]
+    return setting_problem("path", f"is empty, but {dataset.name} needs {needed}.", f"Set it to {wanted}.")
+
+
+def path_there_problem(experiment: Experiment, dataset: DatasetEntry, machine: str) -> Problem | None:
+    """The problem of a path on another machine as far as it can be seen from here: it must be absolute."""
+    path = experiment.path
+    if path is None or not dataset.needs_path:
+        return _needless_or_missing(path, dataset)
+    if path.startswith(("/", "~/")):
+        return None
+    if is_here(path):
+        return path_of_here(path, machine)
+    message = f"is '{shown_path(path)}', but {machine} needs the whole path, from / on."
+    return setting_problem("path", message, f"Write it as it is on {machine}.", value=path)
+
+
+def is_here(path: str) -> bool:
+    """True if there is such a file or folder on this machine."""
+    with suppress(OSError, RuntimeError, ValueError):
+        return Path(path).expanduser().exists()
+    return False
+
+
+def path_of_here(path: str, machine: str) -> Problem:
+    """A path that is on this machine, and is not on that where it is needed."""
+    message = f"is '{shown_path(path)}', which is on this machine and not on {machine}."
+    remedy = f"Copy it to {machine}, and write its path there."
+    return setting_problem("path", message, remedy, value=path)
 
 
 def shown_path(path: str) -> str:

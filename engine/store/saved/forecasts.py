@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from engine import __version__
 from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
+from engine.experiment.paths import file_name_of
 from engine.experiment.value import Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.trials import MemoryLine, highest_line, needed_mib, upper_hull
@@ -118,11 +119,12 @@ class Forecasts:
     """The forecasts of one machine, in a small file that can be lost: everything in it can be made again.
 
     A file that is missing, damaged or another program's counts as empty; one that cannot be written stays
-    as it is.
+    as it is. `machine` is another machine, "" for this one.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE_NAME
+    def __init__(self, folder: Path, machine: str = "") -> None:
+        name = f"forecasts-{file_name_of(machine)}.json" if machine else FILE_NAME
+        self._path = folder / name
 
     def find(self, experiment: Experiment) -> ForecastMade | None:
         """The forecast for the experiment's own batch, corrected by measured peaks; None if unknown."""
@@ -167,6 +169,11 @@ class Forecasts:
             self.learn(resolved, resolved.batch_size, summary.peak_allocated_mib, "allocated")
         elif summary.peak_resident_mib is not None:
             self.learn(resolved, resolved.batch_size, summary.peak_resident_mib, "resident")
+
+    def forget(self) -> None:
+        """Deletes them all."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
     def _read(self) -> _Kept:
         with suppress(OSError, ValidationError):

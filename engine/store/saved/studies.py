@@ -191,7 +191,7 @@ class Studies(SavedTable):
     def newest(self, kind: StudyKind | None = None, limit: int | None = None) -> tuple[StudyEntry, ...]:
         """The studies of which something is known, newest first; of one kind, or of all."""
         rows = self._connection.read(
-            "SELECT id, kind, number, title, digest, created, device_name, ended, runs FROM studies"
+            "SELECT id, kind, number, title, digest, created, device_name, machine, ended, runs FROM studies"
             " WHERE is_known AND kind = coalesce(?, kind) ORDER BY created DESC, number DESC LIMIT ?",
             (kind, -1 if limit is None else limit),
         )
@@ -255,6 +255,7 @@ class Studies(SavedTable):
             number=row["number"],
             created=moment(row["created"]),
             device_name=row["device_name"],
+            machine=one_line(row["machine"]),
             is_over=row["ended"] is not None,
             problem=Problem.model_validate_json(row["problem"]) if row["problem"] else None,
             ammeter=row["ammeter"],
@@ -276,6 +277,7 @@ def _entry(row: sqlite3.Row) -> StudyEntry:
         digest=row["digest"],
         created=moment(row["created"]),
         device_name=row["device_name"],
+        machine=one_line(row["machine"]),
         is_over=row["ended"] is not None,
         run_ids=tuple(json.loads(row["runs"])),
     )

@@ -41,7 +41,7 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Generic[A]):
-    """A snapshot of a study.
+    """A snapshot of a study, made on `machine`, "" for this one.
 
     It `is_over` once it was finished, stopped or failed; not while it goes on, nor if its program ended.
     `problem` says why it failed. Not saved: what it is `doing`, in a clause, the `place` of the experiment in
@@ -56,6 +56,7 @@ class Study(Generic[A]):
     problem: Problem | None = None
     is_over: bool = False
     ammeter: str | None = __version__
+    machine: str = ""
     doing: str = ""
     place: int = 0
     trains: str | None = None
@@ -99,6 +100,7 @@ class StudyEntry:
     created: datetime
     device_name: str
     is_over: bool
+    machine: str
     run_ids: tuple[str | None, ...]
 
 
@@ -111,6 +113,7 @@ def columns_of(study: Study[Any]) -> dict[str, object]:
         "is_known": study.is_known,
         "runs": json.dumps(list(study.answer.run_ids)),
         "device_name": study.device_name,
+        "machine": study.machine,
         "answer": study.answer.model_dump_json(),
         "problem": None if study.problem is None else study.problem.model_dump_json(),
         "ended": time.time() if study.is_over else None,

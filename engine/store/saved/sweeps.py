@@ -15,6 +15,7 @@ from engine import __version__
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.sweep import Grid
+from engine.experiment.value import one_line
 from engine.store.connection import Connection
 from engine.store.edits import add_comparison, cleaned_name, drop_comparison
 from engine.store.queue import leave, me, owner_from
@@ -45,7 +46,8 @@ class SweepRecord:
     """A sweep; its runs belong to `comparison`.
 
     `ended` is None while turns are left, whether or not a program carries it on: `is_claimed` where one that
-    lives does. `spent_seconds` count towards the plan's time limit. `problem` ended it early.
+    lives does. `machine` is where it trains, "" for this one. `spent_seconds` count towards the plan's time
+    limit. `problem` ended it early.
     """
 
     grid: Grid = field(repr=False)
@@ -62,6 +64,7 @@ class SweepRecord:
     problem: Problem | None = None
     is_claimed: bool = False
     ammeter: str | None = None
+    machine: str = ""
 
 
 class Sweeps(SavedTable):
@@ -112,6 +115,7 @@ class Sweeps(SavedTable):
         *,
         device_name: str,
         left_out: Mapping[int, str] | None = None,
+        machine: str = "",
     ) -> str:
         """Adds a sweep and the comparison of its runs; returns its id. Without a name it is "Sweep N".
 
@@ -134,6 +138,7 @@ class Sweeps(SavedTable):
                 plan=plan.model_dump_json(),
                 device_name=device_name,
                 comparison=comparison,
+                machine=machine,
             )
             connection.executemany(
                 "INSERT INTO sweep_cells (sweep, position, left_out) VALUES (?, ?, ?)",
@@ -237,6 +242,7 @@ class Sweeps(SavedTable):
             number=row["number"],
             created=moment(row["created"]),
             ammeter=row["ammeter"],
+            machine=one_line(row["machine"]),
             name=row["name"],
             grid=_grid(row["grid"]),
             plan=Plan.model_validate_json(row["plan"]),

@@ -130,7 +130,8 @@ def closed(run: WholeRun) -> WholeRun:
 def fingerprint(run: WholeRun) -> str:
     """Identifies a run by what was trained and measured, not by the user's names, tags and notes.
 
-    Nor by its pictures, which an older Ammeter did not keep.
+    Nor by its machine, whose name is the user's too and does not travel, nor by its pictures, which an older
+    Ammeter did not keep.
     """
     record = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
     measured = {key: value for key, value in record.items() if key not in _WRITTEN_BY_USER}
@@ -143,7 +144,7 @@ def fingerprint(run: WholeRun) -> str:
     return digest.hexdigest()
 
 
-_WRITTEN_BY_USER = ("id", "name", "label", "comparison", "tags", "note")
+_WRITTEN_BY_USER = ("id", "name", "label", "comparison", "tags", "note", "machine")
 
 
 def _read(connection: sqlite3.Connection, run_id: str) -> WholeRun | None:

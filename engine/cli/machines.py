@@ -1,0 +1,121 @@
+"""The verbs `machines list`, `machines add`, `machines check` and `machines remove`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from engine.cli import output
+from engine.cli.machine import tell_checks
+from engine.cli.options import AsJson
+from engine.cli.session import DONE, saved_results
+from engine.experiment.problem import ProblemError, request_problem
+from engine.machines.catalogs import forget_catalog, kept_catalog
+from engine.machines.machine import Machine, Machines, new_machine
+from engine.store.saved.forecasts import Forecasts
+from engine.words.numbers import NONE
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="What the machine is called here.")]
+
+
+def list_(as_json: AsJson = False) -> int:
+    """List the other machines that runs can train on."""
+    machines = Machines().all()
+    if as_json:
+        output.json_object({"machines": [machine.model_dump() for machine in machines]})
+    elif machines:
+        output.table(("Name", "Host", "Folder", "Devices"), map(_row, machines))
+    else:
+        output.line("No other machine is known. `ammeter machines add NAME HOST` adds one.")
+    return DONE
+
+
+def _row(machine: Machine) -> tuple[str, ...]:
+    kept = kept_catalog(machine.name)
+    known = NONE
+    if kept is not None:
+        catalog, read = kept
+        names = ", ".join(device.title for device in catalog.devices)
+        known = f"{names} (as of {output.when(read)})"
+    return machine.name, machine.host, machine.home or machine.folder, known
+
+
+def add(
+    name: _Name,
+    host: Annotated[
+        str,
+        typer.Argument(metavar="HOST", help="As for ssh: a name of your ssh configuration, or user@host."),
+    ],
+    folder: Annotated[
+        str,
+        typer.Option(
+            "--folder", metavar="FOLDER", help="Where all of Ammeter's is kept there.", show_default=True
+        ),
+    ] = ".ammeter",
+    as_json: AsJson = False,
+) -> int:
+    """Add a machine that ssh reaches, to train on with --machine NAME. Nothing is changed there yet.
+
+    ssh must log in without asking: with a key and its agent, and with a host key that is known already.
+    """
+    machine = new_machine(name, host, folder)
+    machines = Machines()
+    if any(machine.name.casefold() == known.name.casefold() for known in machines.all()):
+        message = f"There is a machine called {machine.name} already."
+        remedy = f"Choose another name, or `ammeter machines remove {machine.name}` first."
+        raise ProblemError(request_problem(message, remedy, key="name", value=name))
+    machines.put(machine)
+    lines = [
+        f"Added {machine.name}.",
+        f"`ammeter machines check {_typed(machine)}` looks whether it is ready,",
+        f"`ammeter engine install --machine {_typed(machine)}` sets it up.",
+    ]
+    output.outcome(as_json, machine.model_dump(), *lines)
+    return DONE
+
+
+def check(name: _Name, as_json: AsJson = False) -> int:
+    """Look whether a machine answers and is ready. The exit status is 1 if something is wrong."""
+    # imported here, since each call of any verb would wait for it
+    from engine.cli.engine_there import checks_on
+
+    return tell_checks(checks_on(name), as_json=as_json)
+
+
+def remove(
+    name: _Name,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Give up runs that still train there; what they have is kept."),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Forget a machine. Its runs stay among the saved ones, and what is there stays there.
+
+    `ammeter engine remove --machine NAME` removes that; call it first.
+    """
+    machines = Machines()
+    machine = machines.find(name)
+    with saved_results(writes=True) as store:
+        kept = store.kept_runs(machine.name)
+        if kept and not force:
+            message = f"{store.name(kept[0])[1]} still trains on {machine.name}."
+            remedy = f"`ammeter resume {kept[0]}` reads on; --force gives it up."
+            raise ProblemError(request_problem(message, remedy, key="name", value=name))
+        for run_id in kept:
+            store.take_up(run_id)
+            store.close_lost(run_id)
+        machines.remove(machine.name)
+        forget_catalog(machine.name)
+        Forecasts(store.path.parent, machine.name).forget()
+    output.outcome(as_json, {"removed": machine.name}, f"Forgot {machine.name}.")
+    return DONE
+
+
+def _typed(machine: Machine) -> str:
+    return f"'{machine.name}'" if " " in machine.name else machine.name
+
+
+ACTIONS: dict[str, Callable[..., int]] = {"list": list_, "add": add, "check": check, "remove": remove}

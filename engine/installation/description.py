@@ -1,0 +1,64 @@
+"""What `engine show` tells of a machine and its engine, here or in the words of another machine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.experiment.problem import Problem
+from engine.experiment.value import shortened
+from engine.installation.builds import Build, builds_for
+from engine.installation.hardware import Hardware, hardware_here
+from engine.installation.installed import (
+    Engine,
+    Installation,
+    State,
+    engine_here,
+    engines_folder,
+    torch_version,
+)
+
+_LONGEST = 2_000
+
+
+class Description(BaseModel):
+    """The engine, the folder of engines, the hardware, and the builds of PyTorch for it, best first."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    state: State
+    torch: str | None = None
+    problem: Problem | None = None
+    installation: Installation | None = None
+    folder: str
+    hardware: Hardware
+    builds: Annotated[tuple[Build, ...], Field(max_length=100)]
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, without the packages' folder, which only its own machine can use."""
+        return Engine(self.state, self.installation, problem=self.problem)
+
+
+def description_here() -> Description:
+    """This machine and its engine. It asks the drivers: for a thread."""
+    engine, hardware = engine_here(), hardware_here()
+    return Description(
+        state=engine.state,
+        torch=torch_version(engine),
+        problem=engine.problem,
+        installation=engine.installation,
+        folder=str(engines_folder()),
+        hardware=hardware,
+        builds=builds_for(hardware),
+    )
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value of another machine with every text on one line, bounded, and nothing a terminal obeys."""
+    if isinstance(value, str):
+        return shortened(value, _LONGEST)
+    if isinstance(value, dict):
+        return {shortened(key, _LONGEST): cleaned(each) for key, each in value.items()}
+    return [cleaned(each) for each in value] if isinstance(value, list) else value

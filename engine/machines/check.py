@@ -1,0 +1,130 @@
+"""The doctor of another machine: the connection, what is there, and what is missing."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import BYTES_PER_GIB, shortened
+from engine.installation.builds import libc_problem
+from engine.installation.description import Description
+from engine.installation.installed import platform_here
+from engine.machines.line import Line
+from engine.machines.machine import Machine
+from engine.machines.program import description_there, set_up
+from engine.machines.script import Look, look_at
+from engine.machines.wheel import program_id
+from engine.protocol.events import Check
+
+_LEAST_BYTES, _ENGINE_BYTES = 2 * BYTES_PER_GIB, 12 * BYTES_PER_GIB
+_PROCESSORS = ("x86_64", "aarch64", "arm64")
+
+
+def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, tuple[Check, ...]]:
+    """Looks at a machine, where nothing changes: it with what was found, and the checks. For a thread."""
+    line, began = line or Line(machine), time.monotonic()
+    try:
+        look = look_at(line, machine)
+    except ProblemError as error:
+        return machine, (_failed("Connection", error.problem),)
+    seconds = time.monotonic() - began
+    machine = machine.model_copy(update={"home": look.home, "program": look.program})
+    answers = Check(name="Connection", status="ok", detail=f"{machine.host} answers in {seconds:.1f} s")
+    there: Description | Problem | None = None
+    if look.program:
+        try:
+            there = description_there(line, machine)
+        except ProblemError as error:
+            there = error.problem
+    return machine, (answers, *_of_the_system(machine, look, there), *_of_the_program(machine, look, there))
+
+
+def _of_the_system(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
+    if look.chatter:
+        said = shortened(look.chatter.partition("\n")[0], 80)
+        detail = f"The login writes to programs too, beginning with: {said}"
+        remedy = "It does no harm here. In its .bashrc, write such lines only for a terminal: [ -t 1 ]."
+        yield Check(name="Login", status="note", detail=detail, remedy=remedy)
+    system, processor = look.system or "unknown", look.processor or "unknown"
+    if system != "Linux" or processor not in _PROCESSORS:
+        detail = f"It is {system} on {processor}, and runs train on Linux on x86_64 or ARM only."
+        yield Check(name="System", status="problem", detail=detail, remedy="Name a machine with Linux.")
+    else:
+        yield Check(name="System", status="ok", detail=f"Linux, {processor}, {look.libc or 'no glibc'}")
+        if (problem := libc_problem(_name_and_version(look.libc))) is not None:
+            yield _failed("C library", problem)
+    yield _folder(machine, look)
+    is_set_up = isinstance(there, Description) and there.engine.is_usable
+    least, free = _LEAST_BYTES if is_set_up else _ENGINE_BYTES, f"{look.free_bytes / BYTES_PER_GIB:,.1f} GiB"
+    if look.free_bytes >= least:
+        yield Check(name="Disk", status="ok", detail=f"{free} free at {look.home}")
+    else:
+        remedy = f"Make room there: {least / BYTES_PER_GIB:,.0f} GiB or more are recommended."
+        yield Check(name="Disk", status="note", detail=f"Only {free} are free at {look.home}.", remedy=remedy)
+
+
+def _name_and_version(libc: str) -> tuple[str, str]:
+    name, _, found = libc.partition(" ")
+    return name, found
+
+
+def _folder(machine: Machine, look: Look) -> Check:
+    remedy = "Name another folder, where you may write."
+    if not look.is_own:
+        detail = f"The folder {look.home} has other files in it."
+        return Check(
+            name="Folder", status="problem", detail=detail, remedy="Name a folder of Ammeter's own there."
+        )
+    if not look.is_writable:
+        detail = f"You may not write at {look.home}."
+        return Check(name="Folder", status="problem", detail=detail, remedy=remedy)
+    return Check(name="Folder", status="ok", detail=look.home)
+
+
+def _of_the_program(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
+    if not look.program:
+        yield _tools(look)
+        detail = f"Ammeter is not set up on {machine.name} yet."
+        yield Check(name="Program", status="problem", detail=detail, remedy=set_up(machine))
+        return
+    if isinstance(there, Problem):
+        yield _failed("Program", there)
+        return
+    assert there is not None
+    if look.program != program_id():
+        yield _tools(look)
+        detail = f"The program there ({look.program}) is another than this one ({program_id()})."
+        update = f"`ammeter engine install --machine {shlex.quote(machine.name)}` replaces it."
+        yield Check(name="Program", status="note", detail=detail, remedy=update)
+    else:
+        yield Check(name="Program", status="ok", detail=f"the same as here ({look.program})")
+    if there.problem is not None:
+        yield Check(name="Engine", status="problem", detail=there.problem.message, remedy=set_up(machine))
+    else:
+        build = "" if there.installation is None else f", build {there.installation.backend}"
+        yield Check(
+            name="Engine", status="ok", detail=f"PyTorch {there.torch or 'of unknown version'}{build}"
+        )
+    names = "; ".join(gpu.name for gpu in there.hardware.gpus)
+    none = "No graphics card was found; training runs on the processor."
+    yield Check(name="Graphics card", status="ok" if names else "note", detail=names or none)
+
+
+def _tools(look: Look) -> Check:
+    brings = f"{look.system.lower()}-{look.processor.lower()}" == platform_here()
+    if not (brings or look.uv):
+        detail = (
+            "There is no uv, which fetches what the program needs, and that of this machine does not fit."
+        )
+        remedy = "Install it there: curl -LsSf https://astral.sh/uv/install.sh | sh"
+        return Check(name="uv", status="problem", detail=detail, remedy=remedy)
+    python = f"Python {look.pythons[0]}" if look.pythons else "no Python, which uv then fetches"
+    where = "brought from here" if brings else look.uv
+    return Check(name="uv", status="ok", detail=f"{where}; {python}")
+
+
+def _failed(name: str, problem: Problem) -> Check:
+    status = "note" if problem.kind is Kind.REQUEST and not problem.remedy else "problem"
+    return Check(name=name, status=status, detail=problem.message, remedy=problem.remedy)

@@ -1,0 +1,106 @@
+"""The site of another machine: its workers have keepers there, and its files have paths there."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+
+from engine.experiment.paths import part_path
+from engine.experiment.problem import request_error
+from engine.machines.far_worker import FarWorker, Opening
+from engine.machines.line import Line
+from engine.machines.machine import Machine
+from engine.protocol import jobs
+from engine.protocol.jobs import FarPlace
+from engine.worker.launcher import Launcher
+from engine.worker.site import Worker
+from engine.worker.supervision import Limits
+
+_ANSWER_SECONDS = 30.0
+_FETCH_SECONDS = 3_600.0
+_MOST_FETCHED_BYTES = 512 * 2**20
+_GZIP = b"\x1f\x8b"
+_HOME = re.compile(rb"^ammeter (/[A-Za-z0-9._/~+-]*)$", re.MULTILINE)
+
+
+class FarSite:
+    """Makes workers on a machine; `patience` is told to their keepers, as `Opening` has it."""
+
+    keeps_spare = True
+
+    def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
+        self.name = machine.name
+        self._line = Line(machine)
+        self._patience = patience
+        self._home = machine.home
+
+    def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
+        """A new worker. The command is that of this machine: the program there has its own."""
+        worker = FarWorker(self._line, uuid.uuid4().hex, opening=Opening(environment, self._patience))
+        return self._reached(worker)
+
+    def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
+        if not re.fullmatch(r"[0-9a-f]{32}", place.worker):
+            raise request_error(f"'{place.worker}' is not a worker of {self.name}.", "Start the run again.")
+        at = (place.events_at, place.errors_at)
+        worker = FarWorker(self._line, place.worker, opening=None, at=at, first=job)
+        # in case the program that started it was killed before it could ask for that
+        worker.keep()
+        return self._reached(worker)
+
+    def _reached(self, worker: FarWorker) -> Worker:
+        worker.wait()
+        if worker.header is not None:
+            self._home = worker.header.home
+        return worker
+
+    @property
+    def engine(self) -> object:
+        return self._line.machine.program
+
+    def require_engine(self) -> None:
+        """Only the machine knows: a worker without an engine says so."""
+
+    @property
+    def is_glibc(self) -> bool:
+        """The far side is a Linux for which there are builds of torch, which have no other C library."""
+        return True
+
+    def checkpoints(self, folder: Path) -> str:
+        return f"{self._there}/home/checkpoints/{folder.name}"
+
+    def trace(self, path: Path) -> str:
+        return f"{self._there}/home/traces/{path.name}"
+
+    def fetch(self, path: Path) -> None:
+        part = part_path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("wb") as file:
+                words = ("cat", self.trace(path))
+                self._line.save(words, file, most_bytes=_MOST_FETCHED_BYTES, seconds=_FETCH_SECONDS)
+            with part.open("rb") as file:
+                if file.read(len(_GZIP)) != _GZIP:
+                    raise self._line.problem("it sent something else in place of a trace")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        self._line.ask(("rm", "-f", self.trace(path)), seconds=_ANSWER_SECONDS)
+
+    @property
+    def _there(self) -> str:
+        """Our folder there, as an absolute path."""
+        if not self._home:
+            script = f"cd {self._line.machine.folder} && echo && echo ammeter $(pwd -P)\n"
+            answer = self._line.ask(("sh", "-s"), stdin=script.encode(), seconds=_ANSWER_SECONDS)
+            found = _HOME.search(answer)
+            if found is None:
+                raise self._line.problem("it does not tell where its folder is")
+            self._home = found[1].decode()
+        return self._home
+
+
+def launcher_on(machine: Machine, limits: Limits | None = None) -> Launcher:
+    """The launcher whose workers are on that machine."""
+    return Launcher(limits=limits, site=FarSite(machine))

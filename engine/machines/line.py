@@ -1,0 +1,244 @@
+"""The line to another machine: the system's own OpenSSH, with the user's configuration, keys and agent.
+
+No password is asked for, no host key is accepted here, and no port is opened. What is run there consists of
+few characters, so that no shell there can read anything else in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import IO, Any
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import shortened
+from engine.machines.machine import Machine
+
+_WORD = re.compile(r"[A-Za-z0-9._/~+-]+")
+_OPTIONS = (
+    *("-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"),
+    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ClearAllForwardings=yes"),
+    *("-o", "ForwardAgent=no", "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none"),
+)
+_MOST_COMPLAINT_BYTES = 8 * 2**10
+_MOST_ANSWER_BYTES = 16 * 2**20
+_BLOCK_BYTES = 64 * 2**10
+NOT_FOUND = (126, 127)
+"""The status of a shell that finds no such program."""
+_LASTING = {
+    "Host key verification failed": "Run `ssh {host}` in a terminal and compare its host key with that of "
+    "the machine.",
+    "Permission denied": "`ssh {host}` must work in a terminal without a password: add your key there, or "
+    "load it into your agent.",
+    "Could not resolve hostname": "Correct the machine's host, or its name in your ssh configuration.",
+}
+"""What no later try would change, and what to do."""
+
+
+class Channel:
+    """One ssh: what is put goes to its stdin from a thread of its own, so that a dead line holds up nobody.
+
+    `stdout` is read by the caller. Raises ProblemError where ssh cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except OSError as error:
+            message = f"OpenSSH could not be started: {error.strerror or error}."
+            remedy = "Install the system's OpenSSH client; the program `ssh` must be found in PATH."
+            raise ProblemError(Problem(kind=Kind.REQUEST, message=message, remedy=remedy)) from error
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self.stdout: IO[bytes] = self._process.stdout
+        self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._complaint = b""
+        streams = ((self._write, self._process.stdin), (self._read_complaint, self._process.stderr))
+        self._threads = [threading.Thread(target=work, args=(end,), daemon=True) for work, end in streams]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def put(self, data: bytes | None) -> None:
+        """Sends the bytes; None closes the other side's stdin."""
+        self._waiting.put(data)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self, seconds: float = 2.0) -> tuple[int, str]:
+        """Closes its stdin, waits, and ends it by force; returns its status and its complaint's last line."""
+        self.put(None)
+        try:
+            status = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            status = self._process.wait()
+        for thread in self._threads:
+            # a control connection that was made for this ssh may hold its stderr for longer
+            thread.join(0.5)
+        self.stdout.close()
+        lines = [line for line in self._complaint.decode(errors="replace").splitlines() if line.strip()]
+        return status, shortened(lines[-1].strip(), 300) if lines else ""
+
+    def _write(self, stream: IO[bytes]) -> None:
+        with contextlib.suppress(OSError), stream:
+            while (data := self._waiting.get()) is not None:
+                stream.write(data)
+                stream.flush()
+
+    def _read_complaint(self, stream: IO[bytes]) -> None:
+        with stream:
+            for block in iter(partial(stream.read1, _BLOCK_BYTES), b""):  # type: ignore[attr-defined]
+                self._complaint = (self._complaint + block)[-_MOST_COMPLAINT_BYTES:]
+
+
+class Line:
+    """Runs programs on a machine through ssh; its connections share one."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command here that runs these words there. Raises ValueError for a word that a shell could
+        read as anything but itself."""
+        if not all(_WORD.fullmatch(word) for word in words):
+            raise ValueError(f"not to be passed to a shell: {words}")
+        return ["ssh", *_OPTIONS, *_control(), "--", self.machine.host, f"exec {' '.join(words)}"]
+
+    def open(self, words: Sequence[str]) -> Channel:
+        """Starts a program there and leaves its streams to the caller. Raises ProblemError without ssh."""
+        return Channel(self.command(words))
+
+    def ask(self, words: Sequence[str], *, stdin: bytes = b"", seconds: float) -> bytes:
+        """What a program there writes to its stdout. Raises ProblemError, in ssh's or the program's own
+        words, where it fails, takes longer, or writes more than 16 MiB."""
+        answer = bytearray()
+        self._run(words, stdin, seconds, _MOST_ANSWER_BYTES, answer.extend)
+        return bytes(answer)
+
+    def save(self, words: Sequence[str], file: IO[bytes], *, most_bytes: int, seconds: float) -> None:
+        """Writes to a file here what a program there writes to its stdout. Raises ProblemError as `ask`."""
+        self._run(words, b"", seconds, most_bytes, file.write)
+
+    def _run(
+        self,
+        words: Sequence[str],
+        stdin: bytes,
+        seconds: float,
+        most_bytes: int,
+        take: Callable[[bytes], Any],
+    ) -> None:
+        channel, is_late = self.open(words), threading.Event()
+
+        def give_up() -> None:
+            is_late.set()
+            channel.kill()
+
+        timer = threading.Timer(seconds, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            channel.put(stdin)
+            channel.put(None)
+            for block in _blocks(channel.stdout):
+                most_bytes -= len(block)
+                if most_bytes < 0:
+                    channel.kill()
+                    break
+                take(block)
+        finally:
+            status, complaint = channel.close()
+            timer.cancel()
+        if is_late.is_set():
+            raise self.problem(f"it did not answer within {seconds:.0f} seconds")
+        if most_bytes < 0:
+            raise self.problem("it sent more than was asked for")
+        if status:
+            raise self.failure(status, complaint)
+
+    def failure(self, status: int, complaint: str) -> ProblemError:
+        """The error of an ssh that ended with a status and a complaint."""
+        if status in NOT_FOUND:
+            problem = Problem(
+                kind=Kind.NO_ENGINE,
+                message=f"Ammeter's program is not on {self.machine.name}: {_sentence_end(complaint)}.",
+                remedy=f"Install it: `ammeter engine install --machine '{self.machine.name}'`.",
+            )
+            return ProblemError(problem)
+        return self.problem(complaint or f"ssh ended with status {status}")
+
+    def outdated(self) -> ProblemError:
+        """The error of a program there that speaks another protocol."""
+        problem = Problem(
+            kind=Kind.NO_ENGINE,
+            message=f"The program on {self.machine.name} is of another version than this one.",
+            remedy=f"Replace it: `ammeter engine install --machine '{self.machine.name}'`.",
+        )
+        return ProblemError(problem)
+
+    def problem(self, why: str) -> ProblemError:
+        """The error of a machine that cannot be reached or does not answer as it should."""
+        remedy = next(
+            (remedy for words, remedy in _LASTING.items() if words in why),
+            "`ssh {host}` must work in a terminal, without a question; then try again.",
+        )
+        message = f"There is no connection to {self.machine.name}: {_sentence_end(why)}."
+        return ProblemError(
+            Problem(kind=Kind.REQUEST, message=message, remedy=remedy.format(host=self.machine.host))
+        )
+
+
+def lasts(complaint: str) -> bool:
+    """True if ssh would fail again however often it is tried."""
+    return any(words in complaint for words in _LASTING)
+
+
+def _sentence_end(why: str) -> str:
+    return shortened(why, 300).rstrip(". ")
+
+
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    return iter(partial(stream.read1, _BLOCK_BYTES), b"")  # type: ignore[attr-defined]
+
+
+@cache
+def _control_folder() -> Path:
+    """A private folder for the sockets of ssh's control connections, with a path that is short enough."""
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nowhere", "ammeter")
+    for folder in (runtime, Path(f"/tmp/ammeter-{os.getuid()}")):
+        # a socket's path has at most 108 bytes: the name takes 40, and ssh adds some to it for a moment
+        if len(os.fsencode(folder)) < 48:
+            with contextlib.suppress(OSError):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                found = folder.lstat()
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+                    return folder
+    return Path(tempfile.mkdtemp(prefix="ammeter-", dir="/tmp"))
+
+
+def _control() -> tuple[str, ...]:
+    if sys.platform == "win32":
+        # its OpenSSH has no such connections
+        return ()
+    path = f"ControlPath={_control_folder()}/%C"
+    return ("-o", "ControlMaster=auto", "-o", path, "-o", "ControlPersist=60")

@@ -1,0 +1,304 @@
+"""The program and the engine on another machine: sent, installed, tried, put to use, and removed.
+
+All of it is in one folder there. A program is `program/<id>`, and `program/current` leads to the one in use.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
+from engine.experiment.value import shortened
+from engine.installation.control import Stopped
+from engine.installation.description import Description, cleaned
+from engine.installation.installed import platform_here, python_here
+from engine.installation.lines import GO_ON, LONGEST_LINE, PAUSE, read_event, wanted_line
+from engine.installation.uv import explained, find_uv, never
+from engine.installation.wanted import (
+    AUTOMATIC,
+    Installed,
+    InstallEvent,
+    Plan,
+    Planned,
+    Stage,
+    StageBegan,
+    Wanted,
+)
+from engine.machines.line import Channel, Line
+from engine.machines.machine import Machine
+from engine.machines.script import Answer, Look, look_at, run_script, verb_script, words_of_verb
+from engine.machines.wheel import PYTHONS, program_id, program_wheel
+
+_PREPARE = """
+umask 077
+mkdir -p "$1" && cd "$1" && : > .ammeter && mkdir -p program
+"""
+_INSTALL = """
+umask 077
+cd "$1/program" || exit 1
+unset VIRTUAL_ENV CONDA_PREFIX PYTHONHOME PYTHONPATH
+export UV_CACHE_DIR="$1/program/cache" UV_NO_PROGRESS=1 NO_COLOR=1
+uv=$3
+[ -x "$2.part/uv" ] && uv=$1/program/$2.part/uv
+new=$2.new
+rm -rf "$new"
+"$uv" venv -q --no-python-downloads --python "$4" "$new" 2>/dev/null ||
+"$uv" venv -q --no-python-downloads --python "$5" "$new" 2>/dev/null ||
+UV_PYTHON_INSTALL_DIR="$1/python" "$uv" venv -q --python "$4" "$new" || exit 1
+"$uv" pip install -q --python "$new/bin/python" LINKS "$2.part"/*.whl || exit 1
+cp "$uv" "$new/bin/uv" && rm -rf "$2" && mv "$new" "$2" && rm -rf "$2.part" cache
+"""
+_SWITCH = """
+cd "$1/program" || exit 1
+ln -sfn "$2" current.part && mv -fT current.part current || exit 1
+# what a worker still runs from is left to the next time
+for each in "$1"/workers/*/; do
+  if [ -e "$each/keeper.json" ] && [ ! -e "$each/ended" ]; then exit 0; fi
+done
+for each in */; do
+  each=${each%/}
+  case $each in "$2" | current) ;; *) rm -rf "$each" ;; esac
+done
+"""
+_REMOVE = """
+cd "$1" 2>/dev/null || exit 0
+[ -e .ammeter ] || [ -e program/current ] || exit 0
+for each in workers/*/keeper.json; do
+  pid=$(sed -n 's/.*"pid": *\\([0-9][0-9]*\\).*/\\1/p' "$each" 2>/dev/null)
+  if [ -n "$pid" ] && tr '\\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q engine.worker.keeper
+  then kill "$pid"; fi
+done
+rm -rf program python engine datasets home workers .ammeter && cd / && rmdir "$1" 2>/dev/null
+true
+"""
+_INSTALL_SECONDS = 1_800.0
+_MOST_CHATTER = 64 * 1024
+_NOT_FOUND = (126, 127)
+
+
+def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
+    """The JSON object of a verb there. Raises ProblemError, also with the problem that the object tells."""
+    answer = run_script(line, verb_script(machine.home, *verb, "--json", program=program), seconds=300.0)
+    if answer.status in _NOT_FOUND:
+        message = f"Ammeter is not set up on {machine.name} yet."
+        raise ProblemError(Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine)))
+    try:
+        value = cleaned(json.loads(answer.text.strip().rpartition("\n")[2]))
+        error = value.get("error")
+        problem = None if error is None else Problem.model_validate(error)
+    except (ValueError, AttributeError, RecursionError):
+        raise ProblemError(_useless(machine, answer.text)) from None
+    if problem is not None:
+        raise ProblemError(problem)
+    assert isinstance(value, dict)
+    return value
+
+
+def description_there(line: Line, machine: Machine, program: str = "current") -> Description:
+    """The engine and the hardware there, as the program there sees them. Raises ProblemError."""
+    value = answer_of(line, machine, "engine", "show", program=program)
+    try:
+        return Description.model_validate(value)
+    except ValidationError as error:
+        raise ProblemError(_useless(machine, str(error))) from None
+
+
+def remove_all(machine: Machine, line: Line | None = None) -> None:
+    """Ends what Ammeter runs there, and removes all that is its own there. Raises ProblemError."""
+    line = line or Line(machine)
+    run_script(line, _REMOVE, [look_at(line, machine).home], 300.0)
+
+
+class FarInstaller:
+    """Installs on another machine: the program if it differs, and the engine, by the program there.
+
+    For one installation; any thread may call `pause`, `go_on` and `stop`. `machine` has what is known once it
+    is installed. What is in use there stays in use until the new program has trained a step.
+    """
+
+    def __init__(self, machine: Machine, line: Line | None = None) -> None:
+        self.machine = machine
+        self._line = line or Line(machine)
+        self._stopped = threading.Event()
+        self._channel: Channel | None = None
+
+    def pause(self) -> None:
+        """Waits with fetching."""
+        self._tell(PAUSE)
+
+    def go_on(self) -> None:
+        self._tell(GO_ON)
+
+    def stop(self) -> None:
+        """What was fetched there is kept."""
+        self._stopped.set()
+        self._tell(None)
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+        """Installs; ends without `Installed` if it was stopped. Raises ProblemError."""
+        try:
+            look = self._look()
+            new = program_id()
+            if look.program != new:
+                yield StageBegan(Stage.SENDING)
+                self._bring(look, wanted)
+            there = description_there(self._line, self.machine, new)
+            keeps = look.program != new and wanted.backend == AUTOMATIC and not wanted.extras
+            if there.engine.is_usable and keeps:
+                yield StageBegan(Stage.TRYING)
+                answer_of(self._line, self.machine, "engine", "check", "--train", program=new)
+            else:
+                yield from self._events(wanted_line(wanted), new)
+            self._switch(new)
+            if there.installation is not None and keeps:
+                yield Installed(there.installation)
+        except Stopped:
+            return
+
+    def plan(self, wanted: Wanted, is_stopped: Callable[[], bool] = never) -> Plan:
+        """What would be fetched there; the program is brought there for it. Raises ProblemError, Stopped."""
+        self.describe(wanted)
+        for event in self._events(wanted_line(wanted, only_plans=True), program_id(), is_stopped):
+            if isinstance(event, Planned):
+                return event.plan
+        raise Stopped
+
+    def describe(self, wanted: Wanted = Wanted()) -> Description:  # noqa: B008 - frozen
+        """What is there. The program is brought there first, but not put to use. Raises ProblemError."""
+        look = self._look()
+        if look.program != program_id():
+            self._bring(look, wanted)
+        return description_there(self._line, self.machine, program_id())
+
+    def _look(self) -> Look:
+        look = look_at(self._line, self.machine)
+        if not look.is_own:
+            raise request_error(
+                f"The folder {look.home} on {self.machine.name} has other files in it.",
+                "Name a folder of Ammeter's own for this machine.",
+                key="folder",
+                value=self.machine.folder,
+            )
+        self.machine = self.machine.model_copy(update={"home": look.home, "program": look.program})
+        self._check_stopped()
+        return look
+
+    def _bring(self, look: Look, wanted: Wanted) -> None:
+        """Makes `program/<id>` there, unless an earlier attempt has."""
+        new, home, name = program_id(), look.home, self.machine.name
+        if self._run(f'[ -x "$1/program/{new}/bin/uv" ]', home).status == 0:
+            return
+        self._demand(self._run(_PREPARE, home).status == 0, f"The folder {home} cannot be made on {name}.")
+        if self._run(f'[ -e "$1/program/{new}.part/whole" ]', home).status != 0:
+            words = ["tar", "-xzof", "-", "-C", f"{home}/program"]
+            self._line.ask(words, stdin=_archive(new, look), seconds=_INSTALL_SECONDS)
+        self._check_stopped()
+        mirror, folder = wanted.source.mirror, wanted.source.folder
+        settings = f"export UV_DEFAULT_INDEX={shlex.quote(mirror)}\n" if mirror else ""
+        links = f"--no-index --find-links {shlex.quote(str(folder))}" if folder else ""
+        script = settings + _INSTALL.replace("LINKS", links)
+        done = self._run(script, home, new, look.uv or "uv", python_here(), PYTHONS)
+        if done.status != 0:
+            raise ProblemError(explained(done.text, wanted.source), detail=done.text)
+        self._check_stopped()
+
+    def _run(self, script: str, *arguments: str) -> Answer:
+        return run_script(self._line, script, arguments, _INSTALL_SECONDS)
+
+    def _switch(self, new: str) -> None:
+        done = self._run(_SWITCH, self.machine.home, new)
+        self._demand(
+            done.status == 0, f"The new program cannot be put to use: {shortened(done.text.strip(), 200)}."
+        )
+        self.machine = self.machine.model_copy(update={"program": new})
+
+    def _events(
+        self, first: str, program: str, is_stopped: Callable[[], bool] = never
+    ) -> Iterator[InstallEvent]:
+        words = words_of_verb(self.machine.home, "engine", "install", "--events", program=program)
+        channel = self._channel = self._line.open(words)
+        self._check_stopped()
+        last: InstallEvent | None = None
+        chatter = 0
+        try:
+            channel.put(first.encode())
+            while line := channel.stdout.readline(LONGEST_LINE):
+                # before the first event the login may chatter
+                if last is None and not line.startswith(b"{") and chatter < _MOST_CHATTER:
+                    chatter += len(line)
+                    continue
+                last = read_event(line)
+                yield last
+                if is_stopped():
+                    raise Stopped
+        finally:
+            self._channel = None
+            status, complaint = channel.close()
+        self._check_stopped()
+        if not isinstance(last, Installed | Planned):
+            raise ProblemError(_cut(self.machine, complaint or f"ssh ended with status {status}"))
+
+    def _tell(self, request: str | None) -> None:
+        if (channel := self._channel) is not None:
+            channel.put(None if request is None else f"{request}\n".encode())
+
+    def _check_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise Stopped
+
+    def _demand(self, is_done: bool, message: str) -> None:
+        if not is_done:
+            raise request_error(
+                message, "Make room and see that you may write there, or name another folder.", key="folder"
+            )
+
+
+def _archive(new: str, look: Look) -> bytes:
+    """The wheel, and uv for the same kind of machine; its last file says that all came through."""
+    wheel = program_wheel()
+    files = {wheel.filename: wheel.content}
+    if f"{look.system.lower()}-{look.processor.lower()}" == platform_here():
+        try:
+            uv = find_uv().read_bytes()
+        except (ProblemError, OSError):
+            uv = b""
+        # not a script that leads to it
+        if uv.startswith(b"\x7fELF"):
+            files["uv"] = uv
+    if "uv" not in files and not look.uv:
+        message = "There is no uv there, which fetches what the program needs."
+        remedy = "Install it there: curl -LsSf https://astral.sh/uv/install.sh | sh"
+        raise request_error(message, remedy)
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz", compresslevel=3) as archive:
+        for name, content in (files | {"whole": b""}).items():
+            member = tarfile.TarInfo(f"{new}.part/{name}")
+            member.size, member.mode = len(content), 0o700 if name == "uv" else 0o600
+            archive.addfile(member, io.BytesIO(content))
+    return written.getvalue()
+
+
+def _useless(machine: Machine, text: str) -> Problem:
+    last = shortened(text.strip().rpartition("\n")[2], 200)
+    message = f"The program on {machine.name} does not answer as it should: {last or 'it says nothing'}."
+    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine))
+
+
+def _cut(machine: Machine, said: str) -> Problem:
+    last = shortened(said.strip().rpartition("\n")[2], 200)
+    message = f"The installation on {machine.name} ended before it was done" + (f": {last}" if last else ".")
+    remedy = "Start it again: it goes on with what was fetched."
+    return Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy)
+
+
+def set_up(machine: Machine) -> str:
+    """What to do where the program or the engine is missing there."""
+    return f"Set it up with `ammeter engine install --machine {shlex.quote(machine.name)}`."

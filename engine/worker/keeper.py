@@ -1,0 +1,255 @@
+"""The keeper: a process on another machine that owns one worker there, and keeps it while the line is cut.
+
+    python -P -m engine.worker.keeper FOLDER
+
+All that it says and is told passes through files of a private folder, so that the line may be cut at any
+moment; a relay (`relay.py`) reads and writes them for the program at the other end:
+
+    opened.json  written first, by the relay: the worker's environment, and the keeper's patience
+    keeper.json  who keeps it
+    lock         held (flock) while the keeper lives
+    events       the worker's stdout, which it writes itself
+    errors       its stderr, with an end to how much
+    requests     one JSON object a line, numbered; a number that was taken is not taken again
+    seen         touched while somebody is connected
+    ended        the worker's exit status, and why it was ended, if it was; written last
+
+It needs nothing beside the standard library, and no torch: it stays small beside what it keeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+if sys.platform != "win32":
+    import fcntl
+
+MARK = "AMMETER_WORKER"
+"""In the environment of a worker and of all that it starts."""
+_LOOK_SECONDS = 0.05
+_LAST_WORDS_SECONDS = 0.5
+_END_SECONDS = 5.0
+_DISK_LOOK_SECONDS = 5.0
+_LEAST_DISK_BYTES = 2**20
+_MOST_ERROR_BYTES = 2**20
+_ERROR_TAIL_BYTES = 64 * 2**10
+
+
+def is_kept(folder: Path) -> bool:
+    """True while the keeper of a worker's folder lives, on whatever node that shares the file system."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def boot_id() -> str:
+    """What this machine's kernel calls the time since it was started."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def write_whole(path: Path, value: dict[str, Any]) -> None:
+    """Writes JSON so that no reader finds half of it."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(value))
+    part.replace(path)
+
+
+class Keeper:
+    """Starts the worker of a folder and keeps it until it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        opened = json.loads((folder / "opened.json").read_text())
+        self._patience_idle, self._patience_busy = (float(seconds) for seconds in opened["patience"])
+        # the space for the last word is taken now: the disk may be full by then
+        (folder / "ended.part").write_bytes(b" " * 4_096)
+        events = _appended(folder / "events")
+        self._worker = subprocess.Popen(
+            (sys.executable, "-P", "-m", "engine.worker"),
+            stdin=subprocess.PIPE,
+            stdout=events,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **opened["environment"], MARK: folder.name},
+            start_new_session=True,
+        )
+        os.close(events)
+        assert self._worker.stdin and self._worker.stderr
+        self._input = self._worker.stdin
+        # a worker that imports torch reads nothing for seconds, in which a request to kill it must be seen
+        os.set_blocking(self._input.fileno(), False)
+        self._errors = threading.Thread(target=self._read_errors, args=(self._worker.stderr,), daemon=True)
+        self._errors.start()
+        self._unsent = bytearray()
+        self._has_job = self._is_kept = self._closes = False
+        self._taken = self._requests_at = 0
+        self._seen, self._seen_at = 0, time.monotonic()
+        self._kill_at: float | None = None
+        self._why = ""
+        write_whole(
+            folder / "keeper.json",
+            {"pid": os.getpid(), "worker": self._worker.pid, "boot": boot_id(), "host": socket.gethostname()},
+        )
+
+    def keep(self) -> None:
+        """Returns once the worker has ended and `ended` says so."""
+        disk_looked = time.monotonic()
+        while (status := self._worker.poll()) is None:
+            self._take_requests()
+            self._send()
+            now = time.monotonic()
+            if not self._is_kept and now - self._last_seen(now) > self._patience:
+                self._end("patience")
+            if now - disk_looked > _DISK_LOOK_SECONDS:
+                disk_looked = now
+                space = os.statvfs(self._folder)
+                if space.f_bavail * space.f_frsize < _LEAST_DISK_BYTES:
+                    self._end("full")
+            if self._kill_at is not None and now > self._kill_at:
+                self._kill()
+            time.sleep(_LOOK_SECONDS)
+        self._kill_marked()
+        self._errors.join(_LAST_WORDS_SECONDS)
+        part = self._folder / "ended.part"
+        with part.open("r+b") as file:
+            file.write(json.dumps({"status": status, "why": self._why}).encode())
+        part.replace(self._folder / "ended")
+
+    @property
+    def _patience(self) -> float:
+        return self._patience_busy if self._has_job else self._patience_idle
+
+    def _last_seen(self, now: float) -> float:
+        with contextlib.suppress(FileNotFoundError):
+            # only that it changes counts: the clocks of a shared file system may differ
+            seen = (self._folder / "seen").stat().st_mtime_ns
+            if seen != self._seen:
+                self._seen, self._seen_at = seen, now
+        return self._seen_at
+
+    def _take_requests(self) -> None:
+        path = self._folder / "requests"
+        try:
+            if path.stat().st_size <= self._requests_at:
+                return
+        except FileNotFoundError:
+            return
+        with path.open("rb") as file:
+            file.seek(self._requests_at)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._requests_at += len(whole)
+        for request in requests_in(whole):
+            if request["n"] > self._taken:
+                self._taken = request["n"]
+                self._do(request)
+
+    def _do(self, request: dict[str, Any]) -> None:
+        match request["do"]:
+            case "send":
+                self._has_job = True
+                self._unsent += request["line"].encode() + b"\n"
+            case "keep":
+                self._is_kept = True
+            case "terminate":
+                self._worker.send_signal(signal.SIGTERM)
+            case "where":
+                self._worker.send_signal(signal.SIGUSR1)
+            case "close":
+                self._closes = True
+            case "kill" | "forget":
+                self._kill()
+
+    def _send(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            try:
+                while self._unsent:
+                    del self._unsent[: os.write(self._input.fileno(), self._unsent)]
+            except BrokenPipeError:
+                self._unsent.clear()
+            if self._closes and not self._input.closed:
+                self._input.close()
+
+    def _end(self, why: str) -> None:
+        if self._kill_at is None:
+            self._why, self._closes = why, True
+            self._kill_at = time.monotonic() + _END_SECONDS
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._worker.pid, signal.SIGKILL)
+        self._kill_marked()
+
+    def _kill_marked(self) -> None:
+        """Kills what the worker started, in whatever session."""
+        mark = f"{MARK}={self._folder.name}".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)
+
+    def _read_errors(self, stream: IO[bytes]) -> None:
+        written, tail, last = 0, b"", b"\n"
+        errors = _appended(self._folder / "errors")
+        # a full disk must not stop the reading: the worker would wait for it
+        with stream, contextlib.closing(os.fdopen(errors, "ab", buffering=0)) as file:
+            for block in iter(partial(stream.read1, _ERROR_TAIL_BYTES), b""):  # type: ignore[attr-defined]
+                if written < _MOST_ERROR_BYTES:
+                    with contextlib.suppress(OSError):
+                        file.write(block)
+                    written, last = written + len(block), block[-1:]
+                else:
+                    tail = (tail + block)[-_ERROR_TAIL_BYTES:]
+            with contextlib.suppress(OSError):
+                file.write((b"" if last == b"\n" else b"\n") + tail + (b"\n" if tail else b""))
+
+
+def requests_in(lines: bytes) -> list[dict[str, Any]]:
+    """The requests on whole lines; what a relay that was killed left of a line is none."""
+    found = []
+    for line in lines.splitlines():
+        with contextlib.suppress(ValueError):
+            request = json.loads(line)
+            if isinstance(request, dict) and isinstance(request.get("n"), int) and "do" in request:
+                found.append(request)
+    return found
+
+
+def _appended(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    os.umask(0o077)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 0
+    # a worker is started once: one whose keeper was killed is gone
+    if not (folder / "keeper.json").exists():
+        Keeper(folder).keep()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+"""The relay: what ssh starts on another machine. It copies the files of a worker's keeper to its stdout, and
+requests from its stdin to the keeper.
+
+    python -P -m engine.worker.relay HOME WORKER EVENTS_AT ERRORS_AT NONCE
+
+Down, one JSON object a line: first {"open": {...}}, which makes the worker if there is none, or {}; then
+{"n": 1, "do": ...} for the keeper, which may be sent again, and {"ping": 7}.
+
+Up, first what the login printed, then a header with the nonce, `ammeter NONCE {...}`, then lines whose first
+byte says what they are:
+
+    o e   a line of the worker's stdout or stderr; O and E: a part of one that has no end yet
+    .     the answer to a ping
+    x     the worker has ended, and all of it was sent: its status, and why
+    g     nobody keeps the worker: it was lost at a restart, with its keeper, or was never here
+
+The offsets are bytes of the two files, so that a relay goes on where another was cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from engine import __version__
+from engine.worker.keeper import boot_id, is_kept, requests_in, write_whole
+
+PROTOCOL = 1
+_SLEEP_SECONDS = 0.02
+_KEPT_LOOK_SECONDS = 0.5
+_KEEPER_SECONDS = 20.0
+_BLOCK_BYTES = 2**20
+_LONGEST_REQUEST_BYTES = 64 * 2**20
+_LONGEST_EVENT_BYTES = 33 * 2**20
+_LONGEST_ERROR_BYTES = 8 * 2**10
+_DAYS_KEPT = 14
+_ENVIRONMENT = {"AMMETER_HOME": "home", "AMMETER_DATA": "datasets", "AMMETER_ENGINE": "engine"}
+
+
+class Tail:
+    """Sends the lines that are appended to a file from an offset on."""
+
+    def __init__(self, kind: bytes, path: Path, at: int, longest: int) -> None:
+        self._kind, self._path, self._longest = kind, path, longest
+        self._at = at
+        self._rest = b""
+        self._file = -1
+
+    @property
+    def is_beyond(self) -> bool:
+        """True if more was read once than there is: a power cut took it."""
+        return self._at > (self._path.stat().st_size if self._path.exists() else 0)
+
+    def send(self) -> bool:
+        """True if there was anything new."""
+        if self._file < 0:
+            with contextlib.suppress(FileNotFoundError):
+                self._file = os.open(self._path, os.O_RDONLY)
+        new = b"" if self._file < 0 else os.pread(self._file, _BLOCK_BYTES, self._at)
+        self._at += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        out = b"".join(self._kind + line + b"\n" for line in lines)
+        if len(self._rest) > self._longest:
+            out += self._kind.upper() + self._rest + b"\n"
+            self._rest = b""
+        _write(out)
+        return bool(new)
+
+
+class Relay:
+    """Copies between one worker's folder and the standard streams."""
+
+    def __init__(self, home: Path, worker: str, events_at: int, errors_at: int) -> None:
+        self._home, self._folder = home, home / "workers" / worker
+        self._ping: int | None = None
+        self._forgets = self._is_cut = False
+        self._tails = (
+            Tail(b"o", self._folder / "events", events_at, _LONGEST_EVENT_BYTES),
+            Tail(b"e", self._folder / "errors", errors_at, _LONGEST_ERROR_BYTES),
+        )
+
+    def open(self, opened: dict[str, Any]) -> None:
+        """Makes the worker's folder and starts its keeper, unless an earlier relay did."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (self._folder / "keeper.json").exists():
+            return
+        own = {name: str(self._home / folder) for name, folder in _ENVIRONMENT.items()}
+        environment = {**own, "AMMETER_FAR": "1", **opened["environment"]}
+        write_whole(
+            self._folder / "opened.json",
+            {"protocol": PROTOCOL, "environment": environment, "patience": opened["patience"]},
+        )
+        with (self._folder / "keeper.log").open("ab") as log:
+            # none of the streams may be ssh's, which would wait until the keeper ends
+            keeper = subprocess.Popen(
+                (_python(), "-P", "-m", "engine.worker.keeper", str(self._folder)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+                cwd=self._home,
+            )
+        deadline = time.monotonic() + _KEEPER_SECONDS
+        while not (self._folder / "keeper.json").exists():
+            if keeper.poll() or time.monotonic() > deadline:
+                log_lines = (self._folder / "keeper.log").read_text(errors="replace").splitlines()
+                raise OSError(f"the keeper did not start: {log_lines[-1] if log_lines else 'no reason told'}")
+            time.sleep(_SLEEP_SECONDS)
+
+    def tell_header(self, nonce: str) -> None:
+        requests = self._requests()
+        header = {
+            "protocol": PROTOCOL,
+            "taken": max((request["n"] for request in requests), default=0),
+            "has_job": any(request["do"] == "send" for request in requests),
+            "home": str(self._home),
+            "host": socket.gethostname(),
+            "version": __version__,
+        }
+        # what the login printed may lack the end of its line
+        _write(f"\nammeter {nonce} {json.dumps(header)}\n".encode())
+
+    def relay(self) -> None:
+        """Returns once the worker is forgotten or unknown, or nobody listens any more."""
+        if not self._folder.exists():
+            return _tell("g", {"why": "unknown"})
+        if any(tail.is_beyond for tail in self._tails):
+            return _tell("g", {"why": "rebooted"})
+        threading.Thread(target=self._read_requests, daemon=True).start()
+        ended, looked, was_told = self._folder / "ended", 0.0, False
+        while not self._is_cut or self._forgets:
+            is_over = ended.exists()
+            is_lost, now = False, time.monotonic()
+            if not is_over and not was_told and now - looked > _KEPT_LOOK_SECONDS:
+                looked = now
+                is_lost = not is_kept(self._folder) and not ended.exists()
+                if is_lost:
+                    # the worker ends as its keeper does, but a moment later
+                    time.sleep(_KEPT_LOOK_SECONDS)
+            # both were looked at before the last that was written is read
+            while any([tail.send() for tail in self._tails]):  # noqa: C419 - both of them
+                pass
+            if (ping := self._ping) is not None:
+                self._ping = None
+                _write(f".{ping}\n".encode())
+            if self._forgets and (is_over or is_lost or was_told):
+                _remove(self._folder)
+                return _tell("g", {"why": "forgotten"})
+            if is_over or is_lost:
+                # it stays for the request to forget
+                if not was_told and is_over:
+                    _tell("x", json.loads(ended.read_text()))
+                elif not was_told:
+                    _tell("g", {"why": self._why_lost()})
+                was_told = True
+            time.sleep(_SLEEP_SECONDS)
+        return None
+
+    def _why_lost(self) -> str:
+        kept = json.loads((self._folder / "keeper.json").read_text())
+        same_host = kept["host"] == socket.gethostname()
+        return "rebooted" if same_host and kept["boot"] != boot_id() else "gone"
+
+    def _requests(self) -> list[dict[str, Any]]:
+        path = self._folder / "requests"
+        return requests_in(path.read_bytes()) if path.exists() else []
+
+    def _read_requests(self) -> None:
+        # never waits for stdout, which may be full
+        path = self._folder / "requests"
+        # a relay that was killed may have left half a line
+        half = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
+        with path.open("ab", buffering=0) as file:
+            if half:
+                file.write(b"\n")
+            while (line := sys.stdin.buffer.readline(_LONGEST_REQUEST_BYTES)).endswith(b"\n"):
+                request = json.loads(line)
+                (self._folder / "seen").touch()
+                if "ping" in request:
+                    self._ping = int(request["ping"])
+                else:
+                    file.write(line)
+                    self._forgets |= request["do"] == "forget"
+        self._is_cut = True
+        if not self._forgets:
+            # also while the other thread waits for a stdout that nobody reads
+            os._exit(0)
+
+
+def _python() -> str:
+    """The interpreter in the folder of its own program: `current` may lead to another one before long."""
+    python = Path(sys.executable)
+    return str(python.parent.resolve() / python.name)
+
+
+def _tell(kind: str, value: dict[str, Any]) -> None:
+    _write(f"{kind}{json.dumps(value)}\n".encode())
+
+
+def _write(data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
+def _remove(folder: Path) -> None:
+    # under another name first: half a folder must not pass for a worker
+    gone = folder.with_name(f"{folder.name}.gone")
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _clean(workers: Path) -> None:
+    """Removes what nobody came back for."""
+    oldest = time.time() - _DAYS_KEPT * 24 * 3_600
+    for folder in workers.glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            newest = max((path.stat().st_mtime for path in folder.iterdir()), default=folder.stat().st_mtime)
+            if newest < oldest and not is_kept(folder):
+                _remove(folder)
+
+
+def main() -> int:
+    home, worker, events_at, errors_at, nonce = sys.argv[1:]
+    if not re.fullmatch(r"[0-9a-f]{32}", worker) or not re.fullmatch(r"[0-9a-f]+", nonce):
+        raise ValueError("neither a worker nor a nonce looks like this")
+    os.umask(0o077)
+    relay = Relay(Path(home).resolve(), worker, int(events_at), int(errors_at))
+    try:
+        first = json.loads(sys.stdin.buffer.readline(_LONGEST_REQUEST_BYTES))
+        if "open" in first:
+            relay.open(first["open"])
+            _clean(Path(home).resolve() / "workers")
+        relay.tell_header(nonce)
+        relay.relay()
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        sys.stderr.write(f"ammeter: {error}\n")
+        sys.stderr.flush()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    # the thread that reads stdin would hold up the interpreter's end
+    os._exit(main())

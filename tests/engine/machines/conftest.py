@@ -1,0 +1,39 @@
+"""Another machine that is a folder of this one: its line runs a shell here, whose home is that folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.machines.line import Line
+from engine.machines.machine import Machine
+
+
+class NearLine(Line):
+    """`chatter` is what the login there prints before anything else."""
+
+    def __init__(self, home: Path, machine: Machine | None = None, chatter: str = "") -> None:
+        super().__init__(machine or Machine(name="Far", host="far.example"))
+        self.home, self.chatter = home, chatter
+        self.asked: list[tuple[str, ...]] = []
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        super().command(words)
+        self.asked.append(tuple(words))
+        script = f"printf '{self.chatter}'; exec {' '.join(words)}"
+        return ["env", f"HOME={self.home}", "sh", "-c", script]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home of the user there."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def near_line(home: Path) -> Callable[..., NearLine]:
+    return lambda **how: NearLine(home, **how)

@@ -1,0 +1,160 @@
+"""The program and the engine, brought to an empty home."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.experiment.problem import ProblemError
+from engine.installation.installed import State
+from engine.installation.wanted import Installed, Source, Stage, StageBegan, Wanted
+from engine.machines import program
+from engine.machines.check import check_machine
+from engine.machines.machine import Machine
+from engine.machines.program import FarInstaller, answer_of, description_there, remove_all
+from engine.machines.wheel import program_id
+from tests.engine.machines.index import write_index
+from tests.wheel_index import WheelIndex, stand_in_wheel
+
+FAR = Machine(name="Far", host="far.example")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WheelIndex]:
+    folder = tmp_path_factory.mktemp("index") / "wheels"
+    write_index(folder)
+    with WheelIndex(folder) as index:
+        yield index
+
+
+def stages(events: list[object]) -> list[Stage]:
+    return [event.stage for event in events if isinstance(event, StageBegan)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_an_empty_home_gets_program_and_engine_and_loses_them_again(home, near_line, index, monkeypatch):
+    (home / "thesis.tex").touch()
+    wanted, line = Wanted("cpu", Source(mirror=index.simple)), near_line(chatter="Hello\\n")
+    installer = FarInstaller(FAR, line)
+    events = list(installer.install(wanted))
+    assert stages(events) == list(Stage)
+    assert isinstance(events[-1], Installed) and events[-1].installation.torch == "2.99.0"
+    machine = installer.machine
+    place = home / ".ammeter"
+    assert machine.home == str(place) and machine.program == program_id()
+    assert {each.name for each in home.iterdir()} == {"thesis.tex", ".ammeter"}
+    assert place.stat().st_mode & 0o077 == 0
+    assert description_there(line, machine).state is State.READY
+    checks = check_machine(FAR, line)[1]
+    assert not [check for check in checks if check.status == "problem"], checks
+
+    # the same again needs nothing but the engine's update; another program is tried with the engine there
+    sent = [words for words in line.asked if words[0] == "tar"]
+    assert len(sent) == 1
+    monkeypatch.setattr(program, "program_id", lambda: "0" * 12)
+    events = list(FarInstaller(FAR, line).install(Wanted(source=Source(mirror=index.simple))))
+    assert stages(events) == [Stage.SENDING, Stage.TRYING]
+    assert {each.name for each in (place / "program").iterdir()} == {"current", "0" * 12}
+
+    # one that does not train a step is not put to use
+    stand_in_wheel(index.folder, "torch", "2.100.0", {"torch/__init__.py": "raise ImportError('no libcuda')"})
+    monkeypatch.setattr(program, "program_id", lambda: "1" * 12)
+    with pytest.raises(ProblemError, match="does not train here: no libcuda"):
+        list(FarInstaller(FAR, line).install(wanted))
+    assert (place / "program" / "current").readlink() == Path("0" * 12)
+
+    assert answer_of(line, machine, "engine", "remove")["freed_bytes"] > 0
+    assert description_there(line, machine).state is State.ABSENT
+    remove_all(machine, line)
+    assert {each.name for each in home.iterdir()} == {"thesis.tex"}
+
+
+def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again(home, near_line, tmp_path):
+    (tmp_path / "empty").mkdir()
+    line = near_line()
+    with WheelIndex(tmp_path / "empty") as empty:
+        for _ in range(2):
+            with pytest.raises(ProblemError) as failed:
+                list(FarInstaller(FAR, line).install(Wanted(source=Source(mirror=empty.simple))))
+            assert "is not in the mirror 127.0.0.1" in failed.value.problem.message
+    assert len([words for words in line.asked if words[0] == "tar"]) == 1
+    assert not (home / ".ammeter" / "program" / "current").exists()
+
+
+def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line):
+    (home / "thesis.tex").touch()
+    machine, line = FAR.model_copy(update={"folder": str(home)}), near_line()
+    with pytest.raises(ProblemError, match="has other files in it"):
+        list(FarInstaller(machine, line).install(Wanted()))
+    remove_all(machine, line)
+    assert [each.name for each in home.iterdir()] == ["thesis.tex"]
+
+
+def put_python(home: Path, *lines: str) -> None:
+    """A program there that writes these lines, whatever it is asked, and the state of an engine."""
+    place = home / ".ammeter" / "program" / program_id() / "bin"
+    place.mkdir(parents=True)
+    shown = {"state": "absent", "folder": "/e", "builds": []}
+    shown["hardware"] = {"system": "linux", "machine": "x86_64", "processor": ""}
+    written = "".join(f"cat <<'END'\n{line}\nEND\n" for line in lines)
+    cases = f"*show*) echo '{json.dumps(shown)}';; *) {{\nread first\n{written}}};;"
+    (place / "python").write_text(f'#!/bin/sh\ncase "$*" in {cases} esac\n')
+    (place / "python").chmod(0o700)
+    (place / "uv").write_text("")
+    (place / "uv").chmod(0o700)
+    (place.parents[1] / "current").symlink_to(program_id())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"began": {"stage": "nothing"}}',
+        '{"planned": {"plan": 1}}',
+        "{}",
+        '{"began": {"stage": "fetching"}, "unpacked": {}}',
+        '{"' + "a" * 5_000_000,
+        "[" * 50_000,
+    ],
+)
+def test_events_that_are_none_end_it_with_a_sentence(home, near_line, line):
+    put_python(home, '{"began": {"stage": "resolving"}}', line)
+    with pytest.raises(ProblemError) as failed:
+        list(FarInstaller(FAR, near_line()).install(Wanted()))
+    assert "does not understand" in failed.value.problem.message
+
+
+def test_a_problem_there_is_told_without_what_a_terminal_would_obey(home, near_line):
+    problem = {"kind": "download", "message": "PyPI \x1b[31mcannot be reached.", "remedy": "Check it."}
+    put_python(home, json.dumps({"problem": problem}))
+    with pytest.raises(ProblemError) as failed:
+        list(FarInstaller(FAR, near_line()).install(Wanted()))
+    assert failed.value.problem.message == "PyPI �[31mcannot be reached."
+
+
+def test_an_installation_that_is_cut_says_that_it_goes_on(home, near_line):
+    put_python(home, '{"began": {"stage": "fetching"}}')
+    with pytest.raises(ProblemError, match="ended before it was done") as failed:
+        list(FarInstaller(FAR, near_line()).install(Wanted()))
+    assert "goes on with what was fetched" in failed.value.problem.remedy
+
+
+def test_stop_ends_it_without_an_installation(home, near_line):
+    put_python(home, '{"began": {"stage": "resolving"}}')
+    script = home / ".ammeter" / "program" / program_id() / "bin" / "python"
+    script.write_text(script.read_text().replace("};;", "cat\n};;"))
+    installer, seen = FarInstaller(FAR, near_line()), []
+    for event in installer.install(Wanted()):
+        seen.append(event)
+        installer.stop()
+    assert stages(seen) == [Stage.RESOLVING]
+
+
+def test_a_plan_is_made_there(home, near_line):
+    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
+    plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
+    put_python(home, json.dumps({"planned": {"plan": plan}}))
+    assert FarInstaller(FAR, near_line()).plan(Wanted()).needed_bytes == 5

@@ -1,0 +1,240 @@
+"""Another machine for tests: `far` is reached through a real sshd on the loopback, `near` without ssh.
+
+Both have a folder of their own whose program is this clone. `near` is quicker, and needs no sshd: its `ssh`
+is a script that runs the words here. What is left running there at the end is killed, and fails the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.machines.line import Line
+from engine.machines.machine import Machine, Machines
+
+CLONE = Path(__file__).parents[1]
+SSHD = Path("/usr/sbin/sshd")
+_WAIT_SECONDS = 30.0
+
+
+def eventually(holds: Callable[[], object], seconds: float = _WAIT_SECONDS) -> None:
+    """Waits for a condition, and fails where it does not come to hold."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.01)
+
+
+@dataclass
+class FarMachine:
+    """A prepared machine, and what a test does to it from behind."""
+
+    machine: Machine
+    home: Path
+    bin: Path
+    sshd: subprocess.Popen[bytes] | None = None
+
+    def talk(self, script: str = "talking_worker.py") -> None:
+        """From now on its workers are that script of the tests."""
+        stub = self.home / "stub"
+        stub.mkdir(exist_ok=True)
+        (stub / "sitecustomize.py").write_text(
+            "import runpy, sys\n"
+            "if sys.orig_argv[-2:] == ['-m', 'engine.worker']:\n"
+            f"    runpy.run_path({str(CLONE / 'tests' / script)!r})\n"
+        )
+
+    def make_known(self) -> None:
+        """Puts it into the list of machines, as `ammeter machines add` does."""
+        Machines().put(self.machine)
+
+    def folders(self) -> list[Path]:
+        """Those of its workers."""
+        return sorted(path for path in self.home.glob("workers/*") if path.suffix != ".gone")
+
+    def kept(self, folder: Path) -> dict[str, int]:
+        """The pids of a worker and its keeper."""
+        return json.loads((folder / "keeper.json").read_text())
+
+    def kill_line(self) -> None:
+        """Kills the ssh processes that this process has started."""
+        for pid in _children(os.getpid()):
+            if b"engine.worker.relay" in _command(pid):
+                _kill(pid)
+
+    def kill_relays(self) -> None:
+        """Kills the relays, at the far end of the line."""
+        for pid in self._programs("engine.worker.relay"):
+            _kill(pid)
+
+    def kill_master(self) -> None:
+        """Kills the control connection, where there is one."""
+        for path in Path("/proc").glob("[0-9]*"):
+            command = _command(int(path.name))
+            if command.startswith(b"ssh: ") and b"[mux]" in command and self._is_of_ours(int(path.name)):
+                _kill(int(path.name))
+
+    def kill_sessions(self) -> None:
+        """Kills the processes of sshd that serve the connections."""
+        if self.sshd is not None:
+            for pid in _children(self.sshd.pid):
+                _kill(pid)
+
+    def running(self) -> list[int]:
+        """Keepers, relays and workers there."""
+        return self._programs("engine.worker")
+
+    def _programs(self, module: str) -> list[int]:
+        home = str(self.home).encode()
+        return [
+            int(path.name)
+            for path in Path("/proc").glob("[0-9]*")
+            if module.encode() in (command := _command(int(path.name)))
+            and not command.startswith((b"ssh", b"sshd"))
+            and (home in command or home in _environment(int(path.name)))
+        ]
+
+    def _is_of_ours(self, pid: int) -> bool:
+        return str(self.bin).encode() in _environment(pid)
+
+
+def _prepared(root: Path) -> Path:
+    home = root / "there"
+    program = home / "program" / "current" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    home.chmod(0o700)
+    program.write_text(
+        "#!/bin/sh\n"
+        "unset PYTHONDONTWRITEBYTECODE\n"
+        f"export OMP_NUM_THREADS=1 PYTHONPATH={home}/stub:{CLONE}\n"
+        f'exec {sys.executable} "$@"\n'
+    )
+    program.chmod(0o755)
+    return home
+
+
+def put_first(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Has a script stand in for ssh, in that folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "ssh").write_text(script)
+    (folder / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+@pytest.fixture
+def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
+    home = _prepared(tmp_path)
+    script = '#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done\nshift 2\ncd /\neval "$*"\n'
+    folder = put_first(tmp_path / "bin", script, monkeypatch)
+    yield from _used(FarMachine(Machine(name="near", host="near", folder=str(home)), home, folder))
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
+    if not SSHD.exists():
+        if os.environ.get("AMMETER_ALL_TESTS"):
+            pytest.fail("sshd is not installed; .ci/run names the packages")
+        pytest.skip("sshd is not installed")
+    # short: the path of a socket has a hundred bytes
+    root = Path(tempfile.mkdtemp(prefix="far-", dir="/tmp"))
+    home = _prepared(root)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    sshd = _serve(root, port)
+    real = shutil.which("ssh")
+    script = f'#!/bin/sh\nexec {real} -F {root}/config "$@"\n'
+    folder = put_first(root / "bin", script, monkeypatch)
+    machine = FarMachine(Machine(name="far", host="far", folder=str(home)), home, folder, sshd)
+    try:
+        yield from _used(machine)
+    finally:
+        options = Line(machine.machine).command(())
+        exits = [*options[: options.index("--")], "-O", "exit", "far"]
+        subprocess.run(exits, capture_output=True, check=False)
+        machine.kill_sessions()
+        sshd.kill()
+        sshd.wait()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _serve(root: Path, port: int) -> subprocess.Popen[bytes]:
+    for name in ("host", "me"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / name)], check=True)
+    kind, key, *_ = (root / "host.pub").read_text().split()
+    (root / "known").write_text(f"[127.0.0.1]:{port} {kind} {key}\n")
+    user = subprocess.check_output(["id", "-un"], text=True).strip()
+    (root / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {root}/host\nPidFile none\n"
+        f"AuthorizedKeysFile {root}/me.pub\nUsePAM no\nPasswordAuthentication no\n"
+        "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nStrictModes no\n"
+        "MaxStartups 100:30:200\nMaxSessions 100\nLogLevel ERROR\n"
+    )
+    (root / "config").write_text(
+        f"Host far\n  HostName 127.0.0.1\n  Port {port}\n  User {user}\n  IdentityFile {root}/me\n"
+        f"  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile {root}/known\n"
+        "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n"
+    )
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    sshd = subprocess.Popen(
+        [str(SSHD), "-D", "-e", "-f", str(root / "sshd_config")], stderr=subprocess.DEVNULL
+    )
+
+    def answers() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        return False
+
+    eventually(answers)
+    return sshd
+
+
+def _used(machine: FarMachine) -> Iterator[FarMachine]:
+    try:
+        yield machine
+        with suppress(AssertionError):
+            eventually(lambda: not machine.running(), 10)
+        left = [_command(pid).replace(b"\0", b" ").decode() for pid in machine.running()]
+    finally:
+        for pid in machine.running():
+            _kill(pid)
+    assert not left, f"left running there: {left}"
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in listed.read_text().split():
+            found += [int(child), *_children(int(child))]
+    return found
+
+
+def _command(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def _environment(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,97 @@
+"""Stands in for a worker on another machine that trains, where no torch is needed: many steps a second.
+
+A resumed run begins after the tenth step. It has neither a catalog nor anything else to tell.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+from engine.experiment.problem import request_problem
+from engine.protocol import jobs
+from engine.protocol.events import (
+    Environment,
+    Event,
+    Failed,
+    Finished,
+    Log,
+    Samples,
+    Started,
+    Summary,
+    to_line,
+)
+
+_PAUSE_SECONDS = 0.004
+
+
+def say(event: Event) -> None:
+    os.write(1, to_line(event))
+
+
+def train(job: jobs.Train, is_stopped: threading.Event) -> None:
+    experiment = job.experiment
+    if experiment.path is not None:
+        missing = request_problem("path is no folder.", "Check it.", key="path", value=experiment.path)
+        say(Failed(problem=missing))
+        return
+    total, step = experiment.steps or 1, 10 if job.resume else 0
+    environment = Environment(
+        device_name="a card there",
+        device_memory_mib=1.0,
+        torch="2.11",
+        python="3.13",
+        os="Linux",
+        ammeter="1",
+    )
+    say(
+        Started(
+            experiment=experiment,
+            environment=environment,
+            total_steps=total,
+            steps_per_epoch=total,
+            parameters=1,
+            loss_name="mse",
+            loss_unit="",
+            resumed_step=step if job.resume else None,
+        )
+    )
+    while step < total and not is_stopped.is_set():
+        step += 1
+        say(
+            Samples(
+                step=(step,),
+                seconds=(step / 100,),
+                loss=(1 / step,),
+                samples_per_second=(100.0,),
+                learning_rate=(0.01,),
+            )
+        )
+        time.sleep(_PAUSE_SECONDS)
+    say(Finished(summary=Summary(steps=step, samples_per_second=100.0), stopped=is_stopped.is_set()))
+
+
+def main() -> None:
+    stops, has_job = threading.Event(), threading.Event()
+    given: list[jobs.Train] = []
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            request = jobs.from_line(line)
+            if isinstance(request, jobs.Train):
+                given.append(request)
+                has_job.set()
+            elif isinstance(request, jobs.Stop):
+                stops.set()
+        os._exit(1)
+
+    threading.Thread(target=read, daemon=True).start()
+    say(Log(message="ready"))
+    has_job.wait()
+    train(given[0], stops)
+    os._exit(0)
+
+
+main()
