@@ -66,7 +66,7 @@ class Experiments(QObject):
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._store = store
+        self._store, self.store_path = store, store.path
         self.machine = ""
         """The name of the machine that new work is for; "" for this one."""
         self._running: str | None = None
