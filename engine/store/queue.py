@@ -125,13 +125,17 @@ def leave(connection: sqlite3.Connection, key: str) -> None:
 
 @dataclass(frozen=True)
 class WaitingItem:
-    """A run, whose id is the `key`, or an order, which is made again from `request` (JSON)."""
+    """A run, whose id is the `key`, or an order, which is made again from `request` (JSON).
+
+    `machine` is where it is to train, "" for this one.
+    """
 
     key: str
     kind: str
     title: str
     request: str = ""
     is_held: bool = False
+    machine: str = ""
 
 
 class Waiting:
@@ -185,14 +189,16 @@ class Waiting:
                 (RUN,),
             ).fetchall()
             others = connection.execute(
-                "SELECT id AS key, ? AS kind, name AS title, '' AS request, 0 AS is_held, owner FROM runs"
-                " WHERE status = 'queued' AND deleted IS NULL AND sweep IS NULL"
+                "SELECT id AS key, ? AS kind, name AS title, '' AS request, 0 AS is_held, owner, machine"
+                " FROM runs WHERE status = 'queued' AND deleted IS NULL AND sweep IS NULL"
                 " AND id NOT IN (SELECT key FROM waiting) ORDER BY number",
                 (RUN,),
             ).fetchall()
         may_take_cached = functools.cache(may_take)
         return tuple(
-            WaitingItem(row["key"], row["kind"], row["title"], row["request"], bool(row["is_held"]))
+            WaitingItem(
+                row["key"], row["kind"], row["title"], row["request"], bool(row["is_held"]), row["machine"]
+            )
             for row in (*placed, *others)
             if may_take_cached(row["owner"])
         )
@@ -252,11 +258,12 @@ def _insert(
         "SELECT coalesce(min(position), 0), coalesce(max(position), 0) FROM waiting"
     ).fetchone()
     start = first - len(items) if goes_first else last + 1
+    columns = "key, position, kind, title, request, machine, is_held, owner, created"
+    mine = (me(), time.time())
     connection.executemany(
-        "INSERT OR REPLACE INTO waiting (key, position, kind, title, request, is_held, owner, created)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT OR REPLACE INTO waiting ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (item.key, start + place, item.kind, item.title, item.request, item.is_held, me(), time.time())
+            (item.key, start + place, item.kind, item.title, item.request, item.machine, item.is_held, *mine)
             for place, item in enumerate(items)
         ],
     )

@@ -214,6 +214,14 @@ class Store(Edits):
         )
         return tuple(row["id"] for row in self._connection.read(statement, (machine,)))
 
+    def left_runs(self) -> tuple[str, ...]:
+        """The ids of the runs that train on other machines and that no process reads, but those of sweeps."""
+        statement = (
+            "SELECT id, owner FROM runs JOIN kept_runs ON run = id WHERE deleted IS NULL AND sweep IS NULL"
+            " AND status = 'running' ORDER BY number"
+        )
+        return tuple(row["id"] for row in self._connection.read(statement) if may_take(row["owner"]))
+
     def has(self, run_id: str) -> bool:
         """True if the run is in the file that is there now."""
         return bool(self._connection.read("SELECT 1 FROM runs WHERE id = ?", (run_id,)))

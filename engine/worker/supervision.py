@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.experiment.own.code import Code
-from engine.experiment.own.folders import is_here, path_of_here
+from engine.experiment.own.folders import is_here
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (
@@ -202,7 +202,7 @@ class ProcessSession:
         return ending
 
     def _with_its_place(self, event: Event) -> Event:
-        """Says of data that another machine lacks where it is: the worker there cannot know."""
+        """Says of a path that is on this machine, and fails on another, where it was looked for."""
         place = self._worker.place
         if place is None or not isinstance(event, Failed) or event.problem.key != "path":
             return event
@@ -210,7 +210,8 @@ class ProcessSession:
         path = None if experiment is None else experiment.path
         if path is None or not is_here(path):
             return event
-        return event.model_copy(update={"problem": path_of_here(path, place.machine)})
+        remedy = f"{event.problem.remedy} It was looked for on {place.machine}, not on this machine."
+        return event.model_copy(update={"problem": event.problem.model_copy(update={"remedy": remedy})})
 
     def _finish(self, *, kill: bool) -> None:
         self.is_over = True

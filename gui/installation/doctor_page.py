@@ -30,12 +30,20 @@ _SIZE, _LEAST_SIZE = (760, 600), (520, 360)
 _NAME_WIDTH = 132
 
 
-def show_doctor(window: QWidget, is_measuring: Callable[[], bool]) -> DoctorDialog:
-    """Opens the window's doctor, or brings it to the front. While `is_measuring`, no step is trained."""
-    dialog = window.findChild(DoctorDialog)
+def show_doctor(window: QWidget, is_measuring: Callable[[], bool], machine: str = "") -> DoctorDialog:
+    """Opens the window's doctor, or brings it to the front; that of another machine by its name.
+
+    While `is_measuring`, no step is trained.
+    """
+    title = f"Doctor of {machine}" if machine else "Doctor"
+    dialog = next((each for each in window.findChildren(DoctorDialog) if each.windowTitle() == title), None)
     if dialog is None:
+        looks: tuple[tuple[str, Look], ...]
         looks = (("Looking at this machine…", _own), ("Training a step…", partial(_worker, is_measuring)))
+        if machine:
+            looks = ((f"Asking {machine}…", partial(_far, machine)),)
         dialog = DoctorDialog(looks, window)
+        dialog.setWindowTitle(title)
     dialog.show()
     dialog.activateWindow()
     if not dialog.is_looking:
@@ -45,6 +53,17 @@ def show_doctor(window: QWidget, is_measuring: Callable[[], bool]) -> DoctorDial
 
 def _own(_is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
     return own_checks()
+
+
+def _far(machine: str, _is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
+    # needed for other machines only
+    from engine.machines.check import check_machine
+    from engine.machines.machine import Machines
+
+    machines = Machines()
+    seen, checks = check_machine(machines.find(machine))
+    machines.put(seen)
+    return checks
 
 
 def _worker(is_measuring: Callable[[], bool], is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
@@ -163,12 +182,7 @@ class DoctorDialog(QDialog):
         self.copy_button.setEnabled(not self._left)
 
     def _show_checks(self) -> None:
-        rows = QWidget()
-        # what is wrong comes first
-        order = list(reversed(_MARKS))
-        checks = sorted(self._checks, key=lambda check: order.index(check.status))
-        in_column(*map(_row, checks), Stretch(1), parent=rows, margins=16, spacing=12)
-        self._area.setWidget(rows)
+        self._area.setWidget(check_rows(self._checks))
 
     def _give_up(self) -> None:
         self._given_up.set()
@@ -184,6 +198,15 @@ class DoctorDialog(QDialog):
             self.close()
             self.stop()
         return False
+
+
+def check_rows(checks: Sequence[Check]) -> QWidget:
+    """Checks, one below the other: what is wrong comes first."""
+    rows = QWidget()
+    order = list(reversed(_MARKS))
+    ordered = sorted(checks, key=lambda check: order.index(check.status))
+    in_column(*map(_row, ordered), Stretch(1), parent=rows, margins=16, spacing=12)
+    return rows
 
 
 def _row(check: Check) -> QWidget:

@@ -264,7 +264,7 @@ class QueueTable(ResultTable[Slot]):
                 widest=GROWS,
                 is_dispensable=is_spare,
                 look=lambda slot: _look(slot, "text", 600) if not is_spare else _look(slot),
-                about=lambda slot: f"{slot.item.title}\n{slot.item.detail}",
+                about=lambda slot: _about(slot.item),
             )
 
         return (
@@ -292,10 +292,16 @@ class QueueTable(ResultTable[Slot]):
         )
 
 
+def _about(item: QueueItem) -> str:
+    return f"{item.title}\n{item.detail}" + (f"\non {item.machine}" if item.machine else "")
+
+
 def _state(item: QueueItem) -> str:
     if item.is_running:
         return "Running" if item.progress is None else share_text(item.progress)
-    return "Held" if item.is_held else "Waiting"
+    if item.is_held:
+        return "Held"
+    return f"Waits for {item.machine}" if item.machine else "Waiting"
 
 
 def _look(slot: Slot, ink: str = "text2", weight: int = 400) -> Look:

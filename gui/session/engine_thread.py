@@ -28,13 +28,15 @@ _GOES_ON = "The queue continues."
 
 
 class EngineThread(QThread):
-    """Reads the catalog, then works through the queue; another process does the training.
+    """Reads the catalog, then works through the queue; other processes do the training, here or on the
+    machine of the work.
 
     Only signals leave this thread. Checks and then forecasts are made while nothing in the queue can begin;
     an idle thread readies a spare worker, so that the next run starts at once.
     """
 
     catalog_read = Signal(object)  # Catalog
+    catalog_failed = Signal(str, object)  # the name of another machine, Problem
     run_began = Signal(str)  # run id
     run_event = Signal(str, object)  # run id, the engine's event
     run_ended = Signal(str, object)  # run id, Finished, Failed or None
@@ -54,8 +56,10 @@ class EngineThread(QThread):
         super().__init__()
         self.setObjectName("engine")
         self._store_path = store_path
-        self._launcher = launcher
+        self._launchers = {"": launcher}
+        self._machine = ""
         self.waiting_list = WaitingList()
+        self.waiting_list.can_train = self._can_train
         self._changed = self.waiting_list.changed
         self._to_forecast: deque[Experiment] = deque()
         self._to_check: Experiment | None = None
@@ -66,12 +70,51 @@ class EngineThread(QThread):
         self._stop_asked = False
         self._pause_asked = False
         self._runner: Runner | None = None
+        self._runs_on: Launcher | None = None
         self._tool: Driver[Any] | Sweeper | None = None
-        self._catalog: Catalog | None = None
+        self._outdated: list[Launcher] = []
+        self._leaves = False
+        self._catalogs: dict[str, Catalog] = {}
 
-    def enqueue(self, run_ids: tuple[str, ...], *, goes_first: bool = False) -> None:
+    @property
+    def machine(self) -> str:
+        """The name of the machine that is asked for catalogs, checks and forecasts; "" for this one."""
+        return self._machine
+
+    def _can_train(self, machine: str) -> bool:
+        # it is taken for granted until it was looked for
+        return bool(machine) or self._has_engine or self._engine_is_new
+
+    def use_machine(self, machine: str) -> None:
+        """Asks another machine from now on, first for its catalog; what waits keeps its own."""
+        with self._changed:
+            self._machine = machine
+            self._to_forecast.clear()
+            self._to_check = None
+            self._engine_is_new = True
+            self._changed.notify()
+
+    def launcher(self, machine: str) -> Launcher:
+        """The launcher on a machine. Raises ProblemError where it is not known."""
+        with self._changed:
+            if machine not in self._launchers:
+                # most windows know one machine
+                from engine.machines.far_site import launcher_on
+                from engine.machines.machine import Machines
+
+                made = launcher_on(Machines().find(machine))
+                made.trusted_code = self._launchers[""].trusted_code
+                self._launchers[machine] = made
+            return self._launchers[machine]
+
+    def forget_launcher(self, machine: str) -> None:
+        """Reaches a machine anew from the next work on: its program or its folder is another."""
+        with self._changed:
+            self._outdated += [self._launchers.pop(machine)] if machine in self._launchers else []
+
+    def enqueue(self, run_ids: tuple[str, ...], machine: str = "", *, goes_first: bool = False) -> None:
         """Adds runs that are queued in the store, at the end of the queue or at its front."""
-        self.waiting_list.add(*run_ids, goes_first=goes_first)
+        self.waiting_list.add(*run_ids, goes_first=goes_first, machine=machine)
         self.queue_changed.emit()
 
     def enqueue_order(self, order: Order, *, is_held: bool = False) -> None:
@@ -156,9 +199,13 @@ class EngineThread(QThread):
             self._changed.notify()
             return self.waiting_list.current is None
 
-    def shut_down(self) -> None:
-        """Stops the run in progress, empties the queue, and waits until the worker has exited."""
+    def shut_down(self, *, leaves: bool = False) -> None:
+        """Stops the run in progress, empties the queue, and waits until the worker has exited.
+
+        A run on another machine goes on there if it `leaves` it.
+        """
         with self._changed:
+            self._leaves = leaves
             self.waiting_list.clear()
             self._to_forecast.clear()
             self._to_check = None
@@ -171,62 +218,84 @@ class EngineThread(QThread):
             self._stop_job()
 
     def _stop_job(self) -> None:
-        if self._runner is not None:
+        if self._runner is not None and self._leaves:
+            self._runner.leave()
+        elif self._runner is not None:
             self._runner.stop()
         if self._tool is not None:
             self._tool.stop()
 
     def run(self) -> None:
         try:
-            with self._launcher, Store(self._store_path) as store:
-                # the user has seen it waiting in the table, and will look for it there
-                self._runner = Runner(store, self._launcher, keeps_refused=True)
-                self._work(self._runner, store)
+            with Store(self._store_path) as store:
+                self._work(store)
         except ProblemError as error:
             self.problem.emit(error.problem)
         finally:
             self._runner = None
+            for launcher in (*self._launchers.values(), *self._outdated):
+                launcher.close()
 
-    def _work(self, runner: Runner, store: Store) -> None:
+    def _use(self, store: Store, machine: str) -> Runner:
+        """A runner on the machine, which a stop reaches. Raises ProblemError where it is not known."""
+        launcher = self.launcher(machine)
+        if self._runner is None or self._runs_on is not launcher:
+            # the user has seen it waiting in the table, and will look for it there
+            self._runner, self._runs_on = Runner(store, launcher, keeps_refused=True), launcher
+        return self._runner
+
+    def _work(self, store: Store) -> None:
         while not self._closing:
             if self._engine_is_new:
-                self._look_for_engine(runner)
+                self._look_for_engine(store)
             with self._changed:
                 has_work = self._is_something_asked()
+                outdated, self._outdated = self._outdated, []
+            for launcher in outdated:
+                launcher.close()
             if not has_work:
-                self._launcher.prepare()
+                if self._machine in self._catalogs or not self._machine:
+                    self.launcher(self._machine).prepare()
                 self.idle.emit()
             work = self._next()
             if isinstance(work, Experiment):
                 look = self._check if work is self._to_check else self._forecast
-                look(runner, work)
+                look(self._use(store, self._machine), work)
             elif work is not None:
                 # and all that can begin after it
                 with kept_awake():
                     while work is not None:
                         if isinstance(work, str):
-                            self._train(runner, store, work)
+                            self._train(store, work)
                         else:
                             self._carry_out(store, work)
                         work = self._take()
 
-    def _look_for_engine(self, runner: Runner) -> None:
+    def _look_for_engine(self, store: Store) -> None:
         with self._changed:
             self._engine_is_new = False
             self._has_engine = engine_here().is_usable
-        if not self._has_engine:
+            machine = self._machine
+        if not (self._has_engine or machine):
             self.engine_missed.emit()
             return
         try:
-            self._catalog = runner.catalog()
-            self.catalog_read.emit(self._catalog)
+            catalog = self._catalogs[machine] = self._use(store, machine).catalog()
+            if machine == self._machine:
+                self.catalog_read.emit(catalog)
         except ProblemError as error:
-            if not self._closing:
+            if self._closing or machine != self._machine:
+                return
+            if machine:
+                self._catalogs.pop(machine, None)
+                self.catalog_failed.emit(machine, error.problem)
+            else:
                 self.problem.emit(error.problem)
 
     def _is_something_asked(self) -> bool:
-        asked = self.waiting_list.has_next() or self._to_forecast or self._to_check
-        return self._engine_is_new or bool(self._has_engine and asked and not self._is_held)
+        answers = self._machine in self._catalogs if self._machine else self._has_engine
+        asked = self.waiting_list.has_next() or (answers and (self._to_forecast or self._to_check))
+        return self._engine_is_new or bool(asked and not self._is_held)
 
     def _next(self) -> Work | Experiment | None:
         """The next work: the queue comes before a check, and that before forecasts."""
@@ -241,9 +310,9 @@ class EngineThread(QThread):
         """The next work of the queue, if any can begin."""
         with self._changed:
             self._stop_asked = self._pause_asked = False
-            if self.waiting_list.has_next() and not engine_here().is_usable:
+            if self._has_engine and self.waiting_list.has_next() and not engine_here().is_usable:
                 # removed from a command line: what waits must not fail, all of it, for that
-                self._engine_is_new = True
+                self._has_engine, self._engine_is_new = False, True
             is_over = self._closing or self._engine_is_new or self._is_held
             return None if is_over else self.waiting_list.take()
 
@@ -306,9 +375,10 @@ class EngineThread(QThread):
             return gave_way
 
         self.order_began.emit(order.key)
-        tool = self._tool = order.tool(store, self._launcher, self._catalog)
         tell = partial(self._tell, order.key)
         try:
+            launcher, catalog = self.launcher(order.machine), self._catalogs.get(order.machine)
+            tool = self._tool = order.tool(store, launcher, catalog)
             problem = order.carry_out(tool, store, tell, lambda: self._stop_asked, gives_way)
         except ProblemError as error:
             problem = error.problem
@@ -340,19 +410,21 @@ class EngineThread(QThread):
         if isinstance(event, Started):
             self._ask_again_to_pause()
 
-    def _train(self, runner: Runner, store: Store, run_id: str) -> None:
+    def _train(self, store: Store, run_id: str) -> None:
         last: Finished | Failed | None = None
         is_first = True
         self.run_began.emit(run_id)
         try:
+            runner = self._use(store, store.run(run_id).machine)
             for event in runner.run(run_id):
                 self.run_event.emit(run_id, event)
                 if isinstance(event, Finished | Failed):
                     last = event
-                self._answer_known(runner)
+                if self._runs_on is self._launchers.get(self._machine):
+                    self._answer_known(runner)
                 if self._stop_asked:
                     # asked again: the request may have come before the session had begun
-                    runner.stop()
+                    self._stop_job()
                 elif is_first:
                     self._ask_again_to_pause()
                 is_first = False

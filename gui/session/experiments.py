@@ -12,7 +12,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import Plan, in_turns
 from engine.experiment.sweep import Grid
-from engine.installation.installed import Engine, engine_here
+from engine.installation.installed import Engine, State, engine_here
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.protocol.numerics.numerics import Numerics
 from engine.protocol.profiles import Profiles
@@ -60,11 +60,15 @@ class Experiments(QObject):
     event_taken = Signal(str, object)  # run id, the event, which the run's curves have
     pause_asked = Signal(object)  # True to pause, False to continue, None for neither
     busy_changed = Signal()  # `busy_words` are others
-    engine_changed = Signal(object)  # Engine: set up, updated, removed or found broken
+    engine_changed = Signal(object)  # Engine: set up, updated, removed or found broken, or of another machine
+    machine_changed = Signal()
+    machine_failed = Signal(object)  # Problem: the other machine does not answer, or not as it should
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._store, self._launcher = store, launcher
+        self._store, self.store_path = store, store.path
+        self.machine = ""
+        """The name of the machine that new work is for; "" for this one."""
         self._running: str | None = None
         self._wants_pause: bool | None = None
         self._has_started = self._is_held = False
@@ -81,6 +85,7 @@ class Experiments(QObject):
         self._thread.run_event.connect(self._take)
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._take_catalog_problem)
+        self._thread.catalog_failed.connect(self._take_refusal)
         self._thread.engine_missed.connect(self._take_engine)
         self.checked, self.idle = self._thread.check_ended, self._thread.idle
         self.limits: Studies[Limit] = Studies("limit", store, self._thread, self)
@@ -110,6 +115,28 @@ class Experiments(QObject):
         for run in self.runs.unreadable():
             self.logged.emit("warning", f"Left out. {run.why}", run.name)
         self.queue.load()
+        # those that were left training elsewhere are read on at once
+        for run_id in self._store.left_runs():
+            if (left := self.runs.record(run_id)) is not None:
+                self._thread.enqueue((run_id,), left.machine, goes_first=True)
+
+    def set_machine(self, machine: str) -> None:
+        """New work is for another machine from now on, "" for this one; what waits keeps its own."""
+        self.machine = machine
+        self.catalog = self.catalog_problem = None
+        # another machine counts as ready until it says that it is not
+        self.engine = Engine(State.OWN) if machine else engine_here()
+        self.queue.known.catalog = None
+        self.forecaster.forget()
+        self._tell_queue()
+        self._thread.use_machine(machine)
+        self.machine_changed.emit()
+        self.engine_changed.emit(self.engine)
+
+    def look_again(self) -> None:
+        """Asks the machine in use anew, with what is known of it now."""
+        self._thread.forget_launcher(self.machine)
+        self.set_machine(self.machine)
 
     def start(self) -> None:
         """Starts the engine's thread, once; never after `shut_down`."""
@@ -120,6 +147,9 @@ class Experiments(QObject):
 
     def start_engine(self) -> None:
         """Takes the engine that is here now; a run in progress keeps its own, and what is queued waits."""
+        if self.machine:
+            self.look_again()
+            return
         self.catalog_problem = None
         self._take_engine()
         self._thread.renew_engine()
@@ -130,12 +160,19 @@ class Experiments(QObject):
         self._tell_queue()
         return self._thread.hold(is_needed)
 
-    def shut_down(self) -> None:
-        """Stops the run in progress and waits until the worker has exited; waiting runs stay queued."""
+    @property
+    def can_be_left(self) -> bool:
+        """True if what is in progress is a run on another machine, which can go on without this window."""
+        run = self.runs.record(self._running or "")
+        return self.in_progress == "run" and run is not None and bool(run.machine)
+
+    def shut_down(self, *, leaves: bool = False) -> None:
+        """Stops the run in progress, or `leaves` it training on another machine, and waits until the worker
+        has exited; waiting runs stay queued."""
         self._has_started = True
         self.runs.watch(False)
         self.forecaster.stop()
-        self._thread.shut_down()
+        self._thread.shut_down(leaves=leaves)
         self.sweeps.stop_reading()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
@@ -206,6 +243,7 @@ class Experiments(QObject):
                 name=turn.name(name, is_alone=len(experiments) == 1),
                 comparison=comparison,
                 label=turn.label,
+                machine=self.machine,
             )
             for turn in turns
         ]
@@ -217,13 +255,13 @@ class Experiments(QObject):
     def submit_sweep(self, name: str | None, grid: Grid, plan: Plan) -> str:
         """Queues a sweep and returns its id. Raises ProblemError where it cannot be trained or saved."""
         self.trust.check(cell.experiment for cell in grid.cells)
-        sweep_id = Sweeper(self._store, self._launcher, self.catalog).prepare(name or "", grid, plan)
+        sweep_id = Sweeper(self._store, self._here(), self.catalog).prepare(name or "", grid, plan)
         return self.sweeps.carry_on(sweep_id)
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
         """Queues a tuning of an experiment; its id. Raises ProblemError."""
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
-        driver = TuneDriver(self._store, self._launcher, self.catalog)
+        driver = TuneDriver(self._store, self._here(), self.catalog)
         return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
@@ -308,7 +346,7 @@ class Experiments(QObject):
 
     def forecasts(self) -> Forecasts:
         """The forecasts of memory that are known."""
-        return Forecasts(self._store.path.parent)
+        return Forecasts(self._store.path.parent, self.machine)
 
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
         """Deletes runs, except the one in progress, until they are restored; the ids of the deleted ones."""
@@ -319,7 +357,23 @@ class Experiments(QObject):
         )
         return deleted if deleted and self.runs.delete(deleted) else ()
 
+    def _here(self) -> Launcher:
+        """The launcher on the machine in use. Raises ProblemError where it is not known any more."""
+        return self._thread.launcher(self.machine)
+
+    def _take_refusal(self, machine: str, problem: Problem) -> None:
+        if machine != self.machine:
+            return
+        self.catalog_problem = problem
+        if problem.kind is Kind.NO_ENGINE:
+            self.engine = Engine(State.ABSENT, problem=problem)
+            self._tell_queue()
+            self.engine_changed.emit(self.engine)
+        self.machine_failed.emit(problem)
+
     def _take_engine(self) -> None:
+        if self.machine:
+            return
         engine = engine_here()
         if engine != self.engine:
             self.engine = engine

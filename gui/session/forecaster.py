@@ -48,6 +48,11 @@ class Forecaster(QObject):
             self._timer.start()
         self._tell()
 
+    def forget(self) -> None:
+        """What is known is of another machine."""
+        self._known.clear()
+        self.want(())
+
     def set_busy(self, is_busy: bool) -> None:
         """Estimates nothing during a measurement, which then corrects the forecasts."""
         self._is_busy = is_busy

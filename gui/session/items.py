@@ -32,7 +32,10 @@ NOUNS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class QueueItem:
-    """A run or an order in progress, or waiting; `progress` (0 to 1) and `seconds_left` None if unknown."""
+    """A run or an order in progress, or waiting; `progress` (0 to 1) and `seconds_left` None if unknown.
+
+    `machine` is where it trains, "" for this one.
+    """
 
     key: str
     kind: str
@@ -42,6 +45,7 @@ class QueueItem:
     is_held: bool = False
     progress: float | None = None
     seconds_left: float | None = None
+    machine: str = ""
 
 
 def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
@@ -69,12 +73,12 @@ class Items:
 
     def of(self, work: Work, *, is_held: bool = False, is_running: bool = False) -> QueueItem:
         """Work as it is shown."""
-        state = {"is_held": is_held, "is_running": is_running}
+        state: dict[str, Any] = {"is_held": is_held, "is_running": is_running}
         if isinstance(work, Order):
             known = self._orders[work.kind]
             progress, seconds = known.progress(work.key), known.seconds_left(work)
             item = QueueItem(work.key, work.kind, work.title, work.detail, **state)
-            return replace(item, progress=progress, seconds_left=seconds)
+            return replace(item, progress=progress, seconds_left=seconds, machine=work.machine)
         record = self._runs.record(work)
         if record is None:
             return QueueItem(work, RUN, "", "", **state)
@@ -85,7 +89,7 @@ class Items:
         progress = live.step / live.total_steps if live is not None and live.total_steps else None
         seconds = self.expected_seconds(experiment) if seconds is None else seconds
         item = QueueItem(work, RUN, record.name, detail, **state)
-        return replace(item, progress=progress, seconds_left=seconds)
+        return replace(item, progress=progress, seconds_left=seconds, machine=record.machine)
 
     def expected_seconds(self, experiment: Experiment) -> float | None:
         """How long a run takes, by the newest runs of this machine; None where none tells."""

@@ -52,18 +52,20 @@ class CanPause(Protocol):
 class Order:
     """Work that waits in the queue; no other has its `key`, which is also its id in the store.
 
-    `study` is what is to be answered, None for a sweep, which is in the store. `title` says what of.
+    `study` is what is to be answered, None for a sweep, which is in the store. `title` says what of, and
+    `machine` where, "" for this one.
     """
 
     key: str
     kind: str
     title: str
     study: Study[Any] | None = None
+    machine: str = ""
 
     @classmethod
     def of(cls, study: Study[Any]) -> Order:
         """The order for what is left of a study."""
-        return cls(study.id, study.kind, study.title, study)
+        return cls(study.id, study.kind, study.title, study, study.machine)
 
     @property
     def detail(self) -> str:
@@ -78,7 +80,7 @@ class Order:
     def item(self) -> WaitingItem:
         """The order as it is saved while it waits. `order_of` makes it again."""
         request = "" if self.study is None else self.study.answer.model_dump_json()
-        return WaitingItem(self.key, self.kind, self.title, request)
+        return WaitingItem(self.key, self.kind, self.title, request, machine=self.machine)
 
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Driver[Any] | Sweeper:
         """The driver that will carry it out."""
@@ -128,12 +130,12 @@ class Order:
 def again(order: Order) -> Order:
     """The same question as another order."""
     assert order.study is not None
-    return Order.of(Study(answer=order.study.answer.afresh(), id=new_id()))
+    return Order.of(Study(answer=order.study.answer.afresh(), id=new_id(), machine=order.machine))
 
 
 def order_of(item: WaitingItem) -> Order:
     """The order of a saved item. Raises ProblemError where another version of Ammeter wrote it."""
-    order = Order(item.key, item.kind, item.title)
+    order = Order(item.key, item.kind, item.title, machine=item.machine)
     if item.kind == SWEEP:
         return order
     try:
@@ -143,7 +145,7 @@ def order_of(item: WaitingItem) -> Order:
         raise ProblemError(
             Problem(kind=Kind.STORE, message=message, remedy="Remove it and order it anew.")
         ) from None
-    return replace(order, study=Study(id=item.key, answer=answer))
+    return replace(order, study=Study(id=item.key, answer=answer, machine=item.machine))
 
 
 Work = str | Order
@@ -156,10 +158,11 @@ def key_of(work: Work) -> str:
 
 @dataclass
 class Place:
-    """A place in the queue. What is held is passed over."""
+    """A place in the queue, of work for a `machine`. What is held is passed over."""
 
     work: Work
     is_held: bool = False
+    machine: str = ""
 
     @property
     def key(self) -> str:
@@ -170,7 +173,7 @@ class WaitingList:
     """The places, next first; for all threads. `changed` is its lock, and is notified of every change.
 
     An order that goes on keeps its place while it is `current`, and gives way to what is put before it; other
-    work leaves when it begins. While it `rests`, nothing begins.
+    work leaves when it begins. While it `rests`, nothing begins; `can_train` tells on which machines any can.
     """
 
     def __init__(self) -> None:
@@ -180,6 +183,7 @@ class WaitingList:
         """The number of items that have ended so far."""
         self._rests = False
         self._places: list[Place] = []
+        self.can_train: Callable[[str], bool] = lambda _machine: True
 
     @property
     def rests(self) -> bool:
@@ -191,9 +195,9 @@ class WaitingList:
             self._rests = rests
             self.changed.notify()
 
-    def add(self, *work: Work, goes_first: bool = False, is_held: bool = False) -> None:
-        """Adds work at the end, or at the front."""
-        places = [Place(one, is_held) for one in work]
+    def add(self, *work: Work, goes_first: bool = False, is_held: bool = False, machine: str = "") -> None:
+        """Adds work at the end, or at the front; an order names its machine itself."""
+        places = [Place(one, is_held, one.machine if isinstance(one, Order) else machine) for one in work]
         with self.changed:
             self._places[:] = [*places, *self._places] if goes_first else [*self._places, *places]
             self.changed.notify()
@@ -287,7 +291,8 @@ class WaitingList:
     def _next(self) -> Place | None:
         if self._rests:
             return None
-        return next((place for place in self._places if not place.is_held), None)
+        begins = (place for place in self._places if not place.is_held and self.can_train(place.machine))
+        return next(begins, None)
 
     def _place(self, key: str) -> Place | None:
         return next((place for place in self._places if place.key == key), None)

@@ -192,7 +192,7 @@ class Queue(QObject):
             mine = set(self._store.waiting.keys())
             for item, order in wanted.items():
                 if item.key in mine and order is None:
-                    self._list.add(item.key, is_held=item.is_held)
+                    self._list.add(item.key, is_held=item.is_held, machine=item.machine)
                 elif item.key in mine and order is not None:
                     self._orders[order.kind].enqueue(order, is_held=item.is_held)
         self._runs.reload()
@@ -208,14 +208,17 @@ class Queue(QObject):
         self.changed.emit()
 
     def enqueue_runs(self, run_ids: Sequence[str], *, goes_first: bool = False) -> None:
-        """Adds runs that are queued in the store, at the end or at the front.
+        """Adds runs of one machine that are queued in the store, at the end or at the front.
 
         Raises ProblemError if the store refuses.
         """
+        record = self._runs.record(run_ids[0])
+        machine = "" if record is None else record.machine
         self._store.waiting.add(
-            [WaitingItem(run_id, RUN, self._runs.name(run_id)) for run_id in run_ids], goes_first=goes_first
+            [WaitingItem(run_id, RUN, self._runs.name(run_id), machine=machine) for run_id in run_ids],
+            goes_first=goes_first,
         )
-        self._thread.enqueue(tuple(run_ids), goes_first=goes_first)
+        self._thread.enqueue(tuple(run_ids), machine, goes_first=goes_first)
 
     def _arrange(self, keys: Sequence[str]) -> None:
         with self._telling():
@@ -232,6 +235,7 @@ class Queue(QObject):
             name=None if record.name == f"Run {record.number}" else record.name,
             comparison=record.comparison,
             label=record.label,
+            machine=record.machine,
         )
         self._runs.reload()
         self.enqueue_runs([again.id])

@@ -74,7 +74,7 @@ class Studies(Orders[StudyView[A]], Generic[A]):
 
     def submit(self, answer: A) -> str:
         """Queues a study that is to find an answer; its id. Raises ProblemError if it could not be saved."""
-        return self.submit_order(Order.of(Study(answer=answer)))
+        return self.submit_order(Order.of(Study(answer=answer, machine=self._thread.machine)))
 
     def carry_on(self, study_id: str) -> str:
         """Queues a study, which goes on where it stands; its id. Raises ProblemError."""

@@ -108,14 +108,22 @@ class Sweeps(Orders[SweepView]):
         """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
         view = self.view(sweep_id)
         if view is not None and not view.is_unfinished:
-            self.submit_order(Order(sweep_id, SWEEP, view.name))
+            machine = self._store.sweeps.find(sweep_id).machine
+            self.submit_order(Order(sweep_id, SWEEP, view.name, machine=machine))
         return sweep_id
 
     def submit_again(self, order: Order) -> str:
         record = self._store.sweeps.find(order.key)
         left_out = {cell.index: cell.left_out for cell in record.cells if cell.left_out}
         add = self._store.sweeps.add
-        again = add(record.name, record.grid, record.plan, device_name=record.device_name, left_out=left_out)
+        again = add(
+            record.name,
+            record.grid,
+            record.plan,
+            device_name=record.device_name,
+            left_out=left_out,
+            machine=record.machine,
+        )
         return self.carry_on(again)
 
     def repeat(self, sweep_id: str) -> str:

@@ -73,6 +73,7 @@ class SetupPanel(QFrame):
         self.presets: tuple[Preset, ...] = ()
         self.draft: Draft | None = None
         self._catalog: Catalog | None = None
+        self._looking = _LOOKING
         self._outcome = Outcome((), {})
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
@@ -112,6 +113,14 @@ class SetupPanel(QFrame):
         if preset.kind in ("limit", "numerics"):
             self.ask(preset.kind)
         self.preset_chosen.emit(preset)
+
+    def look_at(self, machine: str) -> None:
+        """Another machine is asked what it can do, "" for this one; drafts stay."""
+        self._looking = f"Looking at {machine}…" if machine else _LOOKING
+        self._catalog = None
+        self._without_engine = None
+        self._refused.clear()
+        self._refresh()
 
     def set_catalog(self, catalog: Catalog) -> None:
         """Takes what this machine can do; until then the button is disabled."""
@@ -379,7 +388,7 @@ class SetupPanel(QFrame):
         return against or (PENDING if is_sweep and self.survey() is None else None)
 
     def _unready(self) -> str | None:
-        return self._without_engine or (_LOOKING if self._catalog is None else None)
+        return self._without_engine or (self._looking if self._catalog is None else None)
 
     def _lay_out(self) -> None:
         buttons = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QMessageBox, QStackedWidget, QWidget
@@ -20,6 +22,35 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
     box.exec()
     box.deleteLater()
     return box.clickedButton() is do_button
+
+
+def choose(parent: QWidget, text: str, choices: Sequence[str]) -> str | None:
+    """Asks which of several; None if it was cancelled. The first is the default."""
+    box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    buttons = {box.addButton(choice, QMessageBox.ButtonRole.AcceptRole): choice for choice in choices}
+    box.setDefaultButton(next(iter(buttons)))
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.exec()
+    box.deleteLater()
+    pressed = box.clickedButton()
+    return next((choice for button, choice in buttons.items() if button is pressed), None)
+
+
+LEAVE, STOP = "Leave it training", "Stop it"
+
+
+def may_leave(parent: QWidget, machine: str, waiting: str) -> str | None:
+    """Asks what is to become of a run on another machine as the window closes: LEAVE, STOP or None.
+
+    `waiting` as for `may_stop`.
+    """
+    stays = f" Left in the queue for the next start: {waiting}." if waiting else ""
+    text = (
+        f"A run is training on {machine}. It can go on without this window: at the next start it is read on, "
+        f"with all its samples.{stays}"
+    )
+    return choose(parent, text, (LEAVE, STOP))
 
 
 _STOPPED = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPixmap
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
 
 from engine import Later
@@ -249,7 +249,12 @@ _MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
 
 
 class DeviceChip(QFrame):
-    """The device's name in bold, facts about it, and a bar of its memory in use if known."""
+    """The device's name in bold, facts about it, and a bar of its memory in use if known.
+
+    `clicked`: by mouse or keys, to choose another machine.
+    """
+
+    clicked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -260,8 +265,11 @@ class DeviceChip(QFrame):
         self._facts = label("", "legend")
         self._bar = ProgressLine("Memory in use")
         self._bar.setFixedWidth(48)
-        self._about, self._device, self._is_brief = "", "", False
-        parts = (self._icon, self._title, self._facts, self._bar)
+        self._about, self._device, self._machine, self._is_brief = "", "", "", False
+        self._chevron = QLabel()
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        parts = (self._icon, self._title, self._facts, self._bar, self._chevron)
         in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=8)
         self.look()
         self.set_usage(None, "")
@@ -270,7 +278,11 @@ class DeviceChip(QFrame):
 
     def look(self) -> None:
         """Says that the device is not known yet."""
-        self.set_device("Looking at this machine", ())
+        self.set_device("Looking" if self._machine else "Looking at this machine", ())
+
+    def set_machine(self, machine: str) -> None:
+        """Names the other machine that the device is in; "" for this one."""
+        self._machine = machine
 
     def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
         """Shows a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
@@ -279,8 +291,9 @@ class DeviceChip(QFrame):
         self._facts.setText("  ".join(f"· {fact}" for fact in facts))
         self._facts.setVisible(bool(facts))
         device = ", ".join((title, *facts))
-        self._about = tooltip or f"Experiments train on: {device}."
-        self.setAccessibleName(f"Device: {device}")
+        where = f" on {self._machine}" if self._machine else ""
+        self._about = f"{tooltip or f'Experiments train on: {device}.'} Click to choose the machine."
+        self.setAccessibleName(f"Device{where}: {device}")
         self.setToolTip(plain_tip(self._about))
 
     def set_brief(self, is_brief: bool) -> None:
@@ -292,6 +305,8 @@ class DeviceChip(QFrame):
         shown = self._device
         for maker in _MAKERS if self._is_brief else ():
             shown = shown.removeprefix(maker)
+        if self._machine:
+            shown = f"{self._machine} · {shown}"
         self._title.set_whole_text(shown)
         self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
 
@@ -305,3 +320,17 @@ class DeviceChip(QFrame):
     def _recolor(self) -> None:
         picture: QPixmap = pixmap("chip", theme().palette.text2, 16, self.devicePixelRatioF())
         self._icon.setPixmap(picture)
+        self._chevron.setPixmap(
+            pixmap("chevron-down", theme().palette.text2, _CHEVRON, self.devicePixelRatioF())
+        )
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if event.button() is Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.clicked.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.clicked.emit()
+        else:
+            super().keyPressEvent(event)

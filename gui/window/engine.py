@@ -40,11 +40,12 @@ class EngineController(QObject):
         self._trains_next = False
         self._message: Message | None = None
         self._background = Background(self)
-        self._means = means
+        self._own_means, self._of = means, ""
+        self._experiments.machine_changed.connect(self._switch)
         self._experiments.engine_changed.connect(self._take_engine)
         self._experiments.problem.connect(self._doubt)
         self._experiments.began.connect(lambda _run_id: self._leave_page())
-        self._form.foot.engine_button.clicked.connect(lambda: self.show_page())
+        self._form.foot.engine_button.clicked.connect(self._press)
         application = QGuiApplication.instance()
         assert isinstance(application, QGuiApplication)
         application.applicationStateChanged.connect(self._look_if_active)
@@ -60,10 +61,10 @@ class EngineController(QObject):
     @cached_property
     def installing(self) -> EngineSetup:
         """The set-up that looks at the machine and installs; made on demand, like its page."""
-        from gui.installation.setup import EngineSetup, own_means
+        from gui.installation.setup import EngineSetup
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well
-        installing = EngineSetup(self._means or own_means(), self, lambda: self._experiments.make_way(True))
+        installing = EngineSetup(self._means(), self, lambda: self._experiments.make_way(True))
         self._experiments.idle.connect(installing.begin_if_waiting)
         installing.found.connect(self._show_hardware)
         installing.began.connect(lambda _wanted: self._begin())
@@ -71,6 +72,45 @@ class EngineController(QObject):
         installing.removed.connect(lambda _freed_bytes: self._experiments.start_engine())
         installing.problem.connect(lambda _problem: self._end(None))
         return installing
+
+    def _means(self) -> Means:
+        if self._of:
+            from gui.installation.far import far_means
+
+            return far_means(self._of)
+        from gui.installation.setup import own_means
+
+        return self._own_means or own_means()
+
+    def _switch(self) -> None:
+        """Another machine has another engine, and another page; an installation in progress is stopped."""
+        if self._of == self._experiments.machine:
+            return
+        self._of = self._experiments.machine
+        self._live.set_instead(None)
+        self._notice.take_back(self._message)
+        if "page" in vars(self):
+            self.page.removeEventFilter(self)
+            vars(self).pop("page").deleteLater()
+        if "installing" in vars(self):
+            installing: EngineSetup = vars(self).pop("installing")
+            self._experiments.idle.disconnect(installing.begin_if_waiting)
+            installing.shut_down()
+            installing.deleteLater()
+            self._experiments.make_way(False)
+
+    def _press(self) -> None:
+        """The form's button: a machine that did not answer is asked again, and an engine set up."""
+        if self._of and self.engine.is_usable:
+            self._experiments.look_again()
+        else:
+            self.show_page()
+
+    def show_page_of_machine(self) -> None:
+        """Shows the page for the engine of the machine in use, whatever its state."""
+        from gui.installation.words import Purpose
+
+        self.show_page(Purpose.UPDATE if self.engine.is_usable else None)
 
     @cached_property
     def page(self) -> SetupPage:
@@ -125,12 +165,17 @@ class EngineController(QObject):
 
     def look_again(self) -> None:
         """Takes an engine that was set up elsewhere, as from a command line."""
-        if not self.engine.is_usable and not self.installing.is_busy and engine_here().is_usable:
+        if self._of or self.engine.is_usable:
+            return
+        if not self.installing.is_busy and engine_here().is_usable:
             self._live.set_instead(None)
             self._experiments.start_engine()
 
     def show_dialog(self) -> None:
-        """Opens Help > Engine."""
+        """Opens Help > Engine; for another machine the page that sets it up."""
+        if self._of:
+            self.show_page_of_machine()
+            return
         from gui.installation.dialog import show_engine_dialog
 
         show_engine_dialog(self._window, self.installing, self.engine, self.show_page)
@@ -166,7 +211,9 @@ class EngineController(QObject):
     def _take_engine(self, engine: Engine) -> None:
         self._tell_form()
         if not engine.is_usable:
-            self._live.set_instead(self.page)
+            # on another machine something is sent to look at it: it is the user who asks for that
+            if not self._of:
+                self._live.set_instead(self.page)
         elif self._experiments.catalog is None:
             self._device.look()
         if "page" in vars(self):

@@ -32,12 +32,13 @@ from gui.theme.theme import theme
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.boxes import in_column, wide
-from gui.widgets.messages import may_stop
+from gui.widgets.messages import LEAVE, may_leave, may_stop
 from gui.widgets.shortcuts import install, keys_of
 from gui.window.body import Body, ModelDrops, Offers
 from gui.window.chips import DeviceMemory, activity_of, begins_text
 from gui.window.engine import EngineController
 from gui.window.in_view import RunsInView
+from gui.window.machines import MachinesController
 from gui.window.queue_popover import QueuePopover
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
@@ -75,11 +76,12 @@ class MainWindow(QMainWindow):
         room = self.screen().availableSize() - WINDOW_FRAME
         self.resize(room.boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
         self._settings = settings or Settings.load()
-        self._asks_before_closing, self._is_painted = True, False
+        self._asks_before_closing, self._is_painted, self._leaves = True, False, False
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
         self.engine = EngineController(self, means)
+        self.machines = MachinesController(self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self.in_view = RunsInView(self, self._runs_controller, repaint_hz)
@@ -120,7 +122,10 @@ class MainWindow(QMainWindow):
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
-        self.setup.surveyor.evidence = lambda: Evidence(self.experiments.forecasts(), runs.records())
+        self.setup.surveyor.evidence = lambda: Evidence(
+            self.experiments.forecasts(),
+            tuple(run for run in runs.records() if run.machine == self.experiments.machine),
+        )
         self.body.add("compare", self.live, self.setup)
         self.body.add("results", self.results, None)
         self._memory = DeviceMemory(self)
@@ -209,7 +214,7 @@ class MainWindow(QMainWindow):
         def show_doctor() -> None:
             from gui.installation.doctor_page import show_doctor
 
-            show_doctor(self, lambda: not self.experiments.is_idle)
+            show_doctor(self, lambda: not self.experiments.is_idle, self.experiments.machine)
 
         def show_about() -> None:
             from gui.help.about import show_about
@@ -302,10 +307,11 @@ class MainWindow(QMainWindow):
         self._memory.stop()
         self._quiet.stop()
         self.engine.stop()
+        self.machines.stop()
         if "_notifications" in vars(self):
             self._notifications.stop()
         remember(self._settings, self._kept_parts())
-        self.experiments.shut_down()
+        self.experiments.shut_down(leaves=self._leaves)
         super().closeEvent(event)
 
     def _may_close(self) -> bool:
@@ -313,20 +319,32 @@ class MainWindow(QMainWindow):
         tells_of, items = self.others.shows.tells_of, self.experiments.queue.items()
         waiting = counted_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress
+        if self.experiments.can_be_left:
+            run = self.experiments.runs.record(self.experiments.running or "")
+            answer = may_leave(self, "" if run is None else run.machine, waiting)
+            self._leaves = answer == LEAVE
+            return answer is not None
         return what is None or may_stop(self, what, waiting)
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.setup.set_catalog(catalog)
         device = catalog.devices[0]
         self.top_bar.set_device(device)
-        self._memory.start(device)
-        self._quiet.start()
+        if catalog.machine:
+            # neither the memory nor the load of another machine is looked at
+            self._memory.stop()
+            self.top_bar.device.set_usage(None, "")
+        else:
+            self._memory.start(device)
+            self._quiet.start()
         self.live.fit_profile()
         self.engine.train_if_asked()
         if self._has_others:
             self.others.limits.refresh()
 
     def _may_look_around(self) -> bool:
+        if self.experiments.machine:
+            return False
         return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())
 
     def _run(self, request: Request) -> None:
@@ -395,7 +413,8 @@ class MainWindow(QMainWindow):
         restore(self._settings, self._kept_parts())
 
     def _kept_parts(self) -> tuple[Kept, ...]:
+        machine = Kept(Key.MACHINE, self.machines.state, self.machines.restore)
         states: dict[Key, HasState] = {Key.FORM: self.setup, Key.ENGINE: self.engine}
         if self._has_others:
             states |= self.others.parts()
-        return kept_parts(self, self.body, self.results, states, self.show_page)
+        return (machine, *kept_parts(self, self.body, self.results, states, self.show_page))

@@ -35,6 +35,7 @@ class Key(StrEnum):
     GEOMETRY = "geometry"
     SIDE_SPLITTER = "side_splitter"
     THEME = "theme"
+    MACHINE = "machine"
     FORM = "form"
     ENGINE = "engine"
     TICKED_RUNS = "ticked_runs"

@@ -80,7 +80,7 @@ class TopBar(QFrame):
         self._tabs[key].setChecked(True)
 
     def set_device(self, device: DeviceEntry) -> None:
-        """Shows the device that experiments train on."""
+        """Shows the device that experiments train on, of the machine that the chip names."""
         facts = [memory_text(device.memory_mib)]
         bf16 = device.precision(Precision.BF16)
         able = [

@@ -93,7 +93,8 @@ def test_every_verb_that_takes_settings_takes_a_machine(capsys) -> None:
 
 def _path_problem(path: str | None) -> str:
     experiment = experiment_from({"model": "linear", "dataset": "image-folder", "path": path})
-    return next((each.message for each in problems(experiment, CATALOG) if each.key == "path"), "")
+    found = (each for each in problems(experiment, CATALOG) if each.key == "path")
+    return next((f"{each.message} {each.remedy}" for each in found), "")
 
 
 def test_a_path_there_is_not_looked_for_here(tmp_path, monkeypatch) -> None:
@@ -102,7 +103,7 @@ def test_a_path_there_is_not_looked_for_here(tmp_path, monkeypatch) -> None:
     assert "is empty" in _path_problem(None)
     (tmp_path / "pictures").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert "on this machine and not on far" in _path_problem("pictures")
+    assert "far, where it must be, too" in _path_problem("pictures")
 
 
 def test_a_path_there_stays_as_it_was_written() -> None:

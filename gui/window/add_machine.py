@@ -1,0 +1,158 @@
+"""The dialog *Add a machine*: its name, how ssh reaches it, the folder there, and a check before it is added."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QScrollArea, QWidget
+
+from engine.experiment.problem import Problem, ProblemError, request_error
+from engine.machines.machine import Machine, Machines, new_machine
+from engine.protocol.events import Check
+from gui.installation.doctor_page import check_rows
+from gui.session.background import Background
+from gui.theme.theme import theme
+from gui.widgets import Button, label
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import set_text
+
+_WIDTH, _LEAST_HEIGHT = 600, 520
+_ABOUT = (
+    "Runs can train on another machine with Linux that ssh reaches without a password, while this window "
+    "shows them. All that Ammeter puts there is in one folder."
+)
+_READY = "Check looks at the machine; nothing is changed there."
+
+
+class AddMachineDialog(QDialog):
+    """Modal to its window, and deleted when it is closed. `added` carries the name of the new machine."""
+
+    added = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Add a machine")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._background = Background(self)
+        self._checked: Machine | None = None
+        self._checks: tuple[Check, ...] = ()
+        self.name, self.host, self.folder = (QLineEdit() for _ in range(3))
+        self.host.setPlaceholderText("gpu-box or me@gpu-box.example.org")
+        self.folder.setText(Machine.model_fields["folder"].default)
+        self._words = label(_READY, "hint", wraps=True)
+        self.check_button = Button(
+            "Check", "secondary", "Look whether the machine answers, and what is there"
+        )
+        self.add_button = Button("Add", "primary", "Add it to the list, and use it")
+        self._lay_out()
+        for field in (self.name, self.host, self.folder):
+            field.textChanged.connect(self._edited)
+        self.check_button.clicked.connect(self.check)
+        self.add_button.clicked.connect(self.add)
+        theme().changed.connect(self._show_checks)
+        self._edited()
+
+    def _lay_out(self) -> None:
+        rows = []
+        for title, field, hint in (
+            ("Name", self.name, "As it is to be called here"),
+            ("Host", self.host, "Name in your ssh configuration, or user@host"),
+            ("Folder", self.folder, "A folder of its own there, by default in your home"),
+        ):
+            field.setAccessibleName(f"{title}: {hint}")
+            field.setMaxLength(255)
+            rows.append(in_column(label(title, "strong"), field, label(hint, "hint"), spacing=4))
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setAccessibleName("What the check found")
+        self._frame = QFrame()
+        self._frame.setProperty("surface", "panel")
+        in_column(self._area, parent=self._frame, margins=1)
+        self._frame.hide()
+        cancel = Button("Cancel", "secondary", "Leave the list as it is")
+        cancel.clicked.connect(self.reject)
+        foot = in_row(self.check_button, Stretch(1), cancel, self.add_button, spacing=8)
+        about = label(_ABOUT, "body", wraps=True)
+        in_column(about, *rows, self._words, wide(self._frame), foot, parent=self, margins=16, spacing=12)
+        self.setFixedWidth(_WIDTH)
+
+    def words(self) -> str:
+        """What is wrong with the fields, or what the check found, in short."""
+        return self._words.text()
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        return self._checks
+
+    def check(self) -> None:
+        """Checks the machine of the fields, in a thread."""
+        machine = self._machine()
+        if machine is None or self._background.is_busy:
+            return
+        # its imports are for machines only
+        from engine.machines.check import check_machine
+
+        set_text(self._words, f"Asking {machine.host}…")
+        self.check_button.setEnabled(False)
+        self._background.do(lambda: check_machine(machine), self._take, self._fail)
+
+    def add(self) -> None:
+        """Adds the machine, checked or not, and closes."""
+        machine = self._machine()
+        if machine is None:
+            return
+        seen = self._checked
+        if seen is not None and (seen.host, seen.folder) == (machine.host, machine.folder):
+            machine = seen.model_copy(update={"name": machine.name})
+        try:
+            Machines().put(machine)
+        except ProblemError as error:
+            self._tell(error.problem)
+            return
+        self.added.emit(machine.name)
+        self.accept()
+
+    def done(self, result: int) -> None:
+        self._background.stop()
+        super().done(result)
+
+    def _machine(self) -> Machine | None:
+        """The machine of the fields; None where they are wrong, which is told."""
+        host = self.host.text()
+        try:
+            machine = new_machine(self.name.text() or host.rpartition("@")[2], host, self.folder.text())
+            if any(machine.name.casefold() == known.name.casefold() for known in Machines().all()):
+                message = f"There is a machine called {machine.name} already."
+                raise request_error(message, "Choose another name.", key="name")
+        except ProblemError as error:
+            self._tell(error.problem)
+            return None
+        return machine
+
+    def _tell(self, problem: Problem) -> None:
+        set_text(self._words, f"{problem.message} {problem.remedy}")
+
+    def _edited(self) -> None:
+        has_host = bool(self.host.text().strip())
+        self.check_button.setEnabled(has_host and not self._background.is_busy)
+        self.add_button.setEnabled(has_host)
+        self.name.setPlaceholderText(self.host.text().rpartition("@")[2])
+
+    def _take(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
+        self._checked, self._checks = seen
+        problems = sum(check.status == "problem" for check in self._checks)
+        set_text(
+            self._words, f"{problems} problem{'s' * (problems != 1)}" if problems else "It is ready to train."
+        )
+        self._show_checks()
+        self._edited()
+
+    def _fail(self, problem: Problem) -> None:
+        self._tell(problem)
+        self._edited()
+
+    def _show_checks(self) -> None:
+        if self._checks:
+            self._area.setWidget(check_rows(self._checks))
+            self._frame.show()
+            self.resize(self.width(), max(self.height(), _LEAST_HEIGHT))

@@ -1,0 +1,181 @@
+"""The machines in the window: the list below the device's chip, and what a switch to another changes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QPoint, QTimer
+from PySide6.QtWidgets import QMenu
+
+from engine.experiment.catalog import Catalog
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.machines.catalogs import forget_catalog, kept_catalog
+from engine.machines.machine import Machine, Machines
+from engine.store.saved.forecasts import Forecasts
+from engine.store.store import Store
+from engine.words.numbers import date_text
+from gui.session.background import Background
+from gui.widgets.messages import choose
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gui.window.main_window import MainWindow
+
+_FORGET, _REMOVE = "Only from the list", "Also all that is there"
+
+
+class MachinesController(QObject):
+    """Everything that asks a machine does so in a thread."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window, self._experiments, self._chip = window, window.experiments, window.top_bar.device
+        self._background = Background(self)
+        self._states: dict[str, str] = {}
+        self._chip.clicked.connect(self.open_list)
+        self._experiments.machine_changed.connect(self._show_machine)
+        self._experiments.machine_failed.connect(self._fail)
+        self._experiments.catalog_known.connect(self._note_answer)
+
+    def stop(self) -> None:
+        """Waits for what is asked of a machine, which nothing shows any more: the window closes."""
+        self._background.stop()
+
+    def state(self) -> str:
+        """The name of the machine in use, to be remembered."""
+        return self._experiments.machine
+
+    def restore(self, name: str) -> None:
+        """Uses the machine of the last window, if it is still known."""
+        if name and any(machine.name == name for machine in Machines().all()):
+            self.use(name)
+
+    def list_menu(self) -> QMenu:
+        """The list as it is now. Raises ProblemError where the file of machines cannot be read."""
+        machines, current = Machines().all(), self._experiments.machine
+        menu = QMenu(self._window)
+        menu.setAccessibleName("Machines")
+        for name, text in [("", "This machine"), *((each.name, self._line(each)) for each in machines)]:
+            action = menu.addAction(text)
+            action.setCheckable(True)
+            action.setChecked(name == current)
+            action.triggered.connect(partial(self.use, name))
+        menu.addSeparator()
+        menu.addAction("Add a machine…").triggered.connect(self.add)
+        if current:
+            menu.addAction(f"Check {current}").triggered.connect(lambda: self.check())
+            menu.addAction(f"Engine on {current}…").triggered.connect(
+                self._window.engine.show_page_of_machine
+            )
+            menu.addAction(f"Remove {current}…").triggered.connect(lambda: self.remove(current))
+        menu.aboutToHide.connect(menu.deleteLater)
+        return menu
+
+    def open_list(self) -> None:
+        """Opens the list below the chip."""
+        try:
+            menu = self.list_menu()
+        except ProblemError as error:
+            self._window.tell(error.problem)
+            return
+        width = max(menu.sizeHint().width(), self._chip.width())
+        menu.setMinimumWidth(width)
+        menu.popup(self._chip.mapToGlobal(QPoint(self._chip.width() - width, self._chip.height() + 4)))
+
+    def use(self, name: str) -> None:
+        """New work is for this machine from now on, "" for the one that the window runs on."""
+        if name != self._experiments.machine:
+            self._experiments.set_machine(name)
+
+    def add(self) -> None:
+        """Opens the dialog that adds a machine."""
+        from gui.window.add_machine import AddMachineDialog
+
+        dialog = AddMachineDialog(self._window)
+        # once it has closed
+        dialog.added.connect(lambda name: QTimer.singleShot(0, self, lambda: self.use(name)))
+        dialog.open()
+
+    def check(self) -> None:
+        """Opens the doctor of the machine in use."""
+        from gui.installation.doctor_page import show_doctor
+
+        experiments = self._experiments
+        show_doctor(self._window, lambda: not experiments.is_idle, experiments.machine)
+
+    def remove(self, name: str) -> None:
+        """Asks, and takes a machine from the list, with or without what is there."""
+        text = (
+            f"Remove {name}? Its runs stay among the results. All that Ammeter put there (program, engine, "
+            "datasets, checkpoints) can go, too."
+        )
+        chosen = choose(self._window, text, (_REMOVE, _FORGET))
+        if chosen is not None:
+            path = self._window.experiments.store_path
+            self._background.do(
+                lambda: _remove(name, Store(path), everything=chosen == _REMOVE),
+                lambda _: self._forget(name),
+                self._window.tell,
+            )
+
+    def _forget(self, name: str) -> None:
+        self._states.pop(name, None)
+        if self._experiments.machine == name:
+            self.use("")
+        self._window.notice.tell(f"{name} is removed.")
+
+    def _line(self, machine: Machine) -> str:
+        state = self._states.get(machine.name) or ("set up" if machine.program else "not set up yet")
+        # as a menu shows keys: on the right
+        return f"{machine.name}\t{state}"
+
+    def _show_machine(self) -> None:
+        name = self._experiments.machine
+        self._chip.set_machine(name)
+        self._chip.look()
+        self._chip.set_usage(None, "")
+        self._window.setup.look_at(name)
+        if name:
+            self._background.do(
+                lambda: kept_catalog(name), partial(self._show_kept, name), lambda _problem: None
+            )
+
+    def _show_kept(self, name: str, kept: tuple[Catalog, datetime] | None) -> None:
+        """What the machine could do when it last answered, until it answers."""
+        if kept is not None and self._experiments.machine == name and self._experiments.catalog is None:
+            catalog, read = kept
+            self._window.setup.set_catalog(catalog)
+            self._chip.set_device(catalog.devices[0].title, (f"as of {date_text(read.astimezone())}",))
+
+    def _note_answer(self, catalog: Catalog) -> None:
+        if catalog.machine:
+            self._states[catalog.machine] = "ready"
+
+    def _fail(self, problem: Problem) -> None:
+        is_missing = problem.kind is Kind.NO_ENGINE
+        self._states[self._experiments.machine] = "not set up" if is_missing else "does not answer"
+        self._chip.set_device("not set up" if is_missing else "no answer", ())
+        if not is_missing:
+            self._window.setup.set_engine(problem.message, "Try again")
+            self._window.notice.tell(
+                problem.message, problem.remedy, "Use this machine", lambda: self.use("")
+            )
+
+
+def _remove(name: str, store: Store, *, everything: bool) -> None:
+    """Raises ProblemError where a run still trains there, or where what is there cannot be removed."""
+    from engine.machines.program import remove_all
+
+    with store:
+        machines = Machines()
+        machine = machines.find(name)
+        for run_id in store.kept_runs(name):
+            message = f"{store.name(run_id)[1]} still trains on {name}."
+            raise ProblemError(Problem(kind=Kind.REQUEST, message=message, remedy="Stop it first."))
+        if everything:
+            remove_all(machine)
+        machines.remove(name)
+        forget_catalog(name)
+        Forecasts(store.path.parent, name).forget()
