@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import IO, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -53,7 +53,7 @@ class Header(_Version):
 
     taken: Annotated[int, Field(ge=0)]
     has_job: bool
-    home: Annotated[str, Field(max_length=4_096, pattern=r"^/[A-Za-z0-9._/~+-]*$")]
+    home: Annotated[str, Field(max_length=4_096, pattern=r"^/[^\x00-\x1f\x7f]*$")]
     host: OneLine = ""
 
 
@@ -75,7 +75,7 @@ class Opening:
     """What the keeper of a new worker is given: the worker's `environment`, and the seconds after which it is
     ended if nobody comes back to it, without a job and with one."""
 
-    environment: Mapping[str, str]
+    environment: dict[str, str]
     patience: tuple[float, float] = (60.0, 600.0)
 
 
@@ -297,14 +297,7 @@ class FarWorker:
         program = f"{self._line.machine.folder}/{_PROGRAM}"
         words = (program, "-P", "-m", "engine.worker.relay", self._line.machine.folder, self._worker, *at)
         channel = self._channel = self._line.open((*words, nonce))
-        opening = self._opening
-        channel.put(
-            _line_of(
-                {}
-                if opening is None
-                else {"open": {"environment": dict(opening.environment), "patience": opening.patience}}
-            )
-        )
+        channel.put(_line_of({} if self._opening is None else {"open": asdict(self._opening)}))
         chatter, header = b"", b""
         try:
             chatter, header = _header_in(channel.stdout, nonce)
@@ -339,6 +332,8 @@ class FarWorker:
             del self._requests[: max(0, header.taken - self._taken)]
             self._taken = max(self._taken, header.taken)
             self.header = header
+            # from now on a folder that is missing there was removed, and is not to be made anew
+            self._opening = None
             self._sent_pings.clear()
             for number, request in enumerate(self._requests, self._taken + 1):
                 channel.put(_line_of({"n": number, **request}))
