@@ -301,4 +301,5 @@ def _cut(machine: Machine, said: str) -> Problem:
 
 def set_up(machine: Machine) -> str:
     """What to do where the program or the engine is missing there."""
-    return f"Set it up with `ammeter engine install --machine {shlex.quote(machine.name)}`."
+    command = f"ammeter engine install --machine {shlex.quote(machine.name)}"
+    return f"Set it up from the window's list of machines, or with `{command}`."

@@ -176,6 +176,7 @@ class MainWindow(QMainWindow):
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
             panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
+        self.experiments.machine_changed.connect(self._memory.stop)
         self.experiments.catalog_known.connect(self._take_catalog)
         self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.logged.connect(self.backstage.log.append)
