@@ -126,8 +126,9 @@ def _prepared(root: Path) -> Path:
     return home
 
 
-def _put_first(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder.mkdir()
+def put_first(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Has a script stand in for ssh, in that folder."""
+    folder.mkdir(exist_ok=True)
     (folder / "ssh").write_text(script)
     (folder / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -138,7 +139,7 @@ def _put_first(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Pa
 def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
     home = _prepared(tmp_path)
     script = '#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done\nshift 2\ncd /\neval "$*"\n'
-    folder = _put_first(tmp_path / "bin", script, monkeypatch)
+    folder = put_first(tmp_path / "bin", script, monkeypatch)
     yield from _used(FarMachine(Machine(name="near", host="near", folder=str(home)), home, folder))
 
 
@@ -156,7 +157,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
     sshd = _serve(root, port)
     real = shutil.which("ssh")
     script = f'#!/bin/sh\nexec {real} -F {root}/config "$@"\n'
-    folder = _put_first(root / "bin", script, monkeypatch)
+    folder = put_first(root / "bin", script, monkeypatch)
     machine = FarMachine(Machine(name="far", host="far", folder=str(home)), home, folder, sshd)
     try:
         yield from _used(machine)

@@ -32,6 +32,8 @@ def main() -> None:
     threading.Thread(target=read, daemon=True).start()
     say({"event": "log", "message": "ready"})
     has_job.wait()
+    # what its supervisor gives the time to end well
+    say({"event": "phase", "name": "profiling"})
     number = 0
     while number < lines and not stops.is_set():
         number += not pauses.is_set()

@@ -1,4 +1,4 @@
-"""Stands in for a worker on another machine that trains, where no torch is needed: a step each few milliseconds.
+"""Stands in for a worker on another machine that trains, where no torch is needed: many steps a second.
 
 A resumed run begins after the tenth step. It has neither a catalog nor anything else to tell.
 """

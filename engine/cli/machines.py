@@ -78,27 +78,23 @@ def add(
 
 def check(name: _Name, as_json: AsJson = False) -> int:
     """Look whether a machine answers and is ready. The exit status is 1 if something is wrong."""
-    # imported here, since it is slow to import and each call of any verb would wait for it
-    from engine.machines.check import check_machine
+    # imported here, since each call of any verb would wait for it
+    from engine.cli.engine_there import checks_on
 
-    machines = Machines()
-    machine, checks = check_machine(machines.find(name))
-    # a moment ago it was there; what was seen of it is kept
-    machines.put(machine)
-    return tell_checks(checks, as_json=as_json)
+    return tell_checks(checks_on(name), as_json=as_json)
 
 
 def remove(
     name: _Name,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Give up runs that still train there; what they had so far is kept."),
+        typer.Option("--force", help="Give up runs that still train there; what they have is kept."),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Forget a machine. Its runs stay among the saved ones, and what is there stays there.
 
-    `ammeter engine remove --machine NAME` removes what is there; call it first.
+    `ammeter engine remove --machine NAME` removes that; call it first.
     """
     machines = Machines()
     machine = machines.find(name)

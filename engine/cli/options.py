@@ -85,7 +85,7 @@ MachineName = Annotated[
     typer.Option(
         "--machine",
         metavar="NAME",
-        help="Do it on another machine, which `ammeter machines add` has made known.",
+        help="Another machine; `ammeter machines list` names them. Default: here.",
     ),
 ]
 _SET = flag(

@@ -33,7 +33,7 @@ _PING_SECONDS = 1.0
 _AWAY_SECONDS = 3.0
 """Without a word for so long a line counts as cut; it is given up after `_DEAD_SECONDS`."""
 _DEAD_SECONDS = 15.0
-_LONGEST_WAIT_SECONDS = 30.0
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
 _SLOW_SECONDS = 1.0
 _REAP_SECONDS = 10.0
 _FORGET_SECONDS = 2.0
@@ -42,12 +42,15 @@ _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
 
 
-class Header(BaseModel):
-    """What a relay says first."""
-
+class _Version(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     protocol: int
+
+
+class Header(_Version):
+    """What a relay says first."""
+
     taken: Annotated[int, Field(ge=0)]
     has_job: bool
     home: Annotated[str, Field(max_length=4_096, pattern=r"^/[A-Za-z0-9._/~+-]*$")]
@@ -104,12 +107,12 @@ class FarWorker:
         self._requests: list[dict[str, Any]] = []
         self._taken = 0
         self.header: Header | None = None
-        self.delay_seconds = 0.0
+        self._delay_seconds = 0.0
         self._status = -9
         self._channel: Channel | None = None
         self._silent_since: float | None = time.monotonic()
         self._away_since: float | None = None
-        self._sent_pings: dict[int, float] = {}
+        self._sent_pings: dict[bytes, float] = {}
         self._problem: ProblemError | None = None
         self._has_line = self._has_spoken = self._is_deaf = self._is_slow = False
         self._is_kept = self._is_forgotten = False
@@ -142,6 +145,10 @@ class FarWorker:
         since = self._silent_since
         is_silent = since is not None and time.monotonic() - since > _AWAY_SECONDS
         return self.is_alive and (not self._has_line or is_silent)
+
+    @property
+    def delay_seconds(self) -> float:
+        return self._delay_seconds
 
     @property
     def has_spoken(self) -> bool:
@@ -256,20 +263,21 @@ class FarWorker:
             if time.monotonic() - since > (_DEAD_SECONDS if self._has_line else _HEADER_SECONDS):
                 channel.kill()
             elif self._has_line:
-                self._sent_pings[number] = time.monotonic()
+                self._sent_pings[b"%d" % number] = time.monotonic()
                 channel.put(_line_of({"ping": number}))
 
     # what follows runs in the reader's thread
 
     def _connect_and_read(self) -> None:
-        wait_seconds = 1.0
+        wait_seconds = _FIRST_WAIT_SECONDS
         try:
             while not self._closed.is_set():
                 had_header = self._read_once()
                 while self._ended.is_set() and not self._is_forgotten and not self._closed.wait(0.2):
                     """Its output is here; the folder there stays until it is forgotten."""
-                wait_seconds = 1.0 if had_header else min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
+                wait_seconds = _FIRST_WAIT_SECONDS if had_header else wait_seconds
                 self._closed.wait(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
         except ProblemError as error:
             if self._tried.is_set():
                 self._end(Lost(error.problem.message))
@@ -277,7 +285,7 @@ class FarWorker:
                 self._problem = error
         finally:
             self._has_line = False
-            self._ended.set()
+            self._end(End())
             self._closed.set()
             self._tried.set()
 
@@ -297,28 +305,31 @@ class FarWorker:
                 else {"open": {"environment": dict(opening.environment), "patience": opening.patience}}
             )
         )
-        header: Header | None = None
-        chatter = bytearray()
+        chatter, header = b"", b""
         try:
-            header = _header_in(channel.stdout, nonce, chatter)
-            if header is not None:
-                self._greet(header, channel)
+            chatter, header = _header_in(channel.stdout, nonce)
+            if header:
+                self._greet(self._checked(header), channel)
                 self._read_lines(channel.stdout)
         finally:
             self._has_line = False
             status, complaint = channel.close()
         if not self._closed.is_set():
             said = shortened(chatter.decode(errors="replace").strip(), 200)
-            if status and complaint:
-                why = complaint
-            else:
-                why = f"it said '{said}' and no more" if said and header is None else "it was cut"
-            self._be_away(header is not None, status, why)
-        return header is not None
+            if said and not header and not complaint:
+                complaint = f"it said '{said}' and no more"
+            self._be_away(status, complaint or "it was cut")
+        return bool(header)
+
+    def _checked(self, header: bytes) -> Header:
+        try:
+            if _Version.model_validate_json(header).protocol != PROTOCOL:
+                raise self._line.outdated()
+            return Header.model_validate_json(header)
+        except ValidationError:
+            raise self._line.problem("its answer is not one of Ammeter's") from None
 
     def _greet(self, header: Header, channel: Channel) -> None:
-        if header.protocol != PROTOCOL:
-            raise self._line.outdated()
         with self._lock:
             if self.header is None:
                 # an earlier program's requests have the numbers up to here
@@ -339,7 +350,7 @@ class FarWorker:
             self._log("info", f"The line to {self._name} is back after {minutes:.1f} min.")
         self._tried.set()
 
-    def _be_away(self, had_header: bool, status: int, why: str) -> None:
+    def _be_away(self, status: int, why: str) -> None:
         is_first = not self._tried.is_set()
         if is_first and (self._opening is not None or lasts(why) or status in NOT_FOUND):
             raise self._line.failure(status, why)
@@ -379,15 +390,12 @@ class FarWorker:
             case b".":
                 self._note_answer(rest)
             case b"x":
-                ended = _Ended.model_validate_json(rest)
-                if ended.why:
-                    self._log("warning", _WHY_ENDED[ended.why].format(name=self._name))
-                self._status = ended.status
-                self._end(End())
+                self._take_end(_Ended.model_validate_json(rest))
             case b"g":
                 gone = _Gone.model_validate_json(rest)
                 self._end(Lost(_WHY_GONE[gone.why].format(name=self._name)))
-                self._closed.set()
+                if gone.why in ("unknown", "forgotten"):
+                    self._closed.set()
             case _:
                 self._refuse(kind + rest)
 
@@ -399,15 +407,22 @@ class FarWorker:
         if text and min(self._stderr_lines_left, self._stderr_bytes_left) >= 0:
             self._put(Log(level="stderr", message=text))
 
+    def _take_end(self, ended: _Ended) -> None:
+        if not self._ended.is_set():
+            self._status = ended.status
+            if ended.why:
+                self._log("warning", _WHY_ENDED[ended.why].format(name=self._name))
+            self._end(End())
+
     def _note_answer(self, rest: bytes) -> None:
-        sent = self._sent_pings.pop(int(rest) if rest.strip().isdigit() else 0, None)
+        sent = self._sent_pings.pop(rest.strip(), None)
         if sent is None:
             return
-        self.delay_seconds = time.monotonic() - sent
-        if self.delay_seconds > _SLOW_SECONDS and not self._is_slow:
-            seconds = f"{self.delay_seconds:.1f} s"
-            self._log("warning", f"The line to {self._name} is slow: what is shown is {seconds} old.")
-        self._is_slow = self.delay_seconds > _SLOW_SECONDS / (2 if self._is_slow else 1)
+        delay = self._delay_seconds = time.monotonic() - sent
+        if delay > _SLOW_SECONDS and not self._is_slow:
+            self._log("warning", f"The line to {self._name} is slow: an answer took {delay:.1f} s.")
+        # it is told again once it was fast in between
+        self._is_slow = delay > _SLOW_SECONDS / (2 if self._is_slow else 1)
 
     def _refuse(self, line: bytes) -> None:
         self._is_deaf = True
@@ -434,17 +449,14 @@ class FarWorker:
                 self._sent_pings.clear()
 
 
-def _header_in(stream: IO[bytes], nonce: str, chatter: bytearray) -> Header | None:
-    """The relay's header, after whatever the login printed. None where there is none."""
-    mark = f"ammeter {nonce} ".encode()
+def _header_in(stream: IO[bytes], nonce: str) -> tuple[bytes, bytes]:
+    """What the login printed, and the relay's header after it, empty where there is none."""
+    mark, chatter = f"ammeter {nonce} ".encode(), bytearray()
     while len(chatter) < _MOST_CHATTER_BYTES and (line := stream.readline(_MOST_CHATTER_BYTES)):
         if line.startswith(mark) and line.endswith(b"\n"):
-            try:
-                return Header.model_validate_json(line[len(mark) :])
-            except ValidationError:
-                return None
+            return bytes(chatter), line[len(mark) :]
         chatter += line
-    return None
+    return bytes(chatter), b""
 
 
 def _sent(request: jobs.Request) -> dict[str, Any]:

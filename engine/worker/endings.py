@@ -110,6 +110,12 @@ def death(status: int) -> Problem:
     return Problem(kind=Kind.WORKER_DIED, message=f"The training process ended mid-run {how}.", remedy=remedy)
 
 
+def lost(why: str) -> Problem:
+    """The problem of a worker that another machine has lost."""
+    remedy = "What came from it until then is saved. Train the run again, or resume it from a checkpoint."
+    return Problem(kind=Kind.WORKER_DIED, message=why, remedy=remedy)
+
+
 def at_line(problem: Problem, code: Code, words: LastWords) -> Problem:
     """The problem with the user's line that was being run, or at least the file."""
     if words.frame is not None and problem.kind in _CORRECT:

@@ -124,6 +124,10 @@ class WorkerProcess:
         return False
 
     @property
+    def delay_seconds(self) -> float:
+        return 0.0
+
+    @property
     def place(self) -> None:
         """None: a process of this machine ends with this program."""
         return None

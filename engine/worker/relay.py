@@ -131,7 +131,7 @@ class Relay:
         _write(f"\nammeter {nonce} {json.dumps(header)}\n".encode())
 
     def relay(self) -> None:
-        """Returns once the worker is lost or forgotten, or nobody listens any more."""
+        """Returns once the worker is forgotten or unknown, or nobody listens any more."""
         if not self._folder.exists():
             return _tell("g", {"why": "unknown"})
         if any(tail.is_beyond for tail in self._tails):
@@ -141,7 +141,7 @@ class Relay:
         while not self._is_cut or self._forgets:
             is_over = ended.exists()
             is_lost, now = False, time.monotonic()
-            if not is_over and now - looked > _KEPT_LOOK_SECONDS:
+            if not is_over and not was_told and now - looked > _KEPT_LOOK_SECONDS:
                 looked = now
                 is_lost = not is_kept(self._folder) and not ended.exists()
                 if is_lost:
@@ -153,14 +153,16 @@ class Relay:
             if (ping := self._ping) is not None:
                 self._ping = None
                 _write(f".{ping}\n".encode())
-            if self._forgets and (is_over or is_lost):
+            if self._forgets and (is_over or is_lost or was_told):
                 _remove(self._folder)
                 return _tell("g", {"why": "forgotten"})
-            if is_lost:
-                return _tell("g", {"why": self._why_lost()})
-            if is_over and not was_told:
+            if is_over or is_lost:
+                # it stays for the request to forget
+                if not was_told and is_over:
+                    _tell("x", json.loads(ended.read_text()))
+                elif not was_told:
+                    _tell("g", {"why": self._why_lost()})
                 was_told = True
-                _tell("x", json.loads(ended.read_text()))
             time.sleep(_SLEEP_SECONDS)
         return None
 
@@ -243,12 +245,14 @@ def main() -> int:
         relay.tell_header(nonce)
         relay.relay()
     except BrokenPipeError:
-        os._exit(0)
+        return 0
     except OSError as error:
         sys.stderr.write(f"ammeter: {error}\n")
+        sys.stderr.flush()
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # the thread that reads stdin would hold up the interpreter's end
+    os._exit(main())

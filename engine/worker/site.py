@@ -19,6 +19,7 @@ class Worker(Protocol):
     On another machine it has a keeper, which `keep` asks to have it live without this program; `leave` loses
     sight of it while it goes on there, and `forget` removes it there, once its job's end is recorded. `place`
     is that after the last item given. While the connection is cut it `is_away`: nothing of it is overdue.
+    `delay_seconds` is how long an answer takes.
     """
 
     @property
@@ -27,6 +28,8 @@ class Worker(Protocol):
     def is_alive(self) -> bool: ...
     @property
     def is_away(self) -> bool: ...
+    @property
+    def delay_seconds(self) -> float: ...
     @property
     def has_spoken(self) -> bool: ...
     @property

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.experiment.own.code import Code
-from engine.experiment.own.folders import is_here, path_of_here
+from engine.experiment.own.folders import is_here
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (
@@ -32,7 +32,7 @@ from engine.protocol.events import (
     is_last,
 )
 from engine.protocol.jobs import FarPlace
-from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, spilled
+from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, lost, spilled
 from engine.worker.process import End, Garbage, Lost
 from engine.worker.site import Worker
 
@@ -134,7 +134,7 @@ class Limits:
 class ProcessSession:
     """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program.
 
-    It `is_lost` where its worker on another machine is gone, and cannot say how it ended.
+    It `is_lost` if another machine has lost the worker, as in a restart: the job was interrupted.
     """
 
     def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
@@ -202,7 +202,7 @@ class ProcessSession:
         return ending
 
     def _with_its_place(self, event: Event) -> Event:
-        """Says of data that another machine lacks where it is: the worker there cannot know."""
+        """Says of a path that is on this machine, and fails on another, where it was looked for."""
         place = self._worker.place
         if place is None or not isinstance(event, Failed) or event.problem.key != "path":
             return event
@@ -210,7 +210,8 @@ class ProcessSession:
         path = None if experiment is None else experiment.path
         if path is None or not is_here(path):
             return event
-        return event.model_copy(update={"problem": path_of_here(path, place.machine)})
+        remedy = f"{event.problem.remedy} It was looked for on {place.machine}, not on this machine."
+        return event.model_copy(update={"problem": event.problem.model_copy(update={"remedy": remedy})})
 
     def _finish(self, *, kill: bool) -> None:
         self.is_over = True
@@ -273,7 +274,7 @@ class ProcessSession:
         if words is None or words.frame is not None:
             return
         self._worker.ask_where()
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + _ANSWER_SECONDS + self._worker.delay_seconds
         while words is not None and words.frame is None and time.monotonic() < deadline:
             time.sleep(_ANSWER_SECONDS / 20)
             words = self._last_words()
@@ -289,8 +290,7 @@ class ProcessSession:
             return self._failed(broken_protocol(sent), item.why)
         if isinstance(item, Lost):
             self.is_lost = True
-            remedy = "What it had until then is saved."
-            return Failed(problem=Problem(kind=Kind.WORKER_DIED, message=item.why, remedy=remedy))
+            return self._failed(lost(item.why))
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"

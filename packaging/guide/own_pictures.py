@@ -161,8 +161,32 @@ def engine() -> Drawing:
     return drawing
 
 
+def machines() -> Drawing:
+    drawing = Drawing(212, "The window and the saved runs are here; the training is there, and outlives the line")
+    for left, head, about, names in (
+        (EDGE, "this machine", "the window, without a card", ("window", "saved runs")),
+        (328, "the other machine", "with the card, reached by ssh", ("training", "what it has told")),
+    ):
+        drawing.text(left, 30, head, color=LIGHT.text, size=13, weight=600)
+        drawing.text(left, 47, about, color=LIGHT.text3, size=11)
+        for place, name in enumerate(names):
+            is_there = name == "training"
+            fill, edge = (_DONE.tint, _DONE.color) if is_there else (LIGHT.bg2, LIGHT.line2)
+            drawing.box(left, 62 + 56 * place, 160, 40, fill, edge, radius=6)
+            color = _DONE.color if is_there else LIGHT.text
+            drawing.text(left + 80, 87 + 56 * place, name, color=color, anchor="middle")
+    drawing.arrow((EDGE + 166, 82), (322, 82))
+    drawing.text(250, 74, "settings, model file", color=LIGHT.text3, size=11, anchor="middle")
+    drawing.arrow((408, 104), (408, 116))
+    drawing.arrow((322, 138), (EDGE + 166, 138))
+    drawing.text(250, 130, "figures, in order", color=LIGHT.text3, size=11, anchor="middle")
+    drawing.text(EDGE, 190, "where the line is cut, the training goes on, and is read on from where it was")
+    return drawing
+
+
 OWN_PICTURES: dict[str, Callable[[], Drawing]] = {
     "engine": engine,
+    "machines": machines,
     "own-model": own_model,
     "model-file": model_file,
     "own-step": own_step,

@@ -199,10 +199,9 @@ def path_there_problem(experiment: Experiment, dataset: DatasetEntry, machine: s
         return _needless_or_missing(path, dataset)
     if path.startswith(("/", "~/")):
         return None
-    if is_here(path):
-        return path_of_here(path, machine)
+    where = ", where it must be, too" if is_here(path) else ""
     message = f"is '{shown_path(path)}', but {machine} needs the whole path, from / on."
-    return setting_problem("path", message, f"Write it as it is on {machine}.", value=path)
+    return setting_problem("path", message, f"Write it as it is on {machine}{where}.", value=path)
 
 
 def is_here(path: str) -> bool:
@@ -210,13 +209,6 @@ def is_here(path: str) -> bool:
     with suppress(OSError, RuntimeError, ValueError):
         return Path(path).expanduser().exists()
     return False
-
-
-def path_of_here(path: str, machine: str) -> Problem:
-    """A path that is on this machine, and is not on that where it is needed."""
-    message = f"is '{shown_path(path)}', which is on this machine and not on {machine}."
-    remedy = f"Copy it to {machine}, and write its path there."
-    return setting_problem("path", message, remedy, value=path)
 
 
 def shown_path(path: str) -> str:

@@ -49,8 +49,7 @@ class OwnFile:
         self.code, self.class_name = code, class_name
         self._model_name, self._seed = class_name or MODEL, seed
         folder = Path(code.folder)
-        # that of another system would be looked for wherever this process is
-        if folder.is_absolute() and folder.is_dir():
+        if _may_serve(folder) and folder.is_dir():
             os.chdir(folder)
         _serve_modules(code)
         path = str(folder / code.file)
@@ -268,9 +267,17 @@ def _serve_modules(code: Code) -> None:
         if getattr(module, "__file__", None) in _executed:
             del sys.modules[name]
     sys.meta_path.insert(0, _KeptModules(code))
-    if code.folder not in sys.path and Path(code.folder).is_absolute():
+    if code.folder not in sys.path and _may_serve(Path(code.folder)):
         # last: a file named like a module of Python's or of a library's stands in for none of these
         sys.path.append(code.folder)
+
+
+def _may_serve(folder: Path) -> bool:
+    # a path of another system would be looked for wherever this process is; on another machine, which the
+    # keeper of its workers tells, a folder of that name may be a stranger's
+    if "AMMETER_FAR" in os.environ:
+        return folder.is_absolute() and folder.is_dir() and folder.stat().st_uid == os.getuid()
+    return folder.is_absolute()
 
 
 _guarded: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs on another machine outlive the program that began them, and are read on: no sample lost, none twice."""
+"""Runs on another machine outlive their program, and are read on: no sample is lost, none comes twice."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher) -> N
 def test_a_run_without_checkpoints_there_is_not_queued_again(store: Store, there: Launcher) -> None:
     run = begun(store, there)
     runner = Runner(store, there)
-    for event in runner.run(run.id):
+    for _ in runner.run(run.id):
         runner.stop()
     with pytest.raises(ProblemError) as refused:
         store.requeue(run.id)
@@ -247,13 +247,14 @@ def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher)
     assert store.run(run.id).status is Status.QUEUED
 
 
-def test_data_of_this_machine_is_said_to_be_here(store: Store, there: Launcher, tmp_path: Path) -> None:
+def test_a_path_that_is_here_is_looked_for_there(store: Store, there: Launcher, tmp_path: Path) -> None:
     here = store.add(experiment_from({**SETTINGS, "path": str(tmp_path)}), machine="near")
     last = read_on(store, there, here.id)[-1]
-    assert isinstance(last, Failed) and "on this machine and not on near" in last.problem.message
+    assert isinstance(last, Failed)
+    assert last.problem.remedy == "Check it. It was looked for on near, not on this machine."
     elsewhere = store.add(experiment_from({**SETTINGS, "path": "/no/such"}), machine="near")
     last = read_on(store, there, elsewhere.id)[-1]
-    assert isinstance(last, Failed) and last.problem.message == "path is no folder."
+    assert isinstance(last, Failed) and last.problem.remedy == "Check it."
 
 
 def command_line(*arguments: str) -> subprocess.Popen[str]:
