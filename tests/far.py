@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,9 +69,9 @@ class FarMachine:
         """The pids of a worker and its keeper."""
         return json.loads((folder / "keeper.json").read_text())
 
-    def kill_line(self) -> None:
-        """Kills the ssh processes that this process has started."""
-        for pid in _children(os.getpid()):
+    def kill_line(self, program: int | None = None) -> None:
+        """Kills the ssh processes that a program has started, by default this one."""
+        for pid in _children(program or os.getpid()):
             if b"engine.worker.relay" in _command(pid):
                 _kill(pid)
 
@@ -91,7 +91,9 @@ class FarMachine:
         """Kills the processes of sshd that serve the connections."""
         if self.sshd is not None:
             for pid in _children(self.sshd.pid):
-                _kill(pid)
+                # a keeper is below it too for as long as the relay that started it
+                if _command(pid).startswith(b"sshd"):
+                    _kill(pid)
 
     def running(self) -> list[int]:
         """Keepers, relays and workers there."""
@@ -140,7 +142,8 @@ def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine
     home = _prepared(tmp_path)
     script = '#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done\nshift 2\ncd /\neval "$*"\n'
     folder = put_first(tmp_path / "bin", script, monkeypatch)
-    yield from _used(FarMachine(Machine(name="near", host="near", folder=str(home)), home, folder))
+    with _used(FarMachine(Machine(name="near", host="near", folder=str(home)), home, folder)) as machine:
+        yield machine
 
 
 @pytest.fixture
@@ -149,18 +152,25 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
         if os.environ.get("AMMETER_ALL_TESTS"):
             pytest.fail("sshd is not installed; .ci/run names the packages")
         pytest.skip("sshd is not installed")
+    with far_machine(monkeypatch) as machine:
+        yield machine
+
+
+@contextmanager
+def far_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
+    """This machine through an sshd of its own, with keys that are thrown away."""
     # short: the path of a socket has a hundred bytes
     root = Path(tempfile.mkdtemp(prefix="far-", dir="/tmp"))
     home = _prepared(root)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     sshd = _serve(root, port)
-    real = shutil.which("ssh")
-    script = f'#!/bin/sh\nexec {real} -F {root}/config "$@"\n'
+    script = f'#!/bin/sh\nexec {shutil.which("ssh")} -F {root}/config "$@"\n'
     folder = put_first(root / "bin", script, monkeypatch)
     machine = FarMachine(Machine(name="far", host="far", folder=str(home)), home, folder, sshd)
     try:
-        yield from _used(machine)
+        with _used(machine):
+            yield machine
     finally:
         options = Line(machine.machine).command(())
         exits = [*options[: options.index("--")], "-O", "exit", "far"]
@@ -203,6 +213,7 @@ def _serve(root: Path, port: int) -> subprocess.Popen[bytes]:
     return sshd
 
 
+@contextmanager
 def _used(machine: FarMachine) -> Iterator[FarMachine]:
     try:
         yield machine

@@ -219,7 +219,8 @@ class Keeper:
                 else:
                     tail = (tail + block)[-_ERROR_TAIL_BYTES:]
             with contextlib.suppress(OSError):
-                file.write((b"" if last == b"\n" else b"\n") + tail + (b"\n" if tail else b""))
+                file.write((b"" if last == b"\n" else b"\n") + tail)
+                file.write(b"" if tail.endswith(b"\n") or not tail else b"\n")
 
 
 def requests_in(lines: bytes) -> list[dict[str, Any]]:

@@ -1,0 +1,82 @@
+"""What a job on another machine needs: paths there, its trace brought here, and what the line says."""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.machines import far_worker
+from engine.machines.far_site import FarSite, launcher_on
+from engine.machines.line import Line
+from engine.protocol import jobs
+from engine.protocol.events import Finished, Samples, Started
+from engine.worker.launcher import iterate
+from tests.far import FarMachine
+
+TINY = Experiment.model_validate(
+    {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "steps": 30, "epochs": None}
+)
+
+
+def test_paths_there_are_absolute_and_within_its_folder(near: FarMachine) -> None:
+    site = FarSite(near.machine)
+    assert site.checkpoints(Path("/mine/checkpoints/17")) == f"{near.home}/home/checkpoints/17"
+    assert site.trace(Path("/mine/traces/3.json.gz")) == f"{near.home}/home/traces/3.json.gz"
+
+
+def test_a_trace_is_brought_here_and_removed_there(near: FarMachine, tmp_path: Path) -> None:
+    site, path = FarSite(near.machine), tmp_path / "traces" / "3.json.gz"
+    there = Path(site.trace(path))
+    there.parent.mkdir(parents=True)
+    there.write_bytes(gzip.compress(b"{}"))
+    site.fetch(path)
+    assert gzip.decompress(path.read_bytes()) == b"{}" and not there.exists()
+    with pytest.raises(ProblemError, match="No such file"):
+        site.fetch(path)
+
+
+def test_a_machine_without_the_program_says_so_and_how_to_install_it(near: FarMachine) -> None:
+    (near.home / "program" / "current" / "bin" / "python").unlink()
+    with pytest.raises(ProblemError) as error, launcher_on(near.machine) as launcher:
+        launcher.start(jobs.ReadCatalog())
+    assert error.value.problem.message.startswith("Ammeter's program is not on near: ")
+    assert error.value.problem.remedy == "Install it: `ammeter engine install --machine 'near'`."
+
+
+def test_a_slow_line_is_told_once(near: FarMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(far_worker, "_SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(far_worker, "_PING_SECONDS", 0.1)
+    near.talk()
+    with (
+        launcher_on(near.machine) as launcher,
+        closing(launcher.start(jobs.Train(experiment=TINY))) as session,
+    ):
+        told = [event for event in iterate(session) if "is slow" in str(event)]
+    assert len(told) == 1
+
+
+@pytest.mark.slow
+def test_a_run_trains_through_ssh_and_leaves_nothing(far: FarMachine) -> None:
+    with (
+        launcher_on(far.machine) as launcher,
+        closing(launcher.start(jobs.Train(experiment=TINY))) as session,
+    ):
+        events = [event for event in iterate(session) if event is not None]
+    assert any(isinstance(event, Started) for event in events)
+    steps = [step for event in events if isinstance(event, Samples) for step in event.step]
+    assert steps == list(range(1, 31)) and isinstance(events[-1], Finished)
+    assert far.folders() == []
+
+
+@pytest.mark.slow
+def test_what_ssh_refuses_is_told_in_its_own_words(far: FarMachine) -> None:
+    (far.bin.parent / "known").write_text("")
+    with pytest.raises(ProblemError) as error:
+        Line(far.machine).ask(("true",), seconds=20)
+    assert error.value.problem.message == "There is no connection to far: Host key verification failed."
+    assert "`ssh far`" in error.value.problem.remedy
