@@ -17,6 +17,7 @@ from engine.machines import far_site
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead
+from engine.store.record import Status
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
@@ -274,3 +275,33 @@ def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder
     assert sentence in dialog.words() and len(Machines().all()) == 1
     dialog.check_button.click()
     assert sentence in dialog.words() and dialog.checks == ()
+
+
+@pytest.mark.slow
+def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path, saved, near):
+    near.talk("training_worker.py")
+    near.make_known()
+    settings = Settings(tmp_path / "window.json", {"workspace": "train"})
+
+    def opened() -> MainWindow:
+        window = MainWindow(saved, Answering(""), settings)
+        window.resize(1_440, 900)
+        window.show()
+        return window
+
+    first = opened()
+    run = saved.add(experiment_from(SETTINGS | {"steps": 1_500}), machine="near").id
+    first.experiments.runs.reload()
+    first.experiments.queue.enqueue_runs([run])
+    qtbot.waitUntil(
+        lambda: first.experiments.live is not None and first.experiments.live.step > 50, timeout=WAIT_MS
+    )
+    first._leaves = True
+    first.close_without_asking()
+    place = saved.kept_place(run)
+    assert place is not None and place.events_at > 0 and not saved.run(run).status.is_over
+    second = opened()
+    qtbot.waitUntil(lambda: saved.run(run).status.is_over, timeout=2 * WAIT_MS)
+    assert saved.run(run).status is Status.FINISHED and saved.kept_place(run) is None
+    assert saved.samples(run)["step"].tolist() == list(range(1, 1_501))
+    second.close_without_asking()
