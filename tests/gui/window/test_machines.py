@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.installation.wanted import Wanted
 from engine.machines import far_site
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.protocol import jobs
@@ -22,10 +25,14 @@ from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from engine.worker.site import ThisMachine
+from gui.installation.far import far_means
+from gui.installation.setup import EngineSetup
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import AddMachineDialog
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
+from tests.engine.machines.conftest import put_python
+from tests.gui.installation.conftest import INSTALLATION
 from tests.gui.machines import CATALOG, WAIT_MS, Told
 
 FAR_CATALOG = CATALOG.model_copy(
@@ -275,6 +282,32 @@ def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder
     assert sentence in dialog.words() and len(Machines().all()) == 1
     dialog.check_button.click()
     assert sentence in dialog.words() and dialog.checks == ()
+
+
+def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot, near_ssh, tmp_path):
+    plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
+    plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
+    put_python(near_ssh, json.dumps({"planned": {"plan": plan}}))
+    Machines().put(new_machine("box", "me@box"))
+    setup = EngineSetup(far_means("box"))
+    with qtbot.waitSignal(setup.found, timeout=WAIT_MS) as found:
+        setup.look()
+    assert found.args[0].hardware.machine == "x86_64"
+    with qtbot.waitSignal(setup.planned, timeout=WAIT_MS) as planned:
+        setup.plan(Wanted())
+    assert planned.args[1].needed_bytes == 5
+    place = put_python_again(near_ssh)
+    with qtbot.waitSignal(setup.ended, timeout=WAIT_MS) as ended:
+        setup.start(Wanted())
+    assert ended.args[0].torch == "2.15.0" and Machines().find("box").home == str(place)
+    setup.shut_down()
+
+
+def put_python_again(home: Path) -> Path:
+    """Now the program there says that it has installed."""
+    shutil.rmtree(home / ".ammeter")
+    put_python(home, json.dumps({"installed": {"installation": INSTALLATION.model_dump()}}))
+    return home.resolve() / ".ammeter"
 
 
 @pytest.mark.slow
