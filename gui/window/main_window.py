@@ -165,7 +165,11 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
-        self.setup.run_action.changed.connect(lambda: self.live.set_offer(*offer(self.setup.outcome())))
+        self.setup.run_action.changed.connect(
+            lambda: self.live.set_offer(
+                *offer(self.setup.outcome(), self.experiments.machine or "this machine")
+            )
+        )
         self.experiments.trust.ask = lambda code: may_run(code, self)
         self._memory.read.connect(self.top_bar.device.set_usage)
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
