@@ -21,7 +21,7 @@ _ANSWER_SECONDS = 30.0
 _FETCH_SECONDS = 3_600.0
 _MOST_FETCHED_BYTES = 512 * 2**20
 _GZIP = b"\x1f\x8b"
-_HOME = re.compile(rb"^ammeter (/[A-Za-z0-9._/~+-]*)$", re.MULTILINE)
+_HOME = re.compile(r"^ammeter (/.*)$", re.MULTILINE)
 
 
 class FarSite:
@@ -74,30 +74,31 @@ class FarSite:
         return f"{self._there}/home/traces/{path.name}"
 
     def fetch(self, path: Path) -> None:
+        # not the whole path, which may have characters that a shell reads
+        there = f"{self._line.machine.folder}/home/traces/{path.name}"
         part = part_path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with part.open("wb") as file:
-                words = ("cat", self.trace(path))
-                self._line.save(words, file, most_bytes=_MOST_FETCHED_BYTES, seconds=_FETCH_SECONDS)
+                self._line.save(("cat", there), file, most_bytes=_MOST_FETCHED_BYTES, seconds=_FETCH_SECONDS)
             with part.open("rb") as file:
                 if file.read(len(_GZIP)) != _GZIP:
                     raise self._line.problem("it sent something else in place of a trace")
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-        self._line.ask(("rm", "-f", self.trace(path)), seconds=_ANSWER_SECONDS)
+        self._line.ask(("rm", "-f", there), seconds=_ANSWER_SECONDS)
 
     @property
     def _there(self) -> str:
         """Our folder there, as an absolute path."""
         if not self._home:
-            script = f"cd {self._line.machine.folder} && echo && echo ammeter $(pwd -P)\n"
+            script = f'cd {self._line.machine.folder} && echo && echo "ammeter $(pwd -P)"\n'
             answer = self._line.ask(("sh", "-s"), stdin=script.encode(), seconds=_ANSWER_SECONDS)
-            found = _HOME.search(answer)
-            if found is None:
+            found = _HOME.search(answer.decode(errors="replace"))
+            if found is None or not found[1].isprintable():
                 raise self._line.problem("it does not tell where its folder is")
-            self._home = found[1].decode()
+            self._home = found[1]
         return self._home
 
 

@@ -39,7 +39,7 @@ PROTOCOL = 1
 _SLEEP_SECONDS = 0.02
 _KEPT_LOOK_SECONDS = 0.5
 _KEEPER_SECONDS = 20.0
-_BLOCK_BYTES = 2**20
+_BLOCK_BYTES = 256 * 2**10
 _LONGEST_REQUEST_BYTES = 64 * 2**20
 _LONGEST_EVENT_BYTES = 33 * 2**20
 _LONGEST_ERROR_BYTES = 8 * 2**10
@@ -62,7 +62,7 @@ class Tail:
         return self._at > (self._path.stat().st_size if self._path.exists() else 0)
 
     def send(self) -> bool:
-        """True if there was anything new."""
+        """True if there may be more of it."""
         if self._file < 0:
             with contextlib.suppress(FileNotFoundError):
                 self._file = os.open(self._path, os.O_RDONLY)
@@ -74,7 +74,7 @@ class Tail:
             out += self._kind.upper() + self._rest + b"\n"
             self._rest = b""
         _write(out)
-        return bool(new)
+        return len(new) == _BLOCK_BYTES
 
 
 class Relay:
@@ -83,7 +83,7 @@ class Relay:
     def __init__(self, home: Path, worker: str, events_at: int, errors_at: int) -> None:
         self._home, self._folder = home, home / "workers" / worker
         self._ping: int | None = None
-        self._forgets = self._is_cut = False
+        self._forgets = self._is_cut = self._is_short = False
         self._tails = (
             Tail(b"o", self._folder / "events", events_at, _LONGEST_EVENT_BYTES),
             Tail(b"e", self._folder / "errors", errors_at, _LONGEST_ERROR_BYTES),
@@ -114,6 +114,8 @@ class Relay:
         while not (self._folder / "keeper.json").exists():
             if keeper.poll() or time.monotonic() > deadline:
                 log_lines = (self._folder / "keeper.log").read_text(errors="replace").splitlines()
+                if keeper.poll():
+                    _remove(self._folder)
                 raise OSError(f"the keeper did not start: {log_lines[-1] if log_lines else 'no reason told'}")
             time.sleep(_SLEEP_SECONDS)
 
@@ -132,27 +134,27 @@ class Relay:
 
     def relay(self) -> None:
         """Returns once the worker is forgotten or unknown, or nobody listens any more."""
-        if not self._folder.exists():
+        if not (self._folder / "keeper.json").exists():
             return _tell("g", {"why": "unknown"})
-        if any(tail.is_beyond for tail in self._tails):
-            return _tell("g", {"why": "rebooted"})
+        self._is_short = any(tail.is_beyond for tail in self._tails)
         threading.Thread(target=self._read_requests, daemon=True).start()
         ended, looked, was_told = self._folder / "ended", 0.0, False
         while not self._is_cut or self._forgets:
             is_over = ended.exists()
-            is_lost, now = False, time.monotonic()
-            if not is_over and not was_told and now - looked > _KEPT_LOOK_SECONDS:
+            is_lost, now = self._is_short, time.monotonic()
+            if not (is_over or is_lost or was_told) and now - looked > _KEPT_LOOK_SECONDS:
                 looked = now
                 is_lost = not is_kept(self._folder) and not ended.exists()
                 if is_lost:
                     # the worker ends as its keeper does, but a moment later
                     time.sleep(_KEPT_LOOK_SECONDS)
-            # both were looked at before the last that was written is read
-            while any([tail.send() for tail in self._tails]):  # noqa: C419 - both of them
-                pass
+            has_more = any([tail.send() for tail in self._tails])  # noqa: C419 - both of them
             if (ping := self._ping) is not None:
                 self._ping = None
                 _write(f".{ping}\n".encode())
+            if has_more:
+                # an end counts once all that was written before it has been read
+                continue
             if self._forgets and (is_over or is_lost or was_told):
                 _remove(self._folder)
                 return _tell("g", {"why": "forgotten"})
@@ -167,9 +169,11 @@ class Relay:
         return None
 
     def _why_lost(self) -> str:
+        if self._is_short:
+            return "rebooted"
         kept = json.loads((self._folder / "keeper.json").read_text())
-        same_host = kept["host"] == socket.gethostname()
-        return "rebooted" if same_host and kept["boot"] != boot_id() else "gone"
+        is_here = kept["host"] == socket.gethostname()
+        return "rebooted" if is_here and kept["boot"] != boot_id() else "gone"
 
     def _requests(self) -> list[dict[str, Any]]:
         path = self._folder / "requests"

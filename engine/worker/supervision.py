@@ -241,6 +241,7 @@ class ProcessSession:
         # a checkpoint that is being saved gets the time it needs
         saving = self._watch.phase is PhaseName.SAVING
         patience = self._limits.standstill[PhaseName.SAVING] if saving else self._limits.stop
+        patience += self._worker.delay_seconds
         if self._terminated is None and now - self._stop_asked > patience:
             self._ask_where()
             self._terminated = now

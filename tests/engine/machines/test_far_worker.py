@@ -194,6 +194,34 @@ def restart(near: FarMachine, folder: Path) -> None:
     kill_keeper(near, folder)
 
 
+def test_output_that_a_power_cut_took_back_is_told_as_a_restart(near: FarMachine) -> None:
+    with launcher_of(near, ENDLESS) as launcher, kept(launcher) as (session, _):
+        until(session, 20)
+        session.leave()
+        (folder,) = near.folders()
+        kill_keeper(near, folder)
+        eventually(lambda: not near.running())
+        (folder / "ended").unlink(missing_ok=True)
+        (folder / "events").write_bytes(b"")
+        assert session.place is not None
+        with closing(launcher.take_up(session.place, JOB)) as again:
+            last = events_of(again)[-1]
+        assert isinstance(last, Failed) and last.problem.message == "near was restarted while it trained."
+    assert near.folders() == []
+
+
+def test_one_whose_folder_was_removed_is_not_made_anew(near: FarMachine) -> None:
+    with launcher_of(near, ENDLESS) as launcher, kept(launcher) as (session, _):
+        until(session, 20)
+        (folder,) = near.folders()
+        near.kill_line()
+        os.kill(near.kept(folder)["worker"], signal.SIGKILL)
+        folder.rename(near.home / "moved")
+        last = events_of(session)[-1]
+        assert isinstance(last, Failed) and "knows nothing of this run" in last.problem.message
+        assert near.folders() == []
+
+
 @pytest.mark.parametrize(
     ("happens", "sentence", "is_lost"),
     [
