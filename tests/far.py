@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,31 +69,36 @@ class FarMachine:
         """The pids of a worker and its keeper."""
         return json.loads((folder / "keeper.json").read_text())
 
-    def kill_line(self, program: int | None = None) -> None:
-        """Kills the ssh processes that a program has started, by default this one."""
-        for pid in _children(program or os.getpid()):
-            if b"engine.worker.relay" in _command(pid):
-                _kill(pid)
+    def kill_line(self, program: int | None = None) -> int:
+        """Kills the ssh processes that a program has started, by default this one; returns how many."""
+        own = _children(program or os.getpid())
+        return _kill_all(pid for pid in own if b"engine.worker.relay" in _command(pid))
 
-    def kill_relays(self) -> None:
+    def kill_relays(self) -> int:
         """Kills the relays, at the far end of the line."""
-        for pid in self._programs("engine.worker.relay"):
-            _kill(pid)
+        return _kill_all(self._programs("engine.worker.relay"))
 
-    def kill_master(self) -> None:
+    def kill_master(self) -> int:
         """Kills the control connection, where there is one."""
-        for path in Path("/proc").glob("[0-9]*"):
-            command = _command(int(path.name))
-            if command.startswith(b"ssh: ") and b"[mux]" in command and self._is_of_ours(int(path.name)):
-                _kill(int(path.name))
+        return _kill_all(
+            pid
+            for pid in _pids()
+            if _command(pid).startswith(b"ssh: ")
+            and b"[mux]" in _command(pid)
+            and str(self.bin).encode() in _environment(pid)
+        )
 
-    def kill_sessions(self) -> None:
+    def kill_sessions(self) -> int:
         """Kills the processes of sshd that serve the connections."""
-        if self.sshd is not None:
-            for pid in _children(self.sshd.pid):
-                # a keeper is below it too for as long as the relay that started it
-                if _command(pid).startswith(b"sshd"):
-                    _kill(pid)
+        # a keeper is below sshd too for as long as the relay that started it
+        below = [] if self.sshd is None else _children(self.sshd.pid)
+        return _kill_all(pid for pid in below if _command(pid).startswith(b"sshd"))
+
+    def kill_keepers(self) -> int:
+        return _kill_all(self._programs("engine.worker.keeper"))
+
+    def kill_workers(self) -> int:
+        return _kill_all(self.kept(folder)["worker"] for folder in self.folders() if self._has_begun(folder))
 
     def running(self) -> list[int]:
         """Keepers, relays and workers there."""
@@ -102,15 +107,15 @@ class FarMachine:
     def _programs(self, module: str) -> list[int]:
         home = str(self.home).encode()
         return [
-            int(path.name)
-            for path in Path("/proc").glob("[0-9]*")
-            if module.encode() in (command := _command(int(path.name)))
+            pid
+            for pid in _pids()
+            if module.encode() in (command := _command(pid))
             and not command.startswith((b"ssh", b"sshd"))
-            and (home in command or home in _environment(int(path.name)))
+            and (home in command or home in _environment(pid))
         ]
 
-    def _is_of_ours(self, pid: int) -> bool:
-        return str(self.bin).encode() in _environment(pid)
+    def _has_begun(self, folder: Path) -> bool:
+        return (folder / "keeper.json").exists() and not (folder / "ended").exists()
 
 
 def _prepared(root: Path) -> Path:
@@ -221,8 +226,7 @@ def _used(machine: FarMachine) -> Iterator[FarMachine]:
             eventually(lambda: not machine.running(), 10)
         left = [_command(pid).replace(b"\0", b" ").decode() for pid in machine.running()]
     finally:
-        for pid in machine.running():
-            _kill(pid)
+        _kill_all(machine.running())
     assert not left, f"left running there: {left}"
 
 
@@ -246,6 +250,14 @@ def _environment(pid: int) -> bytes:
     return b""
 
 
-def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def _pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def _kill_all(pids: Iterable[int]) -> int:
+    killed = 0
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed

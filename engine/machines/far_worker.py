@@ -98,7 +98,7 @@ class FarWorker:
         self._line, self._name = line, line.machine.name
         self._worker, self._opening, self._first = worker, opening, first
         self._at = at
-        self._place = FarPlace(self._name, worker, *at)
+        self.place = FarPlace(self._name, worker, *at)
         self._inbox: queue.Queue[tuple[Event | Garbage | End, tuple[int, int]]] = queue.Queue(_MOST_ITEMS)
         self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
         self._stderr_lines_left, self._stderr_bytes_left = _STDERR_LINES_PASSED_ON, _STDERR_BYTES_PASSED_ON
@@ -107,14 +107,14 @@ class FarWorker:
         self._requests: list[dict[str, Any]] = []
         self._taken = 0
         self.header: Header | None = None
-        self._delay_seconds = 0.0
+        self.delay_seconds = 0.0
         self._status = -9
         self._channel: Channel | None = None
         self._silent_since: float | None = time.monotonic()
         self._away_since: float | None = None
         self._sent_pings: dict[bytes, float] = {}
         self._problem: ProblemError | None = None
-        self._has_line = self._has_spoken = self._is_deaf = self._is_slow = False
+        self._has_line = self.has_spoken = self._is_deaf = self._is_slow = False
         self._is_kept = self._is_forgotten = False
         # in this order: reached or refused; its output is at its end; nothing more is wanted of it
         self._tried, self._ended, self._closed = (threading.Event() for _ in range(3))
@@ -147,20 +147,8 @@ class FarWorker:
         return self.is_alive and (not self._has_line or is_silent)
 
     @property
-    def delay_seconds(self) -> float:
-        return self._delay_seconds
-
-    @property
-    def has_spoken(self) -> bool:
-        return self._has_spoken
-
-    @property
     def stderr_tail(self) -> str:
         return "\n".join(self._stderr_lines)
-
-    @property
-    def place(self) -> FarPlace:
-        return self._place
 
     def send(self, request: jobs.Request) -> None:
         self._request(_sent(request))
@@ -170,7 +158,7 @@ class FarWorker:
             item, at = self._inbox.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             return None
-        self._place = FarPlace(self._name, self._worker, *at)
+        self.place = FarPlace(self._name, self._worker, *at)
         return item
 
     def ask_where(self) -> None:
@@ -376,7 +364,7 @@ class FarWorker:
             case b"o" | b"O":
                 self._at = (events_at + len(rest) - (kind == b"O"), errors_at)
                 item = item_of(rest)
-                self._has_spoken = True
+                self.has_spoken = True
                 self._is_deaf = isinstance(item, Garbage)
                 self._put(item)
             case b"e" | b"E":
@@ -413,7 +401,7 @@ class FarWorker:
         sent = self._sent_pings.pop(rest.strip(), None)
         if sent is None:
             return
-        delay = self._delay_seconds = time.monotonic() - sent
+        delay = self.delay_seconds = time.monotonic() - sent
         if delay > _SLOW_SECONDS and not self._is_slow:
             self._log("warning", f"The line to {self._name} is slow: an answer took {delay:.1f} s.")
         # it is told again once it was fast in between

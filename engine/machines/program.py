@@ -39,7 +39,7 @@ from engine.machines.wheel import PYTHONS, program_id, program_wheel
 
 _PREPARE = """
 umask 077
-mkdir -p "$1" && cd "$1" && : > .ammeter && mkdir -p program
+mkdir -p "$1" && cd "$1" && : > .ammeter-folder && mkdir -p program
 """
 _INSTALL = """
 umask 077
@@ -70,13 +70,13 @@ done
 """
 _REMOVE = """
 cd "$1" 2>/dev/null || exit 0
-[ -e .ammeter ] || [ -e program/current ] || exit 0
+[ -f .ammeter-folder ] || [ -e program/current/bin/python ] || exit 0
 for each in workers/*/keeper.json; do
   pid=$(sed -n 's/.*"pid": *\\([0-9][0-9]*\\).*/\\1/p' "$each" 2>/dev/null)
   if [ -n "$pid" ] && tr '\\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q engine.worker.keeper
   then kill "$pid"; fi
 done
-rm -rf program python engine datasets home workers .ammeter && cd / && rmdir "$1" 2>/dev/null
+rm -rf program python engine datasets home workers .ammeter-folder && cd / && rmdir "$1" 2>/dev/null
 true
 """
 _INSTALL_SECONDS = 1_800.0
@@ -301,4 +301,5 @@ def _cut(machine: Machine, said: str) -> Problem:
 
 def set_up(machine: Machine) -> str:
     """What to do where the program or the engine is missing there."""
-    return f"Set it up with `ammeter engine install --machine {shlex.quote(machine.name)}`."
+    command = f"ammeter engine install --machine {shlex.quote(machine.name)}"
+    return f"Set it up from the window's list of machines, or with `{command}`."

@@ -85,7 +85,8 @@ say processor "$(uname -m)"
 say libc "$(getconf GNU_LIBC_VERSION 2>/dev/null)"
 say free "$(df -Pk "$place" | awk 'NR == 2 { print $4 }')"
 [ -w "$place" ] && say writable yes
-if [ -n "$rest" ] || [ -z "$(ls -A "$home")" ] || [ -e "$home/.ammeter" ] || [ -e "$home/program/current" ]
+if [ -n "$rest" ] || [ -z "$(ls -A "$home")" ] || [ -f "$home/.ammeter-folder" ] ||
+  [ -e "$home/program/current/bin/python" ]
 then say own yes; fi
 for each in uv "$HOME/.local/bin/uv" "$HOME/.cargo/bin/uv"; do
   if found=$(command -v "$each" 2>/dev/null); then say uv "$found"; break; fi

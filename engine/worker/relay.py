@@ -114,6 +114,8 @@ class Relay:
         while not (self._folder / "keeper.json").exists():
             if keeper.poll() or time.monotonic() > deadline:
                 log_lines = (self._folder / "keeper.log").read_text(errors="replace").splitlines()
+                if keeper.poll():
+                    _remove(self._folder)
                 raise OSError(f"the keeper did not start: {log_lines[-1] if log_lines else 'no reason told'}")
             time.sleep(_SLEEP_SECONDS)
 

@@ -85,14 +85,19 @@ class EngineThread(QThread):
         # it is taken for granted until it was looked for
         return bool(machine) or self._has_engine or self._engine_is_new
 
-    def use_machine(self, machine: str) -> None:
-        """Asks another machine from now on, first for its catalog; what waits keeps its own."""
+    def use_machine(self, machine: str) -> Catalog | None:
+        """Asks another machine from now on, first for its catalog; what waits keeps its own.
+
+        Returns the catalog that it told before: during a run it is not asked again.
+        """
         with self._changed:
+            known = self._catalogs.get(machine)
             self._machine = machine
             self._to_forecast.clear()
             self._to_check = None
             self._engine_is_new = True
             self._changed.notify()
+            return known
 
     def launcher(self, machine: str) -> Launcher:
         """The launcher on a machine. Raises ProblemError where it is not known."""

@@ -129,9 +129,12 @@ class Experiments(QObject):
         self.queue.known.catalog = None
         self.forecaster.forget()
         self._tell_queue()
-        self._thread.use_machine(machine)
+        known = self._thread.use_machine(machine)
         self.machine_changed.emit()
         self.engine_changed.emit(self.engine)
+        if known is not None:
+            self.queue.known.catalog = known
+            self._take_catalog(known)
 
     def look_again(self) -> None:
         """Asks the machine in use anew, with what is known of it now."""

@@ -80,16 +80,18 @@ def ordered(
     return examined(outcome) if question == "numerics" else outcome.experiments[0][1]
 
 
-def offer(outcome: Outcome) -> tuple[str, str, tuple[tuple[Precision, str], ...]]:
+def offer(
+    outcome: Outcome, machine: str = "this machine"
+) -> tuple[str, str, tuple[tuple[Precision, str], ...]]:
     """Returns the question that a comparison answers, what it does, and its sides, for an empty page."""
     sides = tuple((experiment.precision, label) for label, experiment in outcome.experiments)
     if not outcome.experiments:
         return "Which precision is the fastest here?", "Choose on the left what to compare.", ()
     first = outcome.experiments[0][1]
     if len(sides) > 2:
-        question = f"Which of {len(sides)} is the fastest on this machine?"
+        question = f"Which of {len(sides)} is the fastest on {machine}?"
     elif len(sides) > 1:
-        question = f"What does {sides[1][1]} gain on this machine?"
+        question = f"What does {sides[1][1]} gain on {machine}?"
     else:
         question = f"How fast does {first.model} train in {sides[0][1]}?"
     compares = "\nIt compares time, memory and accuracy." if len(sides) > 1 else ""

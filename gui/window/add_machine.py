@@ -1,9 +1,9 @@
-"""The dialog *Add a machine*: its name, how ssh reaches it, the folder there, and a check before it is added."""
+"""The dialog *Add a machine*: how ssh reaches it, its name, the folder there, and a check."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QLayout, QLineEdit, QScrollArea, QWidget
 
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.machines.machine import Machine, Machines, new_machine
@@ -15,7 +15,7 @@ from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import set_text
 
-_WIDTH, _LEAST_HEIGHT = 600, 520
+_WIDTH, _LEAST_HEIGHT = 640, 560
 _ABOUT = (
     "Runs can train on another machine with Linux that ssh reaches without a password, while this window "
     "shows them. All that Ammeter puts there is in one folder."
@@ -35,7 +35,8 @@ class AddMachineDialog(QDialog):
         self._background = Background(self)
         self._checked: Machine | None = None
         self._checks: tuple[Check, ...] = ()
-        self.name, self.host, self.folder = (QLineEdit() for _ in range(3))
+        # the tab order is that in which they are made
+        self.host, self.name, self.folder = (QLineEdit() for _ in range(3))
         self.host.setPlaceholderText("gpu-box or me@gpu-box.example.org")
         self.folder.setText(Machine.model_fields["folder"].default)
         self._words = label(_READY, "hint", wraps=True)
@@ -52,15 +53,15 @@ class AddMachineDialog(QDialog):
         self._edited()
 
     def _lay_out(self) -> None:
-        rows = []
-        for title, field, hint in (
-            ("Name", self.name, "As it is to be called here"),
-            ("Host", self.host, "Name in your ssh configuration, or user@host"),
-            ("Folder", self.folder, "A folder of its own there, by default in your home"),
-        ):
-            field.setAccessibleName(f"{title}: {hint}")
-            field.setMaxLength(255)
-            rows.append(in_column(label(title, "strong"), field, label(hint, "hint"), spacing=4))
+        host, name, folder = (
+            _titled(title, field, hint)
+            for title, field, hint in (
+                ("Host", self.host, "Name in your ssh configuration, or user@host"),
+                ("Name", self.name, "As it is called here"),
+                ("Folder", self.folder, "A folder of its own there"),
+            )
+        )
+        rows = in_row(wide(name), wide(folder), spacing=12)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -73,7 +74,9 @@ class AddMachineDialog(QDialog):
         cancel.clicked.connect(self.reject)
         foot = in_row(self.check_button, Stretch(1), cancel, self.add_button, spacing=8)
         about = label(_ABOUT, "body", wraps=True)
-        in_column(about, *rows, self._words, wide(self._frame), foot, parent=self, margins=16, spacing=12)
+        in_column(
+            about, host, rows, self._words, wide(self._frame), foot, parent=self, margins=16, spacing=12
+        )
         self.setFixedWidth(_WIDTH)
 
     def words(self) -> str:
@@ -156,3 +159,9 @@ class AddMachineDialog(QDialog):
             self._area.setWidget(check_rows(self._checks))
             self._frame.show()
             self.resize(self.width(), max(self.height(), _LEAST_HEIGHT))
+
+
+def _titled(title: str, field: QLineEdit, hint: str) -> QLayout:
+    field.setAccessibleName(f"{title}: {hint}")
+    field.setMaxLength(255)
+    return in_column(label(title, "strong"), field, label(hint, "hint"), spacing=4)

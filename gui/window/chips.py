@@ -278,7 +278,7 @@ class DeviceChip(QFrame):
 
     def look(self) -> None:
         """Says that the device is not known yet."""
-        self.set_device("Looking" if self._machine else "Looking at this machine", ())
+        self.set_device("looking" if self._machine else "Looking at this machine", ())
 
     def set_machine(self, machine: str) -> None:
         """Names the other machine that the device is in; "" for this one."""

@@ -21,6 +21,7 @@ from gui.widgets.messages import choose
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from gui.widgets.notice import Message
     from gui.window.main_window import MainWindow
 
 _FORGET, _REMOVE = "Only from the list", "Also all that is there"
@@ -34,6 +35,7 @@ class MachinesController(QObject):
         self._window, self._experiments, self._chip = window, window.experiments, window.top_bar.device
         self._background = Background(self)
         self._states: dict[str, str] = {}
+        self._message: Message | None = None
         self._chip.clicked.connect(self.open_list)
         self._experiments.machine_changed.connect(self._show_machine)
         self._experiments.machine_failed.connect(self._fail)
@@ -133,6 +135,7 @@ class MachinesController(QObject):
 
     def _show_machine(self) -> None:
         name = self._experiments.machine
+        self._window.notice.take_back(self._message)
         self._chip.set_machine(name)
         self._chip.look()
         self._chip.set_usage(None, "")
@@ -159,7 +162,7 @@ class MachinesController(QObject):
         self._chip.set_device("not set up" if is_missing else "no answer", ())
         if not is_missing:
             self._window.setup.set_engine(problem.message, "Try again")
-            self._window.notice.tell(
+            self._message = self._window.notice.stand(
                 problem.message, problem.remedy, "Use this machine", lambda: self.use("")
             )
 

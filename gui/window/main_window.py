@@ -165,7 +165,11 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.top_bar.activity.clicked.connect(lambda: self.backstage.toggle_page("queue"))
-        self.setup.run_action.changed.connect(lambda: self.live.set_offer(*offer(self.setup.outcome())))
+        self.setup.run_action.changed.connect(
+            lambda: self.live.set_offer(
+                *offer(self.setup.outcome(), self.experiments.machine or "this machine")
+            )
+        )
         self.experiments.trust.ask = lambda code: may_run(code, self)
         self._memory.read.connect(self.top_bar.device.set_usage)
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
@@ -176,6 +180,7 @@ class MainWindow(QMainWindow):
         self.live.export_wanted.connect(lambda run_ids: self.others.comparisons.export_runs(run_ids))
         for panel in (self.runs, self.live):
             panel.profile_requested.connect(lambda run_ids: self.others.profiles.profile_runs(run_ids))
+        self.experiments.machine_changed.connect(self._memory.stop)
         self.experiments.catalog_known.connect(self._take_catalog)
         self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.logged.connect(self.backstage.log.append)

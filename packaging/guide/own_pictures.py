@@ -162,7 +162,9 @@ def engine() -> Drawing:
 
 
 def machines() -> Drawing:
-    drawing = Drawing(212, "The window and the saved runs are here; the training is there, and outlives the line")
+    drawing = Drawing(
+        212, "The window and the saved runs are here; the training is there, and outlives the line"
+    )
     for left, head, about, names in (
         (EDGE, "this machine", "the window, without a card", ("window", "saved runs")),
         (328, "the other machine", "with the card, reached by ssh", ("training", "what it has told")),

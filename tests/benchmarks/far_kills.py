@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import subprocess
 import sys
@@ -76,22 +75,18 @@ def read(machine: Machine, path: Path) -> None:
         session.leave()
 
 
-def kill(victim: str, machine: FarMachine, program: int) -> None:
-    match victim:
-        case "line":
-            machine.kill_line(program)
-        case "control connection":
-            machine.kill_master()
-        case "session":
-            machine.kill_sessions()
-        case "relay":
-            machine.kill_relays()
-        case "program":
-            os.kill(program, 9)
-        case _:
-            for folder in machine.folders():
-                with suppress(OSError, ValueError):
-                    os.kill(machine.kept(folder)["pid" if victim == "keeper" else "worker"], 9)
+def killed(victim: str, machine: FarMachine, program: subprocess.Popen[bytes]) -> bool:
+    """Kills the victim, if it is there by now."""
+    kills = {
+        "line": lambda: machine.kill_line(program.pid),
+        "control connection": machine.kill_master,
+        "session": machine.kill_sessions,
+        "relay": machine.kill_relays,
+        "keeper": machine.kill_keepers,
+        "worker": machine.kill_workers,
+        "program": lambda: [program.kill()],
+    }
+    return bool(kills[victim]())
 
 
 def kill_once(machine: FarMachine, path: Path, victim: str, after: float, *, is_real: bool) -> str:
@@ -103,7 +98,8 @@ def kill_once(machine: FarMachine, path: Path, victim: str, after: float, *, is_
 
     program = start()
     time.sleep(after)
-    kill(victim, machine, program.pid)
+    while program.poll() is None and not killed(victim, machine, program):
+        time.sleep(0.02)
     _, errors = program.communicate(timeout=180)
     notes = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     if victim == "program" and notes and not notes[-1]["ended"]:

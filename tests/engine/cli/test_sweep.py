@@ -39,7 +39,8 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(an
     status, found = answer("sweep", *TINY, *GRID, "--name", "Night")
     assert status == 0
     assert list(found) == [
-        "id", "name", "status", "created", "ammeter", "device_name", "plan", "spent_seconds", "grid", "cells",
+        "id", "name", "status", "created", "ammeter", "device_name", "machine", "plan", "spent_seconds",
+        "grid", "cells",
     ]  # fmt: skip
     assert (found["name"], found["status"], found["plan"]["repeats"]) == ("Night", "finished", 1)
     assert [axis["values"] for axis in found["grid"]["axes"]] == [[10, 20], ["fp32", "bf16"]]

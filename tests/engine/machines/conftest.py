@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from engine.machines.line import Line
 from engine.machines.machine import Machine
+from engine.machines.wheel import program_id
 
 
 class NearLine(Line):
@@ -37,3 +39,18 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def near_line(home: Path) -> Callable[..., NearLine]:
     return lambda **how: NearLine(home, **how)
+
+
+def put_python(home: Path, *lines: str) -> None:
+    """A program there that writes these lines, whatever it is asked, and the state of an engine."""
+    place = home / ".ammeter" / "program" / program_id() / "bin"
+    place.mkdir(parents=True)
+    shown = {"state": "absent", "folder": "/e", "builds": []}
+    shown["hardware"] = {"system": "linux", "machine": "x86_64", "processor": ""}
+    written = "".join(f"cat <<'END'\n{line}\nEND\n" for line in lines)
+    cases = f"*show*) echo '{json.dumps(shown)}';; *) {{\nread first\n{written}}};;"
+    (place / "python").write_text(f'#!/bin/sh\ncase "$*" in {cases} esac\n')
+    (place / "python").chmod(0o700)
+    (place / "uv").write_text("")
+    (place / "uv").chmod(0o700)
+    (place.parents[1] / "current").symlink_to(program_id())

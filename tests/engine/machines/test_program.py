@@ -16,6 +16,7 @@ from engine.machines.check import check_machine
 from engine.machines.machine import Machine
 from engine.machines.program import FarInstaller, answer_of, description_there, remove_all
 from engine.machines.wheel import program_id
+from tests.engine.machines.conftest import put_python
 from tests.engine.machines.index import write_index
 from tests.wheel_index import WheelIndex, stand_in_wheel
 
@@ -85,28 +86,16 @@ def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again
     assert not (home / ".ammeter" / "program" / "current").exists()
 
 
-def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line):
-    (home / "thesis.tex").touch()
-    machine, line = FAR.model_copy(update={"folder": str(home)}), near_line()
+@pytest.mark.parametrize("folder", [".", "~/", "{home}"])
+def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line, folder):
+    # a home that another machine's folder is in, and folders with the names of ours
+    for name in (".ammeter", "datasets", "home", "program"):
+        (home / name).mkdir()
+    machine, line = FAR.model_copy(update={"folder": folder.format(home=home)}), near_line()
     with pytest.raises(ProblemError, match="has other files in it"):
         list(FarInstaller(machine, line).install(Wanted()))
     remove_all(machine, line)
-    assert [each.name for each in home.iterdir()] == ["thesis.tex"]
-
-
-def put_python(home: Path, *lines: str) -> None:
-    """A program there that writes these lines, whatever it is asked, and the state of an engine."""
-    place = home / ".ammeter" / "program" / program_id() / "bin"
-    place.mkdir(parents=True)
-    shown = {"state": "absent", "folder": "/e", "builds": []}
-    shown["hardware"] = {"system": "linux", "machine": "x86_64", "processor": ""}
-    written = "".join(f"cat <<'END'\n{line}\nEND\n" for line in lines)
-    cases = f"*show*) echo '{json.dumps(shown)}';; *) {{\nread first\n{written}}};;"
-    (place / "python").write_text(f'#!/bin/sh\ncase "$*" in {cases} esac\n')
-    (place / "python").chmod(0o700)
-    (place / "uv").write_text("")
-    (place / "uv").chmod(0o700)
-    (place.parents[1] / "current").symlink_to(program_id())
+    assert {each.name for each in home.iterdir()} == {".ammeter", "datasets", "home", "program"}
 
 
 @pytest.mark.parametrize(

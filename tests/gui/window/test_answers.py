@@ -68,6 +68,9 @@ def test_the_solid_button_is_in_the_page_while_that_is_empty(window: MainWindow,
     qtbot.waitUntil(window.setup.run_action.isEnabled, timeout=60_000)
     assert window.live.empty.button.text() == foot.run_button.text() == "Compare 2 precisions"
     assert window.live.empty.words().startswith("What does BF16 AMP gain on this machine?")
+    window.experiments.machine = "box"
+    window.setup.run_action.changed.emit()
+    assert window.live.empty.words().startswith("What does BF16 AMP gain on box?")
     assert foot.run_button.property("kind") == "secondary"
     window.in_view.open(window.experiments.runs.records()[0].id)
     assert foot.run_button.property("kind") == "primary"

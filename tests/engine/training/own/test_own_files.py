@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from pathlib import Path
@@ -365,3 +366,18 @@ def test_a_documented_file_trains(own, code, precision):
     losses = own.losses(own.experiment(own.write(code), precision=precision))
     assert len(losses) == 6
     assert all(map(math.isfinite, losses))
+
+
+def test_on_another_machine_only_a_folder_of_the_users_own_is_moved_to(
+    own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = own.experiment(own.write(LINES)).own_code
+    monkeypatch.setenv("AMMETER_FAR", "1")
+    monkeypatch.chdir(tmp_path.parent)
+    real = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: real + 1)
+    OwnFile(code, None, 0)
+    assert Path.cwd() == tmp_path.parent and code.folder not in sys.path
+    monkeypatch.setattr(os, "getuid", lambda: real)
+    OwnFile(code, None, 0)
+    assert str(Path.cwd()) == code.folder and code.folder in sys.path
