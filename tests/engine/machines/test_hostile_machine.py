@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from engine.protocol.events import Event, Failed, Log
 from engine.protocol.jobs import FarPlace
 from engine.worker.launcher import Launcher, iterate
 from engine.worker.supervision import ProcessSession
-from tests.far import put_first
+from tests.far import eventually, put_first
 
 JOB = jobs.Train(experiment=Experiment(device="cpu"))
 MACHINE = Machine(name="bad", host="bad", folder="/there", home="/there")
@@ -32,7 +33,7 @@ def greet(**more):
 
 
 @pytest.fixture
-def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Launcher]:
+def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Launcher]]:
     """Puts a program in place of ssh that runs the given lines of Python; `greet()` is a good header."""
     # it never says that it has ended what it was asked to end
     monkeypatch.setattr(far_worker, "_REAP_SECONDS", 0.1)
@@ -43,7 +44,9 @@ def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Lau
         put_first(tmp_path / "bin", f"{head}{GREET}\n{script}\n", monkeypatch)
         return Launcher(site=FarSite(MACHINE))
 
-    return put
+    yield put
+    # with these times still
+    eventually(lambda: not any(thread.name == "far-worker" for thread in threading.enumerate()))
 
 
 def refusal(launcher: Launcher) -> str:
