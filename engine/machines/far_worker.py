@@ -217,13 +217,11 @@ class FarWorker:
 
     def _close(self) -> None:
         self._closed.set()
-        channel = self._channel
-        if channel is not None:
-            # what was put before is sent, and the relay ends by itself
-            channel.put(None)
+        # what was put before is sent, and the relay ends by itself; one that was just begun is ended too
+        for end in (lambda channel: channel.put(None), Channel.kill, Channel.kill):
+            if (channel := self._channel) is not None:
+                end(channel)
             self._reader.join(2.0)
-            channel.kill()
-        self._reader.join(5.0)
 
     def _wait_for_end(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
