@@ -24,8 +24,8 @@ from tests.far import eventually, far_machine
 
 _JOB = jobs.Train(
     experiment=experiment_from(
-        {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "samples": 1_000}
-        | {"batch_size": 100, "steps": 5_000, "measure": {"warmup_steps": 100, "block_steps": 100}}
+        {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "samples": 10_000}
+        | {"batch_size": 2_000, "steps": 5_000, "measure": {"warmup_steps": 100, "block_steps": 100}}
     )
 )
 
