@@ -19,6 +19,7 @@ from engine.protocol.events import Event, Failed, to_line
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.process import End, Garbage, item_of
+from engine.worker.site import HERE
 from engine.worker.supervision import Limits, ProcessSession
 from tests.engine.conftest import started_of
 
@@ -97,6 +98,7 @@ class Said:
     """In place of a worker process: what it said, and then its end."""
 
     pid, stderr_tail = 1, "its last words"
+    is_away, place, delay_seconds = False, None, 0.0
 
     def __init__(self, said: Iterable[bytes]) -> None:
         self._items = iter([*map(item_of, said), End()])
@@ -110,13 +112,15 @@ class Said:
     def kill(self) -> None:
         """It is none."""
 
+    forget = kill
+
     def close(self) -> int:
         return 1
 
 
 def runner_of(store: Store, said: Iterable[bytes]) -> Runner:
     start = lambda job: ProcessSession(Said(said), job, Limits())  # noqa: E731
-    return Runner(store, SimpleNamespace(start=start))
+    return Runner(store, SimpleNamespace(start=start, site=HERE))
 
 
 @pytest.fixture(scope="module")
