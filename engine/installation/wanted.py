@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from engine.installation.installed import Installation
 
@@ -124,3 +126,12 @@ class Installed:
 
 
 InstallEvent = StageBegan | Planned | Fetched | Unpacked | Installed
+
+
+class Installs(Protocol):
+    """An installation, here or on another machine; all but `install` may be called from another thread."""
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
+    def pause(self) -> None: ...
+    def go_on(self) -> None: ...
+    def stop(self) -> None: ...
