@@ -19,7 +19,7 @@ from typing import Annotated, Literal, NoReturn
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, request_error
 from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Whole, shortened
 from engine.protocol.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.protocol.pictures import MOST_BYTES as MOST_SHEET_BYTES
@@ -178,7 +178,7 @@ AGAIN = "Nothing was imported. Export the runs again, and copy the file whole."
 
 def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
     """Raises ProblemError about the archive at `path`; `sentence` follows its name."""
-    raise ProblemError(request_problem(f"{path.name} {sentence}.", remedy, key="file", value=path)) from None
+    raise request_error(f"{path.name} {sentence}.", remedy, key="file", value=path) from None
 
 
 def fault(error: ValueError) -> str:
