@@ -88,7 +88,6 @@ class PhaseProgress(ProgressLine):
             self._update(description=doing)
 
     def show(self, event: Event) -> None:
-        """Takes one event."""
         if isinstance(event, Phase):
             what = event.detail or event.name.value.capitalize()
             self._update(description=f"{self._prefix}{what}{_how_far(event)}")
@@ -112,7 +111,6 @@ class RunProgress(ProgressLine):
         self._accuracy = ""
 
     def show(self, event: Event) -> None:
-        """Takes one event of the run."""
         if isinstance(event, Started):
             done, total = event.resumed_step or 0, event.total_steps
             self._update(completed=done, total=total, steps=f"{total:,}")

@@ -32,17 +32,14 @@ def engines_folder() -> Path:
 
 
 def installation_folder(folder: Path, name: str) -> Path:
-    """The folder of the installation `name` in the engines' folder."""
     return installations_folder(folder) / name
 
 
 def installations_folder(folder: Path) -> Path:
-    """The folder of all installations in the engines' folder."""
     return folder / "installations"
 
 
 def downloads_folder(folder: Path) -> Path:
-    """The folder of wheels in the engines' folder."""
     return folder / "downloads"
 
 

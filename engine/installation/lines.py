@@ -17,7 +17,6 @@ _EVENT: TypeAdapter[InstallEvent | Problem] = TypeAdapter(InstallEvent | Problem
 
 
 def wanted_line(wanted: Wanted) -> bytes:
-    """What to install."""
     return _WANTED.dump_json(wanted) + b"\n"
 
 

@@ -83,8 +83,6 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class StageBegan:
-    """A stage begins."""
-
     stage: Stage
 
 
@@ -112,8 +110,6 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Progress of the unpacking."""
-
     done_bytes: int
     total_bytes: int
 

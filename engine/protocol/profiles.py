@@ -78,7 +78,6 @@ class Profiles(Answer):
         return self.model_copy(update={"sides": sides})
 
     def measured(self) -> tuple[StepProfile, ...]:
-        """The profiles that are known."""
         return tuple(side.profile for side in self.sides if side.profile is not None)
 
 

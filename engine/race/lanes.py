@@ -38,7 +38,6 @@ class Lane:
 
     @property
     def step_samples(self) -> int:
-        """Samples per step."""
         return self.run.experiment.step_samples
 
     @property

@@ -246,7 +246,6 @@ class PilotWatch:
         self._summary = Summary()
 
     def take(self, event: Event) -> None:
-        """Takes the next event."""
         match event:
             case Started(steps_per_epoch=steps):
                 self._steps_per_epoch = steps

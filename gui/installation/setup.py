@@ -193,7 +193,6 @@ class EngineSetup(QObject):
             self._thread.start()
 
     def pause(self, is_paused: bool = True) -> None:
-        """Pauses the installation, or goes on with it."""
         if self._thread is not None and is_paused != self._is_paused:
             self._is_paused = is_paused
             installer = self._thread.installer

@@ -45,7 +45,6 @@ _Named = list[tuple[str, StepProfile]]
 
 
 def document(study: Study[Profiles]) -> Document:
-    """The document of a saved profile."""
     profiles = study.answer
     experiments = [side.experiment for side in profiles.sides]
     return document_of(

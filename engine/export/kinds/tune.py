@@ -23,7 +23,6 @@ _TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
 
 
 def document(study: Study[Tuning]) -> Document:
-    """The document of a saved tuning."""
     tuning = study.answer
     first, *others = sections(tuning)
     return document_of(
