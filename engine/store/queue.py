@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
+from engine.experiment.value import Message
 from engine.store.connection import Connection
 from engine.store.record import Status
 
@@ -30,10 +31,8 @@ RUN = "run"
 _START_TOLERANCE_SECONDS = 2.0
 
 
-class Owner(BaseModel):
+class Owner(Message):
     """A process. Pids are reused, so its start is kept too; `boot` is empty where there is no boot id."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str
     boot: str
