@@ -251,7 +251,9 @@ class Runner:
                 remarks = Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
         if not isinstance(remarks, Failed | Finished):
             try:
-                session = self._started(run_id, job)
+                session = self._launcher.start(
+                    job, partial(self._store.keep, run_id) if self._keeps else None
+                )
             except ProblemError as error:
                 remarks = Failed(problem=error.problem)
         if isinstance(remarks, Failed | Finished):
@@ -261,11 +263,6 @@ class Runner:
             yield remarks
             return
         yield from self._recorded(session, make, advice, remarks)
-
-    def _started(self, run_id: str, job: jobs.Train) -> Session:
-        if self._keeps and self._launcher.site.name:
-            return self._launcher.start(job, partial(self._store.keep, run_id))
-        return self._launcher.start(job)
 
     def _recorded(
         self,

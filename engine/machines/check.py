@@ -37,7 +37,7 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
             there = description_there(line, machine)
         except ProblemError as error:
             there = error.problem
-    return machine, (answers, *_of_the_system(machine, look, there), *_of_the_program(machine, look, there))
+    return machine, (answers, *_of_the_system(look, there), *_of_the_program(machine, look, there))
 
 
 def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
@@ -47,7 +47,7 @@ def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
     return machine, checks
 
 
-def _of_the_system(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
+def _of_the_system(look: Look, there: Description | Problem | None) -> Iterator[Check]:
     if look.chatter:
         said = shortened(look.chatter.partition("\n")[0], 80)
         detail = f"The login writes to programs too, beginning with: {said}"
