@@ -22,9 +22,12 @@ _MOVE_FRACTION = 0.06
 """The expected limit may move again by this fraction of what the last batch that passed moved it by."""
 _UNCERTAIN_FRACTION = 0.025
 """The uncertain part of the stretch from the largest batch that passed to where the line meets the budget."""
-_RESERVED_WEIGHT = 0.8
-"""How much nearer the limit is to where reserved memory meets the budget than to where allocated does."""
-_RESERVED_SPREAD = 0.25
+_UNUSABLE_MIB, _UNUSABLE_FRACTION = 40.0, 0.005
+"""What gaps between blocks make unusable: searches on an H100 lost some 60 to 85 MiB of 1 GiB, and 75 to 220
+of 24 GiB."""
+_UNUSABLE_SPREAD = 0.7
+_FULL_FRACTION = 0.95
+"""An allocator that has reserved this part of its budget has begun to give back what it keeps in vain."""
 _UNINFORMED_SHARE = 0.1
 """The share of the chances that is spread evenly once a batch has failed, so that a line that misleads gives
 way to halving."""
@@ -78,11 +81,8 @@ def estimated_limit(
     passed = passed_trials(trials)
     meets = _meeting(passed, budget_mib) or line.batch_at(budget_mib)
     spread = _spread(passed, line, meets, budget_mib)
-    reserved = _limit_by_reserved(trials, line, budget_mib)
-    if reserved >= meets:
-        return LimitEstimate(meets, spread)
-    gap = meets - reserved
-    return LimitEstimate(meets - _RESERVED_WEIGHT * gap, max(spread, _RESERVED_SPREAD * gap))
+    unusable = _unusable_mib(passed, budget_mib) / line.per_sample_mib
+    return LimitEstimate(meets - unusable, max(spread, _UNUSABLE_SPREAD * unusable))
 
 
 def passed_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -124,14 +124,16 @@ def _spread(passed: Sequence[Trial], line: MemoryLine, meets: float, budget_mib:
     return max(_UNCERTAIN_FRACTION * stretch, _MOVE_FRACTION * abs(meets - before))
 
 
-def _limit_by_reserved(trials: Sequence[Trial], line: MemoryLine, budget_mib: float) -> float:
-    top = max(
-        (trial for trial in trials if trial.fits and trial.reserved_mib is not None), key=_size, default=None
-    )
-    if top is None or top.reserved_mib is None or not top.peak_mib:
-        return math.inf
-    per_sample = line.per_sample_mib * top.reserved_mib / top.peak_mib
-    return top.batch_size + (budget_mib - top.reserved_mib) / per_sample
+def _unusable_mib(passed: Sequence[Trial], budget_mib: float) -> float:
+    """What the limit leaves unallocated; 0 without an allocator that reserves.
+
+    It reserves more than it needs, and less once that is refused: only while there is room does it tell.
+    """
+    if not passed or (reserved := passed[-1].reserved_mib) is None or not (peak := passed[-1].peak_mib):
+        return 0.0
+    usual = _UNUSABLE_MIB + _UNUSABLE_FRACTION * budget_mib
+    is_full = reserved > _FULL_FRACTION * budget_mib
+    return usual if is_full else min(usual, budget_mib * (1 - peak / reserved))
 
 
 SMALL_BATCH = 8
