@@ -96,7 +96,9 @@ FIGURES: Mapping[str, Figure] = {
     "limit-fp16": Figure("limit", f"{_LARGEST}, FP16", "≥", 555, known="561; Lightning 530"),
     "limit-fp16-trials": Figure("limit", f"{_LARGEST}, FP16: trials", "≤", 8, known="Lightning 21"),
     "limit-fp16-seconds": Figure("limit", f"{_LARGEST}, FP16: time", "≤", 7, "s", "Lightning 26 s"),
-    "ooms-answer": Figure("ooms", "1,000 out-of-memory errors in one worker: the answer moved by", "=", 0),
+    "ooms-answer": Figure(
+        "ooms", "1,000 out-of-memory errors in one worker: recipes whose answer no longer holds", "=", 0
+    ),
     "ooms-held": Figure("ooms", "1,000 out-of-memory errors in one worker: memory grew by", "≤", 1, "MiB"),
     "forecast-before": Figure(
         "forecast", "forecast off the allocator's peak, ten models, before any run", "≤", 10, "%"
