@@ -144,6 +144,9 @@ _MOST_GROWTH = 32
 """A line from small batches is not trusted beyond this many times the largest of them."""
 _STRAIGHT_RATIO = 1.3
 """The most that a stretch's slope may exceed the slope before it while the two count as one line."""
+_EVEN_BATCH = 8
+"""Kernels differ by the batch: on an H100 the small CNN took more memory at odd sizes than at larger even
+ones."""
 _GROWTH = 4
 """The growth from one batch to the next while what passed says nothing of how much more would."""
 _PART_WAY = 3
@@ -297,7 +300,15 @@ class Search:
         target = self._proposed(low, high)
         if target is None:
             target = _GROWTH * low if high is None else (low + high) // 2
-        return min(max(target, low + 1), ceiling - 1)
+        return self._even(min(max(target, low + 1), ceiling - 1), low, ceiling)
+
+    def _even(self, target: int, low: int, ceiling: int) -> int:
+        """On a card the multiple of `_EVEN_BATCH` nearest to the target, while there are some to choose."""
+        unit, reserves = _EVEN_BATCH // self.granularity, any(trial.reserved_mib for trial in self.trials)
+        if not reserves or _EVEN_BATCH % self.granularity or ceiling - low <= 2 * unit:
+            return target
+        even = round(target / unit) * unit
+        return even if low < even < ceiling else target
 
     def _proposed(self, low: int, high: int | None) -> int | None:
         if self._first_batch is not None and not self.trials:
