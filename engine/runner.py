@@ -11,7 +11,7 @@ from functools import partial
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import MIB_PER_GIB
 from engine.machines.catalogs import keep_catalog
 from engine.protocol import jobs
@@ -375,7 +375,7 @@ class Runner:
     def _require_rest(self, what: str) -> None:
         if self._session is not None:
             message = f"{what} while a run is being measured: it would slow the run down."
-            raise ProblemError(request_problem(message, "Try again when the run is over."))
+            raise request_error(message, "Try again when the run is over.")
 
     def _last_event(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
         session = self._session = self._launcher.start(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from engine.experiment.problem import Problem
 from engine.experiment.value import shortened
@@ -22,10 +22,8 @@ from engine.installation.installed import (
 _LONGEST = 2_000
 
 
-class Description(BaseModel):
+class Description(BaseModel, frozen=True, extra="ignore"):
     """The engine, the folder of engines, the hardware, and the builds of PyTorch for it, best first."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     state: State
     torch: str | None = None

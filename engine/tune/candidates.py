@@ -70,11 +70,9 @@ class Space:
         return {key: value for _, option in self.chosen(places) for key, value in option.changes.items()}
 
     def recipe_parts(self, places: Places) -> frozenset[str]:
-        """The parts of the candidate's recipe."""
         return frozenset(Step(recipe=self.changes(places).get("step.recipe", PLAIN)).parts)
 
     def of_changes(self, changes: Changes) -> Places:
-        """The candidate with these changes."""
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
 
     def _value_in(self, changes: Changes, kind: ChangeKind) -> int:
@@ -89,13 +87,11 @@ class Space:
 
 
 def with_value(places: Places, kind: ChangeKind, place: int) -> Places:
-    """The candidate with another value of a kind."""
     at = CHANGE_KINDS.index(kind)
     return (*places[:at], place, *places[at + 1 :])
 
 
 def value_of(places: Places, kind: ChangeKind) -> int:
-    """The place of the candidate's value of a kind."""
     return places[CHANGE_KINDS.index(kind)]
 
 

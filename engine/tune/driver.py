@@ -12,7 +12,7 @@ from engine.compare.evidence import doubts_of, is_disturbed
 from engine.compare.sides import Side
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.repeats import Turn
 from engine.experiment.settings import RECIPE_PARTS, joined
 from engine.protocol import jobs
@@ -89,7 +89,7 @@ class TuneDriver(Driver[Tuning]):
         tuning = study.answer
         if tuning.phase == "over":
             message = f"{study.name} is over."
-            raise ProblemError(request_problem(message, "Begin another.", key="tuning", value=study.id))
+            raise request_error(message, "Begin another.", key="tuning", value=study.id)
         if tuning.phase != "candidates":
             self._prepared([tuning.experiment])
             return study

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
-from typing import Protocol
 
 import psutil
 from PySide6.QtCore import QObject, QThread, Signal
@@ -17,7 +16,7 @@ from engine.installation.builds import Build
 from engine.installation.control import Stopped
 from engine.installation.hardware import Hardware
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.wanted import Installed, InstallEvent, Plan, Wanted
+from engine.installation.wanted import Installed, Installs, Plan, Wanted
 from engine.worker.launcher import kept_awake
 from gui.session.background import Background, own_error
 
@@ -33,18 +32,6 @@ class Found:
 
     def build(self, backend: str) -> Build | None:
         return next((build for build in self.builds if build.backend == backend), None)
-
-
-class Installs(Protocol):
-    """An installation that can be carried out; everything but `install` may be called from another thread."""
-
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
-
-    def pause(self) -> None: ...
-
-    def go_on(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -80,6 +67,21 @@ def _installer() -> Installs:
     from engine.worker.launcher import try_out
 
     return Installer(None, try_out)
+
+
+def far_means(name: str) -> Means:
+    """Those for another machine. The program is sent there first, if it is another."""
+    from engine.machines.machine import Machines
+    from engine.machines.program import FarInstaller
+
+    def installer() -> FarInstaller:
+        return FarInstaller(Machines().find(name))
+
+    def look() -> Found:
+        there = installer().describe()
+        return Found(there.hardware, there.builds)
+
+    return Means(look, lambda wanted, _is_stopped: installer().plan(wanted), installer)
 
 
 class EngineSetup(QObject):
@@ -191,7 +193,6 @@ class EngineSetup(QObject):
             self._thread.start()
 
     def pause(self, is_paused: bool = True) -> None:
-        """Pauses the installation, or goes on with it."""
         if self._thread is not None and is_paused != self._is_paused:
             self._is_paused = is_paused
             installer = self._thread.installer

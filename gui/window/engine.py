@@ -74,13 +74,9 @@ class EngineController(QObject):
         return installing
 
     def _means(self) -> Means:
-        if self._of:
-            from gui.installation.far import far_means
+        from gui.installation.setup import far_means, own_means
 
-            return far_means(self._of)
-        from gui.installation.setup import own_means
-
-        return self._own_means or own_means()
+        return far_means(self._of) if self._of else self._own_means or own_means()
 
     def _switch(self) -> None:
         """Another machine has another engine, and another page; an installation in progress is stopped."""
