@@ -13,7 +13,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import MIB_PER_GIB
-from engine.machines.catalogs import keep_catalog
+from engine.machines.catalogs import keep_catalog, kept_catalog
 from engine.protocol import jobs
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.protocol.events import (
@@ -186,6 +186,8 @@ class Runner:
         self._forecasts = Forecasts(store.path.parent, launcher.site.name)
         self._session: Session | None = None
         self._is_left = threading.Event()
+        self.tell_wait: Callable[[str], None] = lambda words: None
+        """Told what a question waits for that a cluster is to answer."""
 
     def stop(self) -> None:
         """Asks the running job to end."""
@@ -327,11 +329,16 @@ class Runner:
             thread.join()
             self._session = None
 
-    def catalog(self) -> Catalog:
-        """The choices on the launcher's machine; those of another are kept. Raises ProblemError."""
+    def catalog(self, *, anew: bool = False) -> Catalog:
+        """The choices on the launcher's machine; those of another are kept, and those of a cluster, where
+        they cost a wait, are read again only `anew`. Raises ProblemError."""
+        machine = self._launcher.site.name
+        kept = kept_catalog(machine) if self._launcher.site.has_nodes and not anew else None
+        if kept is not None:
+            return kept[0]
         answer = _answered(self._last_event(jobs.ReadCatalog()))
         assert isinstance(answer, CatalogRead)
-        if not (machine := self._launcher.site.name):
+        if not machine:
             return answer.catalog
         catalog = answer.catalog.model_copy(update={"machine": machine})
         keep_catalog(catalog)
@@ -380,6 +387,8 @@ class Runner:
             answer: Event | None = None
             for event in iterate(session):
                 answer = event
+                if isinstance(event, Phase) and event.name is PhaseName.WAITING:
+                    self.tell_wait(event.detail)
                 if not session.is_over and is_unwanted():
                     # a stop() while the worker was being started found no session to stop
                     session.stop()

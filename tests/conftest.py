@@ -36,7 +36,7 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.register_profile("quick", settings.get_profile("any machine"), max_examples=25)
 settings.load_profile("any machine" if os.environ.get("AMMETER_ALL_TESTS") else "quick")
 
-pytest_plugins = ["tests.far", "tests.profiles", "tests.installations", "tests.cards"]
+pytest_plugins = ["tests.far", "tests.slurm", "tests.profiles", "tests.installations", "tests.cards"]
 
 _MIB_SIDE_BY_SIDE = 3_000
 """What tests take that run beside others, with the processes that they start."""

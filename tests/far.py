@@ -72,7 +72,7 @@ class FarMachine:
     def kill_line(self, program: int | None = None) -> int:
         """Kills the ssh processes that a program has started, by default this one; returns how many."""
         own = _children(program or os.getpid())
-        return _kill_all(pid for pid in own if b"engine.worker.relay" in _command(pid))
+        return _kill_all(pid for pid in own if b"engine.worker.relay" in command_of(pid))
 
     def kill_relays(self) -> int:
         """Kills the relays, at the far end of the line."""
@@ -83,8 +83,8 @@ class FarMachine:
         return _kill_all(
             pid
             for pid in _pids()
-            if _command(pid).startswith(b"ssh: ")
-            and b"[mux]" in _command(pid)
+            if command_of(pid).startswith(b"ssh: ")
+            and b"[mux]" in command_of(pid)
             and str(self.bin).encode() in _environment(pid)
         )
 
@@ -92,7 +92,7 @@ class FarMachine:
         """Kills the processes of sshd that serve the connections."""
         # a keeper is below sshd too for as long as the relay that started it
         below = [] if self.sshd is None else _children(self.sshd.pid)
-        return _kill_all(pid for pid in below if _command(pid).startswith(b"sshd"))
+        return _kill_all(pid for pid in below if command_of(pid).startswith(b"sshd"))
 
     def kill_keepers(self) -> int:
         return _kill_all(self._programs("engine.worker.keeper"))
@@ -109,7 +109,7 @@ class FarMachine:
         return [
             pid
             for pid in _pids()
-            if module.encode() in (command := _command(pid))
+            if module.encode() in (command := command_of(pid))
             and not command.startswith((b"ssh", b"sshd"))
             and (home in command or home in _environment(pid))
         ]
@@ -118,7 +118,8 @@ class FarMachine:
         return (folder / "keeper.json").exists() and not (folder / "ended").exists()
 
 
-def _prepared(root: Path) -> Path:
+def prepared(root: Path) -> Path:
+    """The folder of a machine whose program is this clone."""
     home = root / "there"
     program = home / "program" / "current" / "bin" / "python"
     program.parent.mkdir(parents=True)
@@ -144,10 +145,10 @@ def put_first(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 @pytest.fixture
 def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
-    home = _prepared(tmp_path)
+    home = prepared(tmp_path)
     script = '#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done\nshift 2\ncd /\neval "$*"\n'
     folder = put_first(tmp_path / "bin", script, monkeypatch)
-    with _used(FarMachine(Machine(name="near", host="near", folder=str(home)), home, folder)) as machine:
+    with used(FarMachine(Machine(name="near", host="near", folder=str(home)), home, folder)) as machine:
         yield machine
 
 
@@ -166,7 +167,7 @@ def far_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
     """This machine through an sshd of its own, with keys that are thrown away."""
     # short: the path of a socket has a hundred bytes
     root = Path(tempfile.mkdtemp(prefix="far-", dir="/tmp"))
-    home = _prepared(root)
+    home = prepared(root)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     sshd = _serve(root, port)
@@ -174,7 +175,7 @@ def far_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
     folder = put_first(root / "bin", script, monkeypatch)
     machine = FarMachine(Machine(name="far", host="far", folder=str(home)), home, folder, sshd)
     try:
-        with _used(machine):
+        with used(machine):
             yield machine
     finally:
         options = Line(machine.machine).command(())
@@ -219,12 +220,13 @@ def _serve(root: Path, port: int) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def _used(machine: FarMachine) -> Iterator[FarMachine]:
+def used(machine: FarMachine) -> Iterator[FarMachine]:
+    """Nothing that runs there may outlive what is done with it."""
     try:
         yield machine
         with suppress(AssertionError):
             eventually(lambda: not machine.running(), 10)
-        left = [_command(pid).replace(b"\0", b" ").decode() for pid in machine.running()]
+        left = [command_of(pid).replace(b"\0", b" ").decode() for pid in machine.running()]
     finally:
         _kill_all(machine.running())
     assert not left, f"left running there: {left}"
@@ -238,7 +240,8 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _command(pid: int) -> bytes:
+def command_of(pid: int) -> bytes:
+    """The command line of a process, empty once it is gone."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""

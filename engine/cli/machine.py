@@ -89,7 +89,9 @@ def catalog(
     with launcher_for(target, machine) as launcher, Store() as store:
         if store.unwritable is not None:
             output.warning(store.unwritable.message)
-        entries = Runner(store, launcher).catalog()
+        runner = Runner(store, launcher)
+        runner.tell_wait = lambda words: output.aside(f"{machine}: {words}.")
+        entries = runner.catalog(anew=True)
     if library is not None:
         _show_library(libraries[library], entries, as_json)
     elif as_json:

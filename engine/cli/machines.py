@@ -16,6 +16,7 @@ from engine.machines.catalogs import forget_machine, kept_catalog, refuse_kept
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.words.numbers import NONE
 
+_OfSlurm = Annotated[str, typer.Option(metavar="NAME", help="As sbatch has it.")]
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="What the machine is called here.")]
 
 
@@ -38,28 +39,49 @@ def _row(machine: Machine) -> tuple[str, ...]:
         catalog, read = kept
         names = ", ".join(device.title for device in catalog.devices)
         known = f"{names} (as of {output.when(read)})"
-    return machine.name, machine.host, machine.home or machine.folder, known
+    return machine.name, machine.place, machine.home or machine.folder, known
 
 
 def add(
     name: _Name,
     host: Annotated[
         str,
-        typer.Argument(metavar="HOST", help="As for ssh: a name of your ssh configuration, or user@host."),
-    ],
+        typer.Argument(
+            metavar="[HOST]",
+            help="As for ssh: a name of your ssh configuration, or user@host; with --slurm that of its login "
+            "node, and left out where sbatch is on this machine.",
+            show_default=False,
+        ),
+    ] = "",
     folder: Annotated[
         str,
         typer.Option(
             "--folder", metavar="FOLDER", help="Where all of Ammeter's is kept there.", show_default=True
         ),
     ] = ".ammeter",
+    slurm: Annotated[
+        bool, typer.Option("--slurm", help="It is a cluster: runs train in jobs of Slurm, on whole nodes.")
+    ] = False,
+    partition: _OfSlurm = "",
+    account: _OfSlurm = "",
+    time: Annotated[str, typer.Option("--time", metavar="LIMIT", help="The time limit of a job.")] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="--NAME=VALUE", help="A further option of sbatch, such as --gres=gpu:1."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Add a machine that ssh reaches, to train on with --machine NAME. Nothing is changed there yet.
 
-    ssh must log in without asking: with a key and its agent, and with a host key that is known already.
+    ssh must log in without asking: with a key and its agent, and with a host key that is known already. Of a
+    cluster the folder must be on a file system that the login node shares with the others.
     """
-    machine = new_machine(name, host, folder)
+    wishes = {"partition": partition, "account": account, "time_limit": time, "options": option or []}
+    if any(wishes.values()) and not slurm:
+        raise request_error("These are options of a cluster.", "Add --slurm.", key="slurm")
+    machine = new_machine(name, host, folder, wishes if slurm else None)
     machines = Machines()
     if any(machine.name.casefold() == known.name.casefold() for known in machines.all()):
         message = f"There is a machine called {machine.name} already."

@@ -27,7 +27,7 @@ from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, ProblemError, request_error, request_problem
 from engine.experiment.value import printable, shortened
-from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
+from engine.protocol.events import Epoch, Event, Failed, Log, Phase, PhaseName, Samples, Started
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -115,7 +115,8 @@ class RunProgress(ProgressLine):
             done, total = event.resumed_step or 0, event.total_steps
             self._update(completed=done, total=total, steps=f"{total:,}")
         elif isinstance(event, Phase):
-            self._update(description=f"{self._title}: {event.name.value}{_how_far(event)}")
+            what = event.detail if event.name is PhaseName.WAITING else event.name.value
+            self._update(description=f"{self._title}: {what}{_how_far(event)}")
         elif isinstance(event, Samples) and event.step:
             figures = f"{SPEED.text_with_unit(event.samples_per_second[-1])}  loss {event.loss[-1]:.3f}"
             self._update(completed=event.step[-1], figures=f"{figures}{self._accuracy}")
@@ -254,6 +255,7 @@ def open_session(target: Target, machine: str = "", *, saves: bool = True) -> It
             # it imports torch while another worker reads the catalog
             launcher.prepare()
         runner, watch = Runner(store, launcher), Watch()
+        runner.tell_wait = lambda words: output.aside(f"{machine}: {words}.")
         with Interrupt(runner.stop, machine=launcher.site.name) as interrupt:
             try:
                 yield Session(store, launcher, runner, interrupt, watch)

@@ -18,7 +18,8 @@ _MOST_PROBLEMS, _LONGEST_VALUE, _LONGEST_KEY = 100, 4_096, 80
 
 
 class Kind(StrEnum):
-    """The kinds of problem a user can meet; `REQUEST`: the settings must change."""
+    """The kinds of problem a user can meet; `REQUEST`: the settings must change, `NODE_LOST`: another node of
+    the cluster may do it."""
 
     REQUEST = "request"
     OUT_OF_MEMORY = "out-of-memory"
@@ -28,6 +29,7 @@ class Kind(StrEnum):
     DISK_FULL = "disk-full"
     NO_ENGINE = "no-engine"
     WORKER_DIED = "worker-died"
+    NODE_LOST = "node-lost"
     PROTOCOL = "protocol"
     HANG = "hang"
     STORE = "store"

@@ -14,10 +14,17 @@ from engine.machines.bundle import program_id
 from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines
 from engine.machines.program import INSTALL_UV, description_there, not_set_up, set_up
-from engine.machines.script import Look, look_at
+from engine.machines.script import Look, look_at, run_script
+from engine.machines.slurm import Slurm
 from engine.protocol.events import Check
 
 _LEAST_BYTES, _ENGINE_BYTES = 2 * BYTES_PER_GIB, 12 * BYTES_PER_GIB
+_CARD = "Graphics card"
+_SLURM = """
+sbatch --version && nodes=$(sinfo -h -o '%D nodes in %P' "$@") || exit 1
+echo "${nodes:-There is no such partition.}"
+[ -n "$nodes" ]
+"""
 _PROCESSORS = ("x86_64", "aarch64", "arm64")
 
 
@@ -30,14 +37,20 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
         return machine, (_failed("Connection", error.problem),)
     seconds = time.monotonic() - began
     machine = machine.model_copy(update={"home": look.home, "program": look.program})
-    answers = Check(name="Connection", status="ok", detail=f"{machine.host} answers in {seconds:.1f} s")
+    answers = Check(
+        name="Connection", status="ok", detail=f"{machine.host or 'It'} answers in {seconds:.1f} s"
+    )
     there: Description | Problem | None = None
     if look.program:
         try:
             there = description_there(line, machine)
         except ProblemError as error:
             there = error.problem
-    return machine, (answers, *_of_the_system(look, there), *_of_the_program(machine, look, there))
+    checks = (answers, *_of_the_system(look, there), *_of_the_program(machine, look, there))
+    if machine.slurm is None:
+        return machine, checks
+    # the card, if any, is that of the login node
+    return machine, (*(check for check in checks if check.name != _CARD), _of_slurm(machine.slurm, line))
 
 
 def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
@@ -107,7 +120,7 @@ def _of_the_program(machine: Machine, look: Look, there: Description | Problem |
         )
     names = "; ".join(gpu.name for gpu in there.hardware.gpus)
     none = "No graphics card was found; training runs on the processor."
-    yield Check(name="Graphics card", status="ok" if names else "note", detail=names or none)
+    yield Check(name=_CARD, status="ok" if names else "note", detail=names or none)
 
 
 def _tools(look: Look) -> Check:
@@ -119,6 +132,19 @@ def _tools(look: Look) -> Check:
     python = f"Python {look.pythons[0]}" if look.pythons else "no Python, which uv then fetches"
     where = "brought from here" if look.takes_our_uv else look.uv
     return Check(name="uv", status="ok", detail=f"{where}; {python}")
+
+
+def _of_slurm(slurm: Slurm, line: Line) -> Check:
+    wanted = [argument for argument in slurm.arguments[:1] if "--partition" in argument]
+    try:
+        answer = run_script(line, _SLURM, wanted)
+    except ProblemError as error:
+        return _failed("Slurm", error.problem)
+    said = "; ".join(shortened(each, 200) for each in answer.text.strip().splitlines()[:20])
+    if answer.status:
+        remedy = "Name the login node of a cluster, and one of its partitions."
+        return Check(name="Slurm", status="problem", detail=said or "There is no sbatch.", remedy=remedy)
+    return Check(name="Slurm", status="ok", detail=said)
 
 
 def _failed(name: str, problem: Problem) -> Check:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from engine.experiment.paths import part_path
-from engine.experiment.problem import request_error
-from engine.machines.far_worker import FarWorker, Opening
+from engine.experiment.problem import ProblemError, request_error
+from engine.machines.far_worker import PROGRAM, Allocation, FarWorker, Opening
 from engine.machines.line import Line
 from engine.machines.machine import Machine
 from engine.protocol import jobs
@@ -27,18 +28,23 @@ _HOME = re.compile(r"^ammeter (/.*)$", re.MULTILINE)
 class FarSite:
     """Makes workers on a machine; `patience` is told to their keepers, as `Opening` has it."""
 
-    keeps_spare = True
-
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
         self.name = machine.name
+        # a spare would keep a node from others
+        self.keeps_spare, self.has_nodes = machine.slurm is None, machine.slurm is not None
+        self._allocation: Allocation | None = None
+        self._node = ""
         self._line = Line(machine)
         self._patience = patience
         self._home = machine.home
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         """A new worker. The command is that of this machine: the program there has its own."""
-        worker = FarWorker(self._line, uuid.uuid4().hex, opening=Opening(environment, self._patience))
-        return self._reached(worker)
+        if (slurm := self._line.machine.slurm) is not None and self._allocation is None:
+            pinned = (f"--nodelist={self._node}",) if self._node else ()
+            self._allocation = Allocation(uuid.uuid4().hex, (*slurm.arguments, *pinned))
+        opening = Opening(environment, self._patience, self._allocation)
+        return self._reached(FarWorker(self._line, uuid.uuid4().hex, opening=opening))
 
     def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
         if not re.fullmatch(r"[0-9a-f]{32}", place.worker):
@@ -88,6 +94,27 @@ class FarSite:
         finally:
             part.unlink(missing_ok=True)
         self._line.ask(("rm", "-f", there), seconds=_ANSWER_SECONDS)
+
+    def begin_block(self, node: str = "") -> None:
+        self.close()
+        self._node = node
+
+    def close(self) -> None:
+        given, self._allocation = self._allocation, None
+        if given is not None:
+            folder = self._line.machine.folder
+            words = (
+                f"{folder}/{PROGRAM}",
+                "-P",
+                "-m",
+                "engine.worker.slurm",
+                "give-back",
+                folder,
+                given.name,
+            )
+            # it ends by itself too, some time later
+            with suppress(ProblemError):
+                self._line.ask(words, seconds=_ANSWER_SECONDS)
 
     @property
     def _there(self) -> str:

@@ -18,13 +18,14 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.value import Line as OneLine
 from engine.experiment.value import shortened
 from engine.machines.line import NOT_FOUND, Channel, Line, lasts
+from engine.machines.slurm import JobState, ending, waiting_words
 from engine.protocol import jobs
-from engine.protocol.events import Event, Log
+from engine.protocol.events import Event, Log, Phase, PhaseName
 from engine.protocol.jobs import FarPlace
 from engine.worker.process import End, Garbage, Lost, item_of, stderr_text
 
-PROTOCOL = 1
-_PROGRAM = "program/current/bin/python"
+PROTOCOL = 2
+PROGRAM = "program/current/bin/python"
 _HEADER_SECONDS = 30.0
 _MOST_CHATTER_BYTES = 64 * 2**10
 _LONGEST_LINE_BYTES = 32 * 2**20 + 2
@@ -64,19 +65,28 @@ class _Ended(BaseModel):
     why: Literal["", "patience", "full"] = ""
 
 
-class _Gone(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    why: Literal["unknown", "rebooted", "gone", "forgotten"]
+class _Gone(JobState):
+    why: Literal["unknown", "rebooted", "gone", "forgotten", "job"]
+    state: OneLine = ""
 
 
 @dataclass(frozen=True)
 class Opening:
     """What the keeper of a new worker is given: the worker's `environment`, and the seconds after which it is
-    ended if nobody comes back to it, without a job and with one."""
+    ended if nobody comes back to it, without a job and with one. In a cluster it is started in an allocation,
+    which is submitted if it is not there."""
 
     environment: dict[str, str]
     patience: tuple[float, float] = (60.0, 600.0)
+    allocation: Allocation | None = None
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A job in a cluster, by a name of ours, and the arguments of sbatch."""
+
+    name: str
+    arguments: tuple[str, ...]
 
 
 class FarWorker:
@@ -116,6 +126,8 @@ class FarWorker:
         self._problem: ProblemError | None = None
         self._has_line = self.has_spoken = self._is_deaf = self._is_slow = False
         self._is_kept = self._is_forgotten = False
+        self.is_waiting = opening is not None and opening.allocation is not None
+        self._waits_for = ""
         # in this order: reached or refused; its output is at its end; nothing more is wanted of it
         self._tried, self._ended, self._closed = (threading.Event() for _ in range(3))
         self._reader = threading.Thread(target=self._connect_and_read, name="far-worker", daemon=True)
@@ -280,7 +292,7 @@ class FarWorker:
         self._silent_since = time.monotonic()
         at = (str(number) for number in self._at)
         nonce = secrets.token_hex(8)
-        program = f"{self._line.machine.folder}/{_PROGRAM}"
+        program = f"{self._line.machine.folder}/{PROGRAM}"
         words = (program, "-P", "-m", "engine.worker.relay", self._line.machine.folder, self._worker, *at)
         channel = self._channel = self._line.open((*words, nonce))
         channel.put(_line_of({} if self._opening is None else {"open": asdict(self._opening)}))
@@ -349,7 +361,7 @@ class FarWorker:
             if not line.endswith(b"\n") and len(line) < _LONGEST_LINE_BYTES:
                 # half of one: it is sent again
                 return
-            if self._is_deaf and line[:1] not in b"xg.":
+            if self._is_deaf and line[:1] not in b"xgs.":
                 continue
             try:
                 self._take(line[:1], line[1:])
@@ -370,11 +382,14 @@ class FarWorker:
                 self._take_error(rest)
             case b".":
                 self._note_answer(rest)
+            case b"s":
+                self._take_state(JobState.model_validate_json(rest))
             case b"x":
                 self._take_end(_Ended.model_validate_json(rest))
             case b"g":
                 gone = _Gone.model_validate_json(rest)
-                self._end(Lost(_WHY_GONE[gone.why].format(name=self._name)))
+                why = _WHY_GONE.get(gone.why)
+                self._end(Lost(why.format(name=self._name)) if why else ending(gone, self._name))
                 if gone.why in ("unknown", "forgotten"):
                     self._closed.set()
             case _:
@@ -387,6 +402,13 @@ class FarWorker:
         self._stderr_bytes_left -= len(line)
         if text and min(self._stderr_lines_left, self._stderr_bytes_left) >= 0:
             self._put(Log(level="stderr", message=text))
+
+    def _take_state(self, job: JobState) -> None:
+        self.is_waiting = job.state != "KEPT"
+        words = waiting_words(job) if self.is_waiting else f"on {job.node}" if job.node else ""
+        if words != self._waits_for or not self.is_waiting:
+            self._waits_for = words
+            self._put(Phase(name=PhaseName.WAITING if self.is_waiting else PhaseName.BUILDING, detail=words))
 
     def _take_end(self, ended: _Ended) -> None:
         if not self._ended.is_set():

@@ -123,6 +123,9 @@ class Line:
         read as anything but itself."""
         if not all(_WORD.fullmatch(word) for word in words):
             raise ValueError(f"not to be passed to a shell: {words}")
+        if not self.machine.host:
+            # Slurm's login node is this machine
+            return ["sh", "-c", f"cd && exec {' '.join(words)}"]
         return ["ssh", *_OPTIONS, *_control(), "--", self.machine.host, f"exec {' '.join(words)}"]
 
     def open(self, words: Sequence[str]) -> Channel:
@@ -181,6 +184,10 @@ class Line:
         if status in NOT_FOUND:
             why = _sentence_end(complaint)
             return self._unusable(f"Ammeter's program is not on {self.machine.name}: {why}.", "Install")
+        if refused := re.search(r"\bsbatch: (.+)", complaint):
+            message = f"Slurm on {self.machine.name} refuses the job: {_sentence_end(refused[1])}."
+            remedy = "Correct the machine's partition, account, time limit or options."
+            return request_error(message, remedy, key="machine", value=self.machine.name)
         return self.problem(complaint or f"ssh ended with status {status}")
 
     def outdated(self) -> ProblemError:
@@ -194,10 +201,10 @@ class Line:
 
     def problem(self, why: str) -> ProblemError:
         """The error of a machine that cannot be reached or does not answer as it should."""
-        remedy = next(
-            (remedy for words, remedy in _LASTING.items() if words in why),
-            "`ssh {host}` must work in a terminal, without a question; then try again.",
-        )
+        usual = "`ssh {host}` must work in a terminal, without a question; then try again."
+        if not self.machine.host:
+            usual = f"Check it: `ammeter machines check '{self.machine.name}'`."
+        remedy = next((remedy for words, remedy in _LASTING.items() if words in why), usual)
         message = f"There is no connection to {self.machine.name}: {_sentence_end(why)}."
         return request_error(message, remedy.format(host=self.machine.host))
 

@@ -10,14 +10,25 @@ import contextlib
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from engine.experiment.paths import machines_path, part_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
+from engine.experiment.value import shortened
+from engine.machines.slurm import Slurm
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$"
 _HOST = r"^[A-Za-z0-9_][A-Za-z0-9_.:%@\[\]-]{0,254}$"
@@ -35,7 +46,8 @@ def _within(folder: str) -> str:
 
 class Machine(BaseModel):
     """Another machine, reached by `ssh host`; everything of Ammeter's there is in `folder`, which is relative
-    to the home there unless it is absolute.
+    to the home there unless it is absolute. With `slurm` it is the login node of a cluster, whose jobs train,
+    or without a host this machine is.
 
     What the last check saw: `home`, that folder as an absolute path, and the `program` there, by its id.
     """
@@ -43,10 +55,23 @@ class Machine(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(pattern=_NAME)]
-    host: Annotated[str, StringConstraints(pattern=_HOST)]
+    host: Annotated[str, StringConstraints(pattern=rf"{_HOST}|^$")]
     folder: Annotated[str, StringConstraints(pattern=_FOLDER), AfterValidator(_within)] = ".ammeter"
     home: Annotated[str, Field(max_length=4_096, pattern=r"^(/[A-Za-z0-9._/+-]*)?$")] = ""
     program: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{0,64}$")] = ""
+    slurm: Slurm | None = None
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> Machine:
+        if not (self.host or self.slurm):
+            raise ValueError("a host is needed")
+        return self
+
+    @property
+    def place(self) -> str:
+        """The host in words, and that it is a cluster."""
+        words = self.host or "this machine"
+        return words if self.slurm is None else f"{words} ({self.slurm.words})"
 
 
 class _File(BaseModel):
@@ -107,8 +132,9 @@ class Machines:
 _REMEDY = "Correct it, or move it away and add the machines again."
 
 
-def new_machine(name: str, host: str, folder: str = "") -> Machine:
-    """A machine as a person names it. Raises ProblemError that says what is wrong with it."""
+def new_machine(name: str, host: str, folder: str = "", slurm: Mapping[str, object] | None = None) -> Machine:
+    """A machine as a person names it; `slurm` has the fields of `Slurm`. Raises ProblemError that says what
+    is wrong with it."""
     name = name.strip()
     if name.casefold() in _OWN_NAMES or not re.fullmatch(_NAME, name):
         raise request_error(
@@ -117,20 +143,28 @@ def new_machine(name: str, host: str, folder: str = "") -> Machine:
             key="name",
             value=name,
         )
+    given = {"name": name, "host": host.strip(), "slurm": slurm, **({"folder": folder} if folder else {})}
     try:
-        return Machine.model_validate(
-            {"name": name, "host": host.strip(), **({"folder": folder} if folder else {})}
-        )
+        return Machine.model_validate(given)
     except ValidationError as error:
-        key = str(error.errors()[0]["loc"][0])
+        wrong = error.errors()[0]
+        key = next((str(part) for part in wrong["loc"] if part in _WRONG), "host")
         what, remedy = _WRONG[key]
-        value = host if key == "host" else folder
-        raise request_error(f"'{value}' is not {what}.", remedy, key=key, value=value) from None
+        value = shortened(str(wrong["input"]) if wrong["loc"] else host)
+        why = f", which {wrong['ctx']['error']}" if key == "options" and "ctx" in wrong else ""
+        raise request_error(f"'{value}' is not {what}{why}.", remedy, key=key, value=value) from None
 
 
 _WRONG = {
     "host": ("a host", "Name one as for ssh: a name of your ssh configuration, or user@host."),
     "folder": ("a folder there", "Use letters, digits and . _ / ~ + - only, without '..'."),
+    "partition": ("a partition", "`sinfo` there lists them."),
+    "account": ("an account", "Ask who runs the cluster for yours."),
+    "time_limit": (
+        "a time limit",
+        "Write it as sbatch has it: minutes, 2:30:00, or 1-12:00:00.",
+    ),
+    "options": ("an option for the job", "Write each as --name=value, as `man sbatch` has it."),
 }
 
 

@@ -140,6 +140,7 @@ class Pictures(Message):
 
 
 class PhaseName(StrEnum):
+    WAITING = "waiting"
     DOWNLOADING = "downloading"
     CHECKING = "checking"
     NUMERICS = "diagnosing"

@@ -76,7 +76,7 @@ class Energy(Message):
 
 
 class Environment(Message):
-    """The machine and the software that a run was measured on."""
+    """The machine and the software that a run was measured on; `node` is its name in a cluster."""
 
     device_name: Line
     device_memory_mib: Mib
@@ -86,6 +86,7 @@ class Environment(Message):
     python: Line
     os: Line
     ammeter: Line
+    node: Line = ""
 
 
 class RankFigures(Message):

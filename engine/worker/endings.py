@@ -109,10 +109,10 @@ def death(status: int) -> Problem:
     return Problem(kind=Kind.WORKER_DIED, message=f"The training process ended mid-run {how}.", remedy=remedy)
 
 
-def lost(why: str) -> Problem:
+def lost(why: str, kind: Kind = Kind.WORKER_DIED) -> Problem:
     """The problem of a worker that another machine has lost."""
     remedy = "What came from it until then is saved. Train the run again, or resume it from a checkpoint."
-    return Problem(kind=Kind.WORKER_DIED, message=why, remedy=remedy)
+    return Problem(kind=kind, message=why, remedy=remedy)
 
 
 def at_line(problem: Problem, code: Code, words: LastWords) -> Problem:

@@ -104,10 +104,9 @@ class Keeper:
         self._seen, self._seen_at = 0, time.monotonic()
         self._kill_at: float | None = None
         self._why = ""
-        write_whole(
-            folder / "keeper.json",
-            {"pid": os.getpid(), "worker": self._worker.pid, "boot": boot_id(), "host": socket.gethostname()},
-        )
+        place = {"host": socket.gethostname(), "node": os.environ.get("SLURMD_NODENAME", "")}
+        pids = {"pid": os.getpid(), "worker": self._worker.pid}
+        write_whole(folder / "keeper.json", {**pids, **place, "boot": boot_id()})
 
     def keep(self) -> None:
         """Returns once the worker has ended and `ended` says so."""
@@ -120,7 +119,7 @@ class Keeper:
                 self._end("patience")
             if now - disk_looked > _DISK_LOOK_SECONDS:
                 disk_looked = now
-                space = os.statvfs(self._folder)
+                space = os.statvfs(self._folder.parent)
                 if space.f_bavail * space.f_frsize < _LEAST_DISK_BYTES:
                     self._end("full")
             if self._kill_at is not None and now > self._kill_at:
@@ -129,9 +128,10 @@ class Keeper:
         self._kill_marked()
         self._errors.join(_LAST_WORDS_SECONDS)
         part = self._folder / "ended.part"
-        with part.open("r+b") as file:
-            file.write(json.dumps({"status": status, "why": self._why}).encode())
-        part.replace(self._folder / "ended")
+        with contextlib.suppress(FileNotFoundError):
+            with part.open("r+b") as file:
+                file.write(json.dumps({"status": status, "why": self._why}).encode())
+            part.replace(self._folder / "ended")
 
     @property
     def _patience(self) -> float:
@@ -151,6 +151,9 @@ class Keeper:
             if path.stat().st_size <= self._requests_at:
                 return
         except FileNotFoundError:
+            if not self._folder.exists():
+                # it was forgotten while this node was thought to be lost
+                self._kill()
             return
         with path.open("rb") as file:
             file.seek(self._requests_at)

@@ -155,6 +155,7 @@ class Launcher:
         with self._lock:
             self._end("light")
             self._end("spare")
+            self.site.close()
 
     def __enter__(self) -> Self:
         return self

@@ -82,9 +82,12 @@ class End:
 
 @dataclass(frozen=True)
 class Lost(End):
-    """A worker on another machine that is gone, nobody can say how; `why` is a sentence."""
+    """A worker on another machine that is gone; `why` is a sentence. What it did was interrupted, unless it
+    `has_failed`."""
 
     why: str
+    kind: Kind = Kind.WORKER_DIED
+    has_failed: bool = False
 
 
 class WorkerProcess:
@@ -122,6 +125,8 @@ class WorkerProcess:
     def is_away(self) -> bool:
         """False: no connection can be cut to a process of this machine."""
         return False
+
+    is_waiting = False
 
     @property
     def delay_seconds(self) -> float:

@@ -11,8 +11,9 @@ byte says what they are:
 
     o e   a line of the worker's stdout or stderr; O and E: a part of one that has no end yet
     .     the answer to a ping
+    s     the worker waits for Slurm: the state of its job; "KEPT" once it has a keeper
     x     the worker has ended, and all of it was sent: its status, and why
-    g     nobody keeps the worker: it was lost at a restart, with its keeper, or was never here
+    g     nobody keeps the worker: it was lost at a restart, with its keeper or its job, or was never here
 
 The offsets are bytes of the two files, so that a relay goes on where another was cut off.
 """
@@ -25,7 +26,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -34,8 +34,9 @@ from typing import Any
 
 from engine import __version__
 from engine.worker.keeper import boot_id, is_kept, requests_in, write_whole
+from engine.worker.slurm import Allocation, JobWatch, job_of, start_keeper
 
-PROTOCOL = 1
+PROTOCOL = 2
 _SLEEP_SECONDS = 0.02
 _KEPT_LOOK_SECONDS = 0.5
 _KEEPER_SECONDS = 20.0
@@ -83,7 +84,8 @@ class Relay:
     def __init__(self, home: Path, worker: str, events_at: int, errors_at: int) -> None:
         self._home, self._folder = home, home / "workers" / worker
         self._ping: int | None = None
-        self._forgets = self._is_cut = self._is_short = False
+        self._forgets = self._ends = self._is_cut = self._is_short = False
+        self._job: JobWatch | None = None
         self._tails = (
             Tail(b"o", self._folder / "events", events_at, _LONGEST_EVENT_BYTES),
             Tail(b"e", self._folder / "errors", errors_at, _LONGEST_ERROR_BYTES),
@@ -96,20 +98,24 @@ class Relay:
             return
         own = {name: str(self._home / folder) for name, folder in _ENVIRONMENT.items()}
         environment = {**own, "AMMETER_FAR": "1", **opened["environment"]}
+        asked = opened.get("allocation")
         write_whole(
             self._folder / "opened.json",
-            {"protocol": PROTOCOL, "environment": environment, "patience": opened["patience"]},
+            {
+                "protocol": PROTOCOL,
+                "environment": environment,
+                "patience": opened["patience"],
+                "allocation": asked,
+            },
         )
-        with (self._folder / "keeper.log").open("ab") as log:
-            # none of the streams may be ssh's, which would wait until the keeper ends
-            keeper = subprocess.Popen(
-                (_python(), "-P", "-m", "engine.worker.keeper", str(self._folder)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-                cwd=self._home,
-            )
+        if asked is not None:
+            try:
+                Allocation(self._home, asked["name"]).ask(self._folder.name, asked["arguments"])
+            except OSError:
+                _remove(self._folder)
+                raise
+            return
+        keeper = start_keeper(self._home, self._folder)
         deadline = time.monotonic() + _KEEPER_SECONDS
         while not (self._folder / "keeper.json").exists():
             if keeper.poll() or time.monotonic() > deadline:
@@ -134,7 +140,8 @@ class Relay:
 
     def relay(self) -> None:
         """Returns once the worker is forgotten or unknown, or nobody listens any more."""
-        if not (self._folder / "keeper.json").exists():
+        self._job = job_of(self._home, self._folder)
+        if self._job is None and not (self._folder / "keeper.json").exists():
             return _tell("g", {"why": "unknown"})
         self._is_short = any(tail.is_beyond for tail in self._tails)
         threading.Thread(target=self._read_requests, daemon=True).start()
@@ -142,9 +149,11 @@ class Relay:
         while not self._is_cut or self._forgets:
             is_over = ended.exists()
             is_lost, now = self._is_short, time.monotonic()
+            if self._job is not None and not (is_over or was_told):
+                self._follow(self._job)
             if not (is_over or is_lost or was_told) and now - looked > _KEPT_LOOK_SECONDS:
                 looked = now
-                is_lost = not is_kept(self._folder) and not ended.exists()
+                is_lost = self._is_unkept() and not ended.exists()
                 if is_lost:
                     # the worker ends as its keeper does, but a moment later
                     time.sleep(_KEPT_LOOK_SECONDS)
@@ -156,6 +165,8 @@ class Relay:
                 # an end counts once all that was written before it has been read
                 continue
             if self._forgets and (is_over or is_lost or was_told):
+                if self._job is not None:
+                    self._job.allocation.withdraw(self._folder.name)
                 _remove(self._folder)
                 return _tell("g", {"why": "forgotten"})
             if is_over or is_lost:
@@ -163,17 +174,33 @@ class Relay:
                 if not was_told and is_over:
                     _tell("x", json.loads(ended.read_text()))
                 elif not was_told:
-                    _tell("g", {"why": self._why_lost()})
+                    _tell("g", self._why_lost())
                 was_told = True
             time.sleep(_SLEEP_SECONDS)
         return None
 
-    def _why_lost(self) -> str:
+    def _follow(self, job: JobWatch) -> None:
+        """Tells what Slurm says of a worker that waits, and lets it end before it has begun."""
+        if (news := job.news()) is not None:
+            _tell("s", news)
+        if self._ends:
+            self._ends = False
+            if job.allocation.withdraw(self._folder.name):
+                write_whole(self._folder / "ended", {"status": 0, "why": ""})
+
+    def _is_unkept(self) -> bool:
+        if self._job is not None and (self._job.is_over or not (self._folder / "keeper.json").exists()):
+            return self._job.is_over
+        return not is_kept(self._folder)
+
+    def _why_lost(self) -> dict[str, Any]:
         if self._is_short:
-            return "rebooted"
+            return {"why": "rebooted"}
+        if self._job is not None:
+            return {"why": "job", **self._job.ending()}
         kept = json.loads((self._folder / "keeper.json").read_text())
         is_here = kept["host"] == socket.gethostname()
-        return "rebooted" if is_here and kept["boot"] != boot_id() else "gone"
+        return {"why": "rebooted" if is_here and kept["boot"] != boot_id() else "gone"}
 
     def _requests(self) -> list[dict[str, Any]]:
         path = self._folder / "requests"
@@ -195,16 +222,11 @@ class Relay:
                 else:
                     file.write(line)
                     self._forgets |= request["do"] == "forget"
+                    self._ends |= request["do"] in ("close", "kill", "forget")
         self._is_cut = True
         if not self._forgets:
             # also while the other thread waits for a stdout that nobody reads
             os._exit(0)
-
-
-def _python() -> str:
-    """The interpreter in the folder of its own program: `current` may lead to another one before long."""
-    python = Path(sys.executable)
-    return str(python.parent.resolve() / python.name)
 
 
 def _tell(kind: str, value: dict[str, Any]) -> None:
@@ -225,10 +247,10 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-def _clean(workers: Path) -> None:
+def _clean(home: Path) -> None:
     """Removes what nobody came back for."""
     oldest = time.time() - _DAYS_KEPT * 24 * 3_600
-    for folder in workers.glob("*"):
+    for folder in (*home.glob("workers/*"), *home.glob("allocations/*")):
         with contextlib.suppress(FileNotFoundError):
             newest = max((path.stat().st_mtime for path in folder.iterdir()), default=folder.stat().st_mtime)
             if newest < oldest and not is_kept(folder):
@@ -245,7 +267,7 @@ def main() -> int:
         first = json.loads(sys.stdin.buffer.readline(_LONGEST_REQUEST_BYTES))
         if "open" in first:
             relay.open(first["open"])
-            _clean(Path(home).resolve() / "workers")
+            _clean(Path(home).resolve())
         relay.tell_header(nonce)
         relay.relay()
     except BrokenPipeError:

@@ -18,7 +18,8 @@ class Worker(Protocol):
 
     On another machine it has a keeper, which `keep` asks to have it live without this program; `leave` loses
     sight of it while it goes on there, and `forget` removes it there, once its job's end is recorded. `place`
-    is that after the last item given. While the connection is cut it `is_away`: nothing of it is overdue.
+    is that after the last item given. While the connection is cut it `is_away`: nothing of it is overdue, nor
+    while it `is_waiting` for its turn in a cluster.
     `delay_seconds` is how long an answer takes.
     """
 
@@ -28,6 +29,8 @@ class Worker(Protocol):
     def is_alive(self) -> bool: ...
     @property
     def is_away(self) -> bool: ...
+    @property
+    def is_waiting(self) -> bool: ...
     @property
     def delay_seconds(self) -> float: ...
     @property
@@ -52,11 +55,13 @@ class Worker(Protocol):
 class Site(Protocol):
     """Makes workers on one machine, and knows what they need there. `name` is "" for this machine.
 
-    With `keeps_spare` a worker may wait there for the next job.
+    With `keeps_spare` a worker may wait there for the next job; where it `has_nodes`, one job may train on
+    another computer than the next.
     """
 
     name: str
     keeps_spare: bool
+    has_nodes: bool
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         """A new worker. Raises ProblemError where none can be started."""
@@ -86,12 +91,19 @@ class Site(Protocol):
     def fetch(self, path: Path) -> None:
         """Brings the file here that `trace` named there. Raises ProblemError."""
 
+    def begin_block(self, node: str = "") -> None:
+        """What is measured from now on is compared: in a cluster it gets a node of its own, or that node."""
+
+    def close(self) -> None:
+        """Gives back what it holds there; what still trains goes on."""
+
 
 class ThisMachine:
     """The site of this machine."""
 
     name = ""
     keeps_spare = True
+    has_nodes = False
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         return WorkerProcess(command, environment)
@@ -118,6 +130,12 @@ class ThisMachine:
 
     def fetch(self, path: Path) -> None:
         """It is here."""
+
+    def begin_block(self, node: str = "") -> None:
+        """It is always on this machine."""
+
+    def close(self) -> None:
+        """It holds nothing."""
 
 
 HERE = ThisMachine()

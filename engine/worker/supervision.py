@@ -229,13 +229,15 @@ class ProcessSession:
             if self._stop_asked is not None:
                 self._stop_asked = time.monotonic()
             return None
+        if self._worker.is_waiting:
+            self._watch.wait()
         if self._stop_asked is None:
             problem = self._watch.overdue()
             if problem is None:
                 return None
             self._ask_where()
             return self._failed(problem)
-        if not self._writes:
+        if not self._writes or self._worker.is_waiting:
             return self._stopped("Stopped before training began.")
         now = time.monotonic()
         # a checkpoint that is being saved gets the time it needs
@@ -290,8 +292,8 @@ class ProcessSession:
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return self._failed(broken_protocol(sent), item.why)
         if isinstance(item, Lost):
-            self.is_lost = True
-            return self._failed(lost(item.why))
+            self.is_lost = not item.has_failed
+            return self._failed(lost(item.why, item.kind))
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
@@ -336,7 +338,8 @@ class Watch:
 
     def note_event(self, event: Event) -> None:
         self._heard = now = time.monotonic()
-        self._is_ready = True
+        # a word about the worker is none of its own
+        self._is_ready |= not (isinstance(event, Phase) and event.name is PhaseName.WAITING)
         if isinstance(event, Phase):
             self.phase = event.name
         if self.progress.note_event(event) or not isinstance(event, Heartbeat | Log | Samples):

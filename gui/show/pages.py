@@ -94,6 +94,7 @@ _LONGEST_PHASE = "checking what it has learnt"
 _NOT_BEGUN = "not begun yet"
 
 _PHASES = {
+    PhaseName.WAITING: "waiting for its turn",
     PhaseName.DOWNLOADING: "getting the pictures",
     PhaseName.CHECKING: "checking the pictures",
     PhaseName.BUILDING: "preparing the model",

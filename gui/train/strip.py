@@ -18,6 +18,7 @@ from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import keys_of
 
 _STILL = (
+    PhaseName.WAITING,
     PhaseName.DOWNLOADING,
     PhaseName.CHECKING,
     PhaseName.BUILDING,
@@ -43,7 +44,9 @@ def phase_words(run: LiveRun, *, brief: bool = False) -> str:
     if phase.name not in (*_STILL, *_BETWEEN, PhaseName.WARMING_UP):
         return ""
     words = phase.name.value
-    if not brief:
+    if not brief and phase.name is PhaseName.WAITING:
+        words = phase.detail or words
+    elif not brief:
         words += f" {phase.detail}" if phase.detail else _MORE.get(phase.name, "")
     seconds = still_seconds(run)
     return f"{words} · {duration(seconds)}" if seconds >= _SILENT_SECONDS else words

@@ -132,3 +132,15 @@ def test_forecasts_are_of_one_machine(tmp_path) -> None:
     assert [path.name for path in tmp_path.glob("*.json")] == ["forecasts-far.json"]
     there.forget()
     assert not list(tmp_path.glob("*.json"))
+
+
+def test_a_cluster_is_added_and_what_is_of_clusters_alone_is_refused_of_others(verb, capsys) -> None:
+    words = ("--slurm", "--partition", "gpu", "--time", "2:00:00", "--option", "--gres=gpu:1")
+    status, added = verb("machines", "add", "Cluster", *words)
+    assert status == 0 and added["slurm"]["options"] == ["--gres=gpu:1"] and added["host"] == ""
+    assert main(["machines", "list"]) == 0
+    assert "this machine (Slurm, partition gpu)" in capsys.readouterr().out
+    status, refused = verb("machines", "add", "Other", "far", "--partition", "gpu")
+    assert status == 2 and "--slurm" in refused["error"]["remedy"]
+    status, refused = verb("machines", "add", "Other", "far", "--slurm", "--option", "--wrap=reboot")
+    assert status == 2 and "set by Ammeter itself" in refused["error"]["message"]

@@ -27,7 +27,7 @@ JOB = jobs.Train(experiment=Experiment(device="cpu"))
 MACHINE = Machine(name="bad", host="bad", folder="/there", home="/there")
 GREET = """
 def greet(**more):
-    header = {"protocol": 1, "taken": 0, "has_job": True, "home": "/there", **more}
+    header = {"protocol": 2, "taken": 0, "has_job": True, "home": "/there", **more}
     print("ammeter", NONCE, json.dumps(header))
 """
 
@@ -74,7 +74,7 @@ def taken_up(launcher: Launcher) -> list[Event]:
             "There is no connection to bad: it said 'Welcome \ufffd[2J' and no more.",
         ),
         ("print('ammeter 00 {}')", "There is no connection to bad: it said 'ammeter 00 {}' and no more."),
-        ("greet(protocol=2)", "The program on bad is of another version than this one."),
+        ("greet(protocol=1)", "The program on bad is of another version than this one."),
         (
             "greet(home='/there\\x1b[2J')",
             "There is no connection to bad: its answer is not one of Ammeter's.",

@@ -186,7 +186,7 @@ def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: FarMachine) 
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.utime(lived / "lock", (long_ago, long_ago))
         assert is_kept(lived) and not is_kept(old)
-        relay._clean(near.home / "workers")
+        relay._clean(near.home)
         assert near.folders() == [young, lived]
 
 
