@@ -38,6 +38,9 @@ class Description(BaseModel, frozen=True, extra="ignore"):
         """The engine, without the packages' folder, which only its own machine can use."""
         return Engine(self.state, self.installation, problem=self.problem)
 
+    def build(self, backend: str) -> Build | None:
+        return next((build for build in self.builds if build.backend == backend), None)
+
 
 def description_here() -> Description:
     """This machine and its engine. It asks the drivers: for a thread."""

@@ -16,7 +16,6 @@ from engine.experiment.experiment import Experiment, experiment_from, flattened,
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import Chosen
 from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
-from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
 from engine.words.names import recipe_title
 from engine.words.numbers import counted
@@ -47,7 +46,6 @@ class Space:
     experiment: Experiment
     options: Mapping[ChangeKind, tuple[Option, ...]]
     not_tried: tuple[str, ...] = ()
-    cap_mib: float | None = None
     careful_mib: float | None = None
 
     @property
@@ -107,13 +105,7 @@ def baseline_of(experiment: Experiment) -> Experiment:
     return changed(experiment, {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler})
 
 
-def space_of(
-    baseline: Experiment,
-    plan: TuningPlan,
-    catalog: Catalog,
-    cap_gib: float | None,
-    left_out: Mapping[str, str],
-) -> Space:
+def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out: Mapping[str, str]) -> Space:
     """The candidates for a resolved experiment on its device, without the parts of recipes in `left_out`."""
     device, dataset = catalog.device(baseline.device), dataset_of(baseline, catalog)
     model = catalog.model(baseline.model)
@@ -129,7 +121,6 @@ def space_of(
         baseline,
         options,
         (*values.not_tried, *unwanted),
-        cap_mib=None if cap_gib is None else cap_gib * MIB_PER_GIB,
         # the ranks of a run share a CPU's memory, and a trial's peak is of the rank with the largest
         careful_mib=None if device.is_gpu else device.memory_mib / baseline.devices,
     )

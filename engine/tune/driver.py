@@ -116,9 +116,7 @@ class TuneDriver(Driver[Tuning]):
         yield end
 
     def _space_of(self, tuning: Tuning) -> Space:
-        return space_of(
-            tuning.experiment, tuning.plan, self._known_catalog(), tuning.memory_cap_gib, tuning.left_out
-        )
+        return space_of(tuning.experiment, tuning.plan, self._known_catalog(), tuning.left_out)
 
     def _phases(self) -> Steps:
         if self._tuning.phase == "candidates":

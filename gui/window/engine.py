@@ -16,10 +16,11 @@ from gui.widgets.notice import Message
 
 if TYPE_CHECKING:
     from engine.experiment.problem import Problem
+    from engine.installation.description import Description
     from engine.installation.installed import Installation
     from gui.installation.page import SetupPage
     from gui.installation.progress import SetupChip
-    from gui.installation.setup import EngineSetup, Found, Means
+    from gui.installation.setup import EngineSetup, Means
     from gui.installation.words import Purpose
     from gui.window.main_window import MainWindow
 
@@ -235,7 +236,7 @@ class EngineController(QObject):
         is_in_sight = self.page.isVisible()
         self._form.set_engine(_IN_PROGRESS if is_busy else problem.message, "" if is_in_sight else action)
 
-    def _show_hardware(self, found: Found) -> None:
+    def _show_hardware(self, found: Description) -> None:
         if not self.engine.is_usable:
             from gui.installation.words import card_title
 
