@@ -108,8 +108,7 @@ def check(name: _Name, as_json: AsJson = False) -> int:
 def remove(
     name: _Name,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Give up runs that still train there; what they have is kept."),
+        bool, typer.Option("--force", help="Give up runs that still train there; what they have is kept.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
