@@ -177,6 +177,8 @@ class Sweeper(Inspector):
                 problem = yield from self._pilot(record, turn.cell, spend)
             elif turn.run_id is not None:
                 problem = yield from self._run(record, turn.run_id, spend)
+        if problem is None:
+            self._check_block(record, turn)
         if problem is None or problem.kind in _OF_ALL_CELLS:
             return turn, problem
         # another end of its job leaves the block to its node
@@ -193,6 +195,13 @@ class Sweeper(Inspector):
             if self._block is not None or nodes:
                 self._launcher.site.begin_block((nodes.pop() or "") if len(nodes) == 1 else "")
             self._block = block
+
+    def _check_block(self, record: SweepRecord, turn: Turn) -> None:
+        # its job may have ended between two turns, and the next one have begun on another node
+        if turn.kind == "run" and self._launcher.site.has_nodes:
+            record = self._store.sweeps.find(record.id)
+            if len(set(map(node_of, _block_of(record, turn)[1]))) > 1:
+                self._trains_elsewhere(record, turn)
 
     def _trains_elsewhere(self, record: SweepRecord, turn: Turn) -> bool:
         """The node is lost: the whole block is trained again on another one, so that each ratio is of one

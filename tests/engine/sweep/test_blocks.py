@@ -91,6 +91,10 @@ class Nodes(ThisMachine):
         self.node = self.node or next(self._free)
         return self.node
 
+    def end_job(self) -> None:
+        """As Slurm does; the next one begins unasked."""
+        self.node = ""
+
 
 class Cluster(Launcher):
     """`loses` is asked with each node and how many jobs were started before."""
@@ -182,3 +186,14 @@ def test_a_block_that_was_interrupted_goes_on_on_its_node(night: Night) -> None:
     assert later.nodes.pinned[0] == "n2"
     assert night.nodes[0, 1] == night.nodes[1, 1] == "n2"
     assert night.results.cells[1].ratio == pytest.approx(GAIN)
+
+
+def test_a_block_whose_job_ended_between_two_turns_is_trained_again(night: Night) -> None:
+    cluster = night.cluster("n1", "n2", "n3", "n1", "n2")
+    sweeper = Sweeper(night.store, cluster, known_catalog())
+    night.id = sweeper.prepare("Night", PAIR, Plan(repeats=3))
+    for event in sweeper.carry_on(night.id):
+        if isinstance(event, TurnEnded) and cluster.count == 1:
+            cluster.nodes.end_job()
+    assert {repeat: node for (_, repeat), node in night.nodes.items()} == {1: "n3", 2: "n1", 3: "n2"}
+    assert all(night.nodes[0, repeat] == night.nodes[1, repeat] for repeat in (1, 2, 3))
