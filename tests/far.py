@@ -27,7 +27,7 @@ from engine.machines.machine import Machine, Machines
 
 CLONE = Path(__file__).parents[1]
 SSHD = Path("/usr/sbin/sshd")
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 60.0
 
 
 def eventually(holds: Callable[[], object], seconds: float = _WAIT_SECONDS) -> None:
@@ -225,7 +225,7 @@ def used(machine: FarMachine) -> Iterator[FarMachine]:
     try:
         yield machine
         with suppress(AssertionError):
-            eventually(lambda: not machine.running(), 10)
+            eventually(lambda: not machine.running(), 30)
         left = [command_of(pid).replace(b"\0", b" ").decode() for pid in machine.running()]
     finally:
         _kill_all(machine.running())

@@ -79,9 +79,11 @@ class Cluster(FarMachine):
         return [pid for pid in self.running() if b"engine.worker.slurm" not in command_of(pid)]
 
     def talk(self, script: str = "talking_worker.py") -> None:
+        """From now on its workers are that script, and their jobs are looked at often."""
         super().talk(script)
         with (self.home / "stub" / "sitecustomize.py").open("a") as file:
-            file.write("import engine.worker.slurm\nengine.worker.slurm._LOOK_AGAIN_SECONDS = 1.0\n")
+            file.write("from engine.worker import slurm\n")
+            file.write("slurm._LOOK_SECONDS = slurm._LOOK_AGAIN_SECONDS = 0.5\n")
 
     def kill_node(self, name: str) -> None:
         """Kills a node's daemon, and has Slurm notice it at once. What runs there goes on."""

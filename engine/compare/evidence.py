@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from engine import Later
 from engine.busyness import TOLERATED_MIB
-from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
+from engine.compare.sides import (
+    Side,
+    differing_work,
+    is_in_turns,
+    is_work,
+    node_of,
+    on_nodes,
+    unlike_settings,
+)
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence, shortened
 from engine.protocol.events import Epoch, Event, Started
@@ -105,7 +113,7 @@ def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 _Spoiling = Literal["other-program", "throttled", "spilled"]
-_OfSides = Literal["order", "device", "version", "workload", "setting"]
+_OfSides = Literal["order", "node", "device", "version", "workload", "setting"]
 _OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan"]
 DoubtKind = _Spoiling | _OfSides | _OfRuns
 
@@ -241,6 +249,12 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         both = " and ".join(sorted((side.title, baseline.title)))
         sentence = f"The repeats of {both} were not made in turns: a change of the machine would look like a"
         yield Doubt(side.id, "order", f"{sentence} difference, so there is no interval.")
+    partners = on_nodes(side, baseline)
+    if partners is not None and len(partners) < min(len(side.runs), len(baseline.runs)):
+        nodes = ({str(node_of(run)) for run in each.runs} for each in (side, baseline))
+        mine_on, theirs_on = (" and ".join(sorted(each)) for each in nodes)
+        what = f"{side.title} was trained on {mine_on}, and {baseline.title} on {theirs_on}"
+        yield Doubt(side.id, "node", f"{what}: repeats on different nodes are not comparable in speed.")
     mine, theirs = first_begun(side), first_begun(baseline)
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:

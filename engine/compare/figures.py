@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from engine import statistics as intervals
 from engine.compare.evidence import speed_interval
-from engine.compare.sides import Side, is_in_turns
+from engine.compare.sides import Side, is_in_turns, on_nodes
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.summary import Energy
@@ -287,15 +287,28 @@ def _interval(
 
 def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
     values, base_values = _known(_values(figure, side)), _known(_values(figure, baseline))
+    partners = on_nodes(side, baseline) if figure.is_of_time else None
+    if partners is not None:
+        # a slower node slows down both partners, and leaves their ratio as it is
+        values, base_values = _complete(figure, partners)
     ratio = intervals.typical_ratio(values, base_values)
     if ratio is None or (figure.is_of_time and not is_in_turns(side, baseline)):
         return ratio, None
-    partners = _partners(side, baseline) or []
-    pairs = [(figure.value(run), figure.value(partner)) for run, partner in partners]
-    complete = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
-    if len(complete) > 1 and len(complete) == len(pairs):
-        return ratio, intervals.paired_ratio_interval(*zip(*complete, strict=True))
-    return ratio, intervals.ratio_interval(values, base_values)
+    if partners is None:
+        pairs = _partners(side, baseline) or []
+        mine, theirs = _complete(figure, pairs)
+        if len(mine) < 2 or len(mine) < len(pairs):
+            return ratio, intervals.ratio_interval(values, base_values)
+        values, base_values = mine, theirs
+    return ratio, intervals.paired_ratio_interval(values, base_values)
+
+
+def _complete(
+    figure: Figure, pairs: Sequence[tuple[RunRecord, RunRecord]]
+) -> tuple[list[float], list[float]]:
+    values = [(figure.value(run), figure.value(partner)) for run, partner in pairs]
+    known = [(mine, theirs) for mine, theirs in values if mine is not None and theirs is not None]
+    return [mine for mine, _ in known], [theirs for _, theirs in known]
 
 
 def _partners(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:

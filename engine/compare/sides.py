@@ -319,12 +319,35 @@ def is_in_turns(side: Side, other: Side) -> bool:
     for A B A B, 1 if all of one side came first. It is the fraction of a steady drift's worst bias that is
     left in the ratio; in turns it is at most a half. A side of one run has no order.
     """
-    mine, theirs = (np.array([run.started for run in either.runs if run.started]) for either in (side, other))
-    if min(len(mine), len(theirs)) < 2:
+    begun = [[run for run in either.runs if run.started] for either in (side, other)]
+    if min(map(len, begun)) < 2:
         return True
-    is_later = mine[:, np.newaxis] > theirs
-    is_earlier = mine[:, np.newaxis] < theirs
-    return abs(float(is_later.mean() - is_earlier.mean())) <= _IN_TURNS
+    mine, theirs = (np.array([run.started for run in runs]) for runs in begun)
+    # each node of a cluster is a machine by itself
+    my_nodes, their_nodes = (np.array([str(node_of(run)) for run in runs]) for runs in begun)
+    is_alike = my_nodes[:, np.newaxis] == their_nodes
+    is_later = (mine[:, np.newaxis] > theirs)[is_alike]
+    is_earlier = (mine[:, np.newaxis] < theirs)[is_alike]
+    return not is_alike.any() or abs(float(is_later.mean() - is_earlier.mean())) <= _IN_TURNS
+
+
+def node_of(run: RunRecord) -> str | None:
+    """The node of a cluster that it was trained on; None for any other machine."""
+    return None if run.environment is None else run.environment.node
+
+
+def on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
+    """Its repeats that trained on a node together with one of the baseline, and these; None where all were on
+    one machine."""
+    runs = [run for run in (*side.runs, *baseline.runs) if run.environment is not None]
+    if len(set(map(node_of, runs))) < 2:
+        return None
+
+    def key(run: RunRecord) -> tuple[object, ...]:
+        return run.comparison, run.experiment.seed, node_of(run)
+
+    theirs = {key(run): run for run in baseline.runs if run.comparison is not None}
+    return [(run, theirs[key(run)]) for run in side.runs if key(run) in theirs]
 
 
 @dataclass

@@ -361,6 +361,7 @@ def _settings_of(model: type[Part], prefix: str) -> Iterator[Setting]:
 
 # the titles of what a run records of its machine
 FACTS: Mapping[str, str] = {
+    "node": "Node",
     "device_name": "Device name",
     "device_memory_mib": "Device memory",
     "torch": "PyTorch",

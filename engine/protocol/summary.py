@@ -86,7 +86,7 @@ class Environment(Message):
     python: Line
     os: Line
     ammeter: Line
-    node: Line = ""
+    node: Line | None = None
 
 
 class RankFigures(Message):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.compare.evidence import Evidence, doubts_of, is_disturbed
 from engine.compare.figures import LOSS, PEAK_MEMORY, SPEED, Figure, figures, own_cell, row_of
-from engine.compare.sides import Side
+from engine.compare.sides import Side, node_of
 from engine.experiment.experiment import Experiment
 from engine.experiment.sweep import Grid
 from engine.experiment.value import MIB_PER_GIB
@@ -39,7 +39,8 @@ class CellResult:
 
     `values` are by the names of the figures, over the finished runs; until there is one, those of its pilot
     (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's. From the times of a cell that
-    `is_disturbed` nothing follows, nor from the ratio if either cell is, nor from its scaling.
+    `is_disturbed` nothing follows, nor from the ratio if either cell is, nor from its scaling. `nodes` are
+    those of a cluster that trained it.
     """
 
     index: int
@@ -56,6 +57,7 @@ class CellResult:
     is_disturbed: bool = False
     is_ratio_disturbed: bool = False
     is_scaling_disturbed: bool = False
+    nodes: tuple[str, ...] = ()
 
     def value(self, figure: Figure) -> float | None:
         return self.ratio if figure is RATIO_FIGURE else self.values.get(figure.name)
@@ -123,6 +125,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
         changes: dict[str, Any] = {}
         if side is not None:
             own = {figure.name: own_cell(figure, side, blocks) for figure in (*of_runs, EXCHANGE)}
+            changes["nodes"] = tuple(dict.fromkeys(filter(None, map(node_of, side.runs))))
             changes["values"] = {name: of.value for name, of in own.items() if of.value is not None}
             changes["intervals"] = {name: of.interval for name, of in own.items() if of.interval is not None}
             changes["is_disturbed"] = changes["is_scaling_disturbed"] = is_disturbed(

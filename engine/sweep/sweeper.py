@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event as Flag
 from typing import Any
 
+from engine.compare.sides import node_of
 from engine.compare.split import MOST_OTHERS
 from engine.driver import Inspector
 from engine.experiment import repeats
@@ -32,6 +34,8 @@ from engine.sweep.order import (
     Turn,
     TurnEnded,
     TurnStarted,
+    finished_runs,
+    groups_of,
     pilot_of,
     takes_turns,
     turns,
@@ -43,6 +47,12 @@ _SAVED_EVERY_SECONDS = 5.0
 
 _OF_ALL_CELLS = (Kind.STORE, Kind.DISK_FULL)
 """Kinds of problem that the next cell would meet too."""
+
+_MOST_LOSSES = 2
+"""So often a block is trained again on another node."""
+
+_Block = tuple[int, int]
+"""The cells with a baseline, and their repeat: in a cluster one node trains them, in turns."""
 
 _Spend = Callable[[], None]
 _TurnEvents = Generator[SweepEvent, None, Problem | None]
@@ -56,6 +66,8 @@ class Sweeper(Inspector):
         super().__init__(store, launcher, catalog)
         self._runner = Runner(store, launcher, keeps_refused=True)
         self._skip_asked = Flag()
+        self._block: _Block | None = None
+        self._losses = Counter[_Block]()
 
     def prepare(self, name: str, grid: Grid, plan: Plan) -> str:
         """Saves a sweep of the grid, of which nothing is trained yet, and returns its id.
@@ -97,6 +109,7 @@ class Sweeper(Inspector):
         carries it on, or if code is not trusted; and where the store fails or no worker can be started.
         """
         self._stop_asked.clear()
+        self._block = None
         record = self._store.sweeps.find(sweep_id)
         for cell in filter(takes_turns, record.cells):
             self._launcher.trusted_code.check(record.grid.cells[cell.index].experiment)
@@ -137,6 +150,8 @@ class Sweeper(Inspector):
             if self._stop_asked.is_set():
                 yield Finished(summary=Summary(), stopped=True)
                 return
+            if self._launcher.site.has_nodes and turn.kind == "run":
+                self._begin_block(record, turn)
             turn, problem = yield from self._take(record, turn)
             record = self._store.sweeps.find(record.id)
             yield TurnEnded(turn, problem, estimate_of(record, known_runs))
@@ -162,9 +177,42 @@ class Sweeper(Inspector):
                 problem = yield from self._pilot(record, turn.cell, spend)
             elif turn.run_id is not None:
                 problem = yield from self._run(record, turn.run_id, spend)
-        if problem is not None and problem.kind not in _OF_ALL_CELLS:
+        if problem is None:
+            self._check_block(record, turn)
+        if problem is None or problem.kind in _OF_ALL_CELLS:
+            return turn, problem
+        # another end of its job leaves the block to its node
+        self._block = None
+        if problem.kind is not Kind.NODE_LOST or not self._trains_elsewhere(record, turn):
             self._store.sweeps.set_cell_problem(record.id, turn.cell, problem)
         return turn, problem
+
+    def _begin_block(self, record: SweepRecord, turn: Turn) -> None:
+        block, done = _block_of(record, turn)
+        if block != self._block:
+            # the first one begins on the node of the pilots, and one that has begun goes on where it was
+            nodes = {node_of(run) for run in done}
+            if self._block is not None or nodes:
+                self._launcher.site.begin_block((nodes.pop() or "") if len(nodes) == 1 else "")
+            self._block = block
+
+    def _check_block(self, record: SweepRecord, turn: Turn) -> None:
+        # its job may have ended between two turns, and the next one have begun on another node
+        if turn.kind == "run" and self._launcher.site.has_nodes:
+            record = self._store.sweeps.find(record.id)
+            if len(set(map(node_of, _block_of(record, turn)[1]))) > 1:
+                self._trains_elsewhere(record, turn)
+
+    def _trains_elsewhere(self, record: SweepRecord, turn: Turn) -> bool:
+        """The node is lost: the whole block is trained again on another one, so that each ratio is of one
+        node. False if that was tried often enough."""
+        block, done = _block_of(record, turn)
+        self._losses[block] += 1
+        if self._losses[block] > _MOST_LOSSES:
+            return False
+        self._store.remove([run.id for run in done])
+        self._launcher.site.begin_block()
+        return True
 
     def _pilot(self, record: SweepRecord, cell: int, spend: _Spend) -> _TurnEvents:
         experiment = pilot_of(record.grid.cells[cell].experiment)
@@ -257,6 +305,13 @@ class Sweeper(Inspector):
             yield spend
         finally:
             spend(0.0)
+
+
+def _block_of(record: SweepRecord, turn: Turn) -> tuple[_Block, list[RunRecord]]:
+    """The block of a turn, and its runs that are finished."""
+    group = next(group for group in groups_of(record) if any(cell.index == turn.cell for cell in group.cells))
+    runs = [run for cell in group.cells for run in finished_runs(cell) if run.repeat == turn.repeat]
+    return (group.baseline, turn.repeat), runs
 
 
 def _next_turn(record: SweepRecord) -> Turn | None:

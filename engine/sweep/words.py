@@ -35,9 +35,15 @@ def columns_of(results: Results) -> tuple[Column, ...]:
     columns += map(_of_figure, shown_figures(results))
     columns.append(Column("Runs", "Finished or not", lambda cell: len(cell.run_ids), _runs, is_number=True))
     columns.append(Column("State", "", lambda cell: _ORDER.index(cell.status), _state))
+    if any(cell.nodes for cell in results.cells):
+        columns.append(Column("Node", "", _nodes, _nodes))
     if any(cell.why for cell in results.cells):
         columns.append(Column("Why", "", lambda cell: cell.why or None, lambda cell: cell.why))
     return tuple(columns)
+
+
+def _nodes(cell: CellResult) -> str:
+    return ", ".join(cell.nodes)
 
 
 def notes_of(results: Results) -> tuple[str, ...]:

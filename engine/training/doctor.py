@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from engine import __version__
 from engine.experiment.checks import Catalog, DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.value import BYTES_PER_MIB, one_line
+from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.hardware import Vendor, hardware_here
 from engine.installation.installed import operating_system
 from engine.protocol.events import Check, Environment
@@ -47,7 +47,7 @@ def environment_of(device: DeviceEntry) -> Environment:
         os=operating_system(),
         ammeter=__version__,
         # Slurm names it so; several nodes may have the same device
-        node=one_line(os.environ.get("SLURMD_NODENAME", "")),
+        node=os.environ.get("SLURMD_NODENAME"),
     )
 
 

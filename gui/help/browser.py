@@ -101,7 +101,7 @@ _ORDER = (
     ("Numerics", ("precision-map", "ranges", "first-nan", "ladder", "fp32-modules", "advice")),
     ("Time and energy", ("step-time", "kernels", "roofline", "energy")),
     ("Many runs", ("results", "sweeps", "queue", "tune")),
-    ("This machine", ("devices", "exchange", "scaling", "machines", "engine-there", "engine")),
+    ("This machine", ("devices", "exchange", "scaling", "machines", "slurm", "engine-there", "engine")),
     ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )
 

@@ -1,4 +1,4 @@
-"""The dialog *Add a machine*: how ssh reaches it, its name, the folder there, and a check."""
+"""The dialog *Add a machine*: how ssh reaches it, its name, the folder there, jobs of a cluster, a check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.protocol.events import Check
 from gui.installation.doctor_page import check_rows
 from gui.session.background import Background
 from gui.theme.theme import theme
-from gui.widgets import Button, label
+from gui.widgets import Button, Segmented, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import set_text
 
@@ -20,6 +20,16 @@ _ABOUT = (
     "Runs can train on another machine with Linux that ssh reaches without a password, while this window "
     "shows them. All that Ammeter puts there is in one folder."
 )
+_HOSTS = {
+    "ssh": "gpu-box or me@gpu-box.example.org",
+    "slurm": "That of the login node; none if sbatch is on this machine",
+}
+_WISHES = {
+    "partition": ("Partition", "As sinfo lists it"),
+    "account": ("Account", "Where jobs need one"),
+    "time_limit": ("Time limit", "Of a job: 2:00:00"),
+    "options": ("Further options", "Of sbatch, such as --gres=gpu:1 --qos=normal"),
+}
 _READY = "Check looks at the machine; nothing is changed there."
 
 
@@ -37,15 +47,17 @@ class AddMachineDialog(QDialog):
         self._checks: tuple[Check, ...] = ()
         # the tab order is that in which they are made
         self.host, self.name, self.folder = (QLineEdit() for _ in range(3))
-        self.host.setPlaceholderText("gpu-box or me@gpu-box.example.org")
         self.folder.setText(Machine.model_fields["folder"].default)
+        self.kind = Segmented((("ssh", "One machine"), ("slurm", "Cluster with Slurm")), "Kind")
+        self.wishes = {name: QLineEdit() for name in _WISHES}
         self._words = label(_READY, "hint", wraps=True)
         self.check_button = Button(
             "Check", "secondary", "Look whether the machine answers, and what is there"
         )
         self.add_button = Button("Add", "primary", "Add it to the list, and use it")
         self._lay_out()
-        for field in (self.name, self.host, self.folder):
+        self.kind.changed.connect(self._edited)
+        for field in (self.name, self.host, self.folder, *self.wishes.values()):
             field.textChanged.connect(self._edited)
         self.check_button.clicked.connect(self.check)
         self.add_button.clicked.connect(self.add)
@@ -54,7 +66,7 @@ class AddMachineDialog(QDialog):
 
     def _lay_out(self) -> None:
         host, name, folder = (
-            _titled(title, field, hint)
+            _titled(title, hint, field)
             for title, field, hint in (
                 ("Host", self.host, "Name in your ssh configuration, or user@host"),
                 ("Name", self.name, "As it is called here"),
@@ -62,6 +74,9 @@ class AddMachineDialog(QDialog):
             )
         )
         rows = in_row(wide(name), wide(folder), spacing=12)
+        self._cluster = QWidget()
+        *short, options = (_titled(*words, self.wishes[key]) for key, words in _WISHES.items())
+        in_column(in_row(*map(wide, short), spacing=12), options, parent=self._cluster, spacing=12)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -74,9 +89,8 @@ class AddMachineDialog(QDialog):
         cancel.clicked.connect(self.reject)
         foot = in_row(self.check_button, Stretch(1), cancel, self.add_button, spacing=8)
         about = label(_ABOUT, "body", wraps=True)
-        in_column(
-            about, host, rows, self._words, wide(self._frame), foot, parent=self, margins=16, spacing=12
-        )
+        fields = (self.kind, host, rows, self._cluster)
+        in_column(about, *fields, self._words, wide(self._frame), foot, parent=self, margins=16, spacing=12)
         self.setFixedWidth(_WIDTH)
 
     def words(self) -> str:
@@ -95,7 +109,7 @@ class AddMachineDialog(QDialog):
         # its imports are for machines only
         from engine.machines.check import check_machine
 
-        set_text(self._words, f"Asking {machine.host}…")
+        set_text(self._words, f"Asking {machine.host or machine.name}…")
         self.check_button.setEnabled(False)
         self._background.do(lambda: check_machine(machine), self._take, self._fail)
 
@@ -106,7 +120,7 @@ class AddMachineDialog(QDialog):
             return
         seen = self._checked
         if seen is not None and (seen.host, seen.folder) == (machine.host, machine.folder):
-            machine = seen.model_copy(update={"name": machine.name})
+            machine = seen.model_copy(update={"name": machine.name, "slurm": machine.slurm})
         try:
             Machines().put(machine)
         except ProblemError as error:
@@ -123,7 +137,10 @@ class AddMachineDialog(QDialog):
         """The machine of the fields; None where they are wrong, which is told."""
         host = self.host.text()
         try:
-            machine = new_machine(self.name.text() or host.rpartition("@")[2], host, self.folder.text())
+            wishes: dict[str, object] = {name: field.text().strip() for name, field in self.wishes.items()}
+            wishes["options"] = self.wishes["options"].text().split()
+            name = self.name.text() or self.name.placeholderText()
+            machine = new_machine(name, host, self.folder.text(), wishes if self._is_cluster else None)
             if any(machine.name.casefold() == known.name.casefold() for known in Machines().all()):
                 message = f"There is a machine called {machine.name} already."
                 raise request_error(message, "Choose another name.", key="name")
@@ -132,14 +149,21 @@ class AddMachineDialog(QDialog):
             return None
         return machine
 
+    @property
+    def _is_cluster(self) -> bool:
+        return self.kind.value() == "slurm"
+
     def _tell(self, problem: Problem) -> None:
         set_text(self._words, f"{problem.message} {problem.remedy}")
 
     def _edited(self) -> None:
-        has_host = bool(self.host.text().strip())
+        self._cluster.setVisible(self._is_cluster)
+        self.host.setPlaceholderText(_HOSTS[self.kind.value()])
+        has_host = bool(self.host.text().strip()) or self._is_cluster
         self.check_button.setEnabled(has_host and not self._background.is_busy)
         self.add_button.setEnabled(has_host)
-        self.name.setPlaceholderText(self.host.text().rpartition("@")[2])
+        usual = "cluster" if self._is_cluster else ""
+        self.name.setPlaceholderText(self.host.text().rpartition("@")[2] or usual)
 
     def _take(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
         self._checked, self._checks = seen
@@ -161,7 +185,7 @@ class AddMachineDialog(QDialog):
             self.resize(self.width(), max(self.height(), _LEAST_HEIGHT))
 
 
-def _titled(title: str, field: QLineEdit, hint: str) -> QLayout:
+def _titled(title: str, hint: str, field: QLineEdit) -> QLayout:
     field.setAccessibleName(f"{title}: {hint}")
     field.setMaxLength(255)
     return in_column(label(title, "strong"), field, label(hint, "hint"), spacing=4)

@@ -42,8 +42,11 @@ FLAGS = [f"--set={key}={value}" for key, value in SETTINGS.items() if key != "st
 
 
 @pytest.fixture
-def there(near: FarMachine, home: Path) -> Iterator[Launcher]:
+def there(near: FarMachine, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+    """Trains to step 100, and on from there once `goes_on` was called."""
     near.talk("training_worker.py")
+    monkeypatch.setenv("TRAIN_NO_FURTHER", str(near.home / "no-further"))
+    (near.home / "no-further").write_text("100")
     near.make_known()
     with launcher_on(near.machine) as launcher:
         yield launcher
@@ -68,7 +71,14 @@ def begun(store: Store, launcher: Launcher, steps: int = 20, **place: object) ->
     return store.run(run.id)
 
 
+def goes_on(to: int = 300) -> None:
+    file = Path(os.environ["TRAIN_NO_FURTHER"])
+    file.with_suffix(".part").write_text(str(to))
+    file.with_suffix(".part").replace(file)
+
+
 def read_on(store: Store, launcher: Launcher, run_id: str) -> list[Event]:
+    goes_on()
     return list(Runner(store, launcher).run(run_id))
 
 
@@ -105,7 +115,8 @@ def test_a_run_that_was_left_is_read_on(store: Store, there: Launcher, near: Far
 
 def test_it_can_be_left_as_often_as_one_likes(store: Store, there: Launcher) -> None:
     run = begun(store, there)
-    for _ in range(4):
+    for furthest in (140, 180, 220, 260):
+        goes_on(to=furthest)
         runner, seen = Runner(store, there), 0
         for event in runner.run(run.id):
             seen += isinstance(event, Samples)
@@ -280,7 +291,7 @@ def some_samples(store: Store, least: int = 20) -> Callable[[], bool]:
 def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
     saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "800")
+    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
     eventually(some_samples(saved))
     began.kill()
     began.communicate()
@@ -288,24 +299,26 @@ def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
     assert run.status is Status.RUNNING
     assert main(["results"]) == 0
     assert "trains on near" in capsys.readouterr().out
+    goes_on()
     assert main(["resume", run.id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"] == "near"
-    assert steps_of(saved, run.id) == list(range(1, 801))
+    assert steps_of(saved, run.id) == list(range(1, 301))
 
 
 @pytest.mark.slow
 def test_a_command_line_that_is_told_to_end_leaves_it_and_says_how_to_come_back(
     saved: Store, there: Launcher
 ) -> None:
-    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "800")
+    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
     eventually(some_samples(saved))
     began.send_signal(signal.SIGTERM)
     _, said = began.communicate(timeout=60)
     (run,) = saved.runs()
     assert began.returncode == 128 + signal.SIGTERM
     assert f"{run.name} was left; it goes on training on near." in said and f"resume {run.id}" in said
+    goes_on()
     assert main(["resume", run.id, "--json"]) == 0
-    assert steps_of(saved, run.id) == list(range(1, 801))
+    assert steps_of(saved, run.id) == list(range(1, 301))
 
 
 def test_a_machine_with_a_run_is_forgotten_only_by_force(
@@ -319,6 +332,7 @@ def test_a_machine_with_a_run_is_forgotten_only_by_force(
     assert again.status is Status.INTERRUPTED and len(steps_of(saved, run.id)) >= 20
     assert main(["resume", run.id]) == 2
     assert "machine" in capsys.readouterr().err
+    goes_on()
 
 
 def test_only_ctrl_c_stops_what_trains_elsewhere() -> None:

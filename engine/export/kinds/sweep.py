@@ -125,6 +125,7 @@ def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
         "status": entry.status,
         "reason": entry.why or None,
         "runs": list(entry.run_ids),
+        "nodes": list(entry.nodes),
         "figures": dict(entry.values),
         "figures_ci": {name: list(interval) for name, interval in entry.intervals.items()},
         "ratio": entry.ratio,
@@ -150,4 +151,4 @@ def _row(results: Results, entry: CellResult) -> Row:
     row |= {"ratio": entry.ratio, "ratio_low": low, "ratio_high": high}
     row |= {"is_disturbed": entry.is_disturbed, "is_ratio_disturbed": entry.is_ratio_disturbed}
     row |= {"is_scaling_disturbed": entry.is_scaling_disturbed}
-    return row | {"runs": entry.run_ids}
+    return row | {"runs": entry.run_ids, "nodes": ", ".join(entry.nodes)}

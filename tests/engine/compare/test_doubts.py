@@ -12,6 +12,9 @@ import pytest
 
 from engine.compare.comparison import compare
 from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, is_spoiled
+from engine.compare.figures import SPEED as SPEED_FIGURE
+from engine.compare.figures import row_of
+from engine.compare.sides import Side
 from engine.curves import Curves
 from engine.experiment.experiment import Experiment, Measure, Optimizer, Precision, Scaler, Step
 from engine.experiment.problem import Kind, Problem
@@ -19,6 +22,7 @@ from engine.protocol.events import Epoch, Finished, Samples, Started, Summary
 from engine.statistics import drift
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
+from tests.engine.conftest import ENVIRONMENT
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
@@ -50,6 +54,18 @@ def test_what_is_compared_and_what_does_not_matter_is_no_doubt(record: Record) -
         }
     )
     assert doubts(record(1, FP32, **SPEED), record(2, other, **{**SPEED, "recipe": "fast"})) == []
+
+
+def test_repeats_on_two_nodes_have_no_ratio_and_are_told(record: Record) -> None:
+    nodes = [ENVIRONMENT.model_copy(update={"node": node}) for node in ("n1", "n2")]
+    base, other = (
+        record(number, experiment, environment=node, comparison="c", **SPEED)
+        for number, (experiment, node) in enumerate(zip((FP32, FP16), nodes, strict=True), 1)
+    )
+    found, sentence = only(doubts(base, other))
+    assert found == "node" and "was trained on n2" in sentence and "on n1" in sentence
+    cell = row_of(SPEED_FIGURE, [Side((other,), "B")], Side((base,), "A"), {}).cells[0]
+    assert cell.ratio is None and cell.value == 100.0
 
 
 @pytest.mark.parametrize(

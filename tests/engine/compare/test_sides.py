@@ -8,11 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from engine.compare.sides import is_in_turns, sides_of
+from engine.compare.sides import Side, is_in_turns, sides_of
 from engine.experiment.experiment import Experiment, Optimizer, Precision, Step, experiment_from
 from engine.experiment.own.code import Code
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord, Status
+from tests.engine.conftest import ENVIRONMENT
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
@@ -42,6 +43,23 @@ def test_repeats_are_in_turns_or_their_order_is_confounded_with_the_side(
         runs.append(dataclasses.replace(run, started=run.started + timedelta(minutes=number)))
     one, other = sides_of(runs)
     assert is_in_turns(one, other) == is_in_turns(other, one) == is_fair
+
+
+def test_each_node_of_a_cluster_is_looked_at_by_itself(record: Record) -> None:
+    def sides(*places: str) -> list[Side]:
+        runs = []
+        for number, (letter, node) in enumerate(places):
+            experiment = (FP32 if letter == "A" else FP16).model_copy(update={"seed": number})
+            run = record(number, experiment, environment=ENVIRONMENT.model_copy(update={"node": node}))
+            assert run.started is not None
+            runs.append(dataclasses.replace(run, started=run.started + timedelta(minutes=number)))
+        return list(sides_of(runs))
+
+    # side by side: on neither node does one of them come first
+    assert is_in_turns(*sides("A1", "B2", "B1", "A2"))
+    assert not is_in_turns(*sides("A1", "B1", "A2", "B2"))
+    # no two of them on one node have no order
+    assert is_in_turns(*sides("A1", "A1", "B2", "B2"))
 
 
 def test_repeats_that_never_began_have_no_order(record: Record) -> None:

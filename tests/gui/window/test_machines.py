@@ -261,6 +261,25 @@ def test_the_dialog_checks_a_machine_and_adds_it(qtbot, near_ssh):
     )
 
 
+def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):
+    # it deletes itself
+    dialog = AddMachineDialog()
+    dialog.show()
+    assert not dialog.wishes["partition"].isVisible()
+    qtbot.mouseClick(dialog.kind.button("slurm"), Qt.MouseButton.LeftButton)
+    assert dialog.wishes["partition"].isVisible()
+    wishes = {"partition": "gpu", "time_limit": "2:00:00", "options": "--gres=gpu:1 --wrap=x"}
+    for name, text in wishes.items():
+        dialog.wishes[name].setText(text)
+    dialog.add_button.click()
+    assert "set by Ammeter itself" in dialog.words() and Machines().all() == ()
+    dialog.wishes["options"].setText("--gres=gpu:1 --qos=normal")
+    with qtbot.waitSignal(dialog.destroyed, timeout=WAIT_MS):
+        dialog.add_button.click()
+    wishes["options"] = ["--gres=gpu:1", "--qos=normal"]
+    assert Machines().all() == (new_machine("cluster", "", slurm=wishes),)
+
+
 @pytest.mark.parametrize(
     ("host", "name", "folder", "sentence"),
     [
