@@ -90,7 +90,6 @@ class Bins:
         )
 
     def first(self, count: int) -> Bins:
-        """The first `count` of them."""
         return Bins(
             {name: values[: 2 * count] for name, values in self.rows.items()},
             {name: values[:count] for name, values in self.means.items()},

@@ -1,4 +1,4 @@
-"""Runs a job in a worker and records it in the store; models of the user are checked first. No torch."""
+"""Runs a job in a worker and records it in the store. No torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from functools import partial
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, named
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import MIB_PER_GIB
 from engine.machines.catalogs import keep_catalog, kept_catalog
+from engine.precheck import Precheck, crashed
 from engine.protocol import jobs
-from engine.protocol.advice import Checked, Finding, FindingKind
+from engine.protocol.advice import Checked
 from engine.protocol.events import (
     CatalogRead,
     Event,
@@ -36,74 +37,9 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import ProcessSession
 
-_CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
-_CHECKED = ("model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length")
-_CHECKED_ALSO = ("precision", "scaler", "device", "batch_size")
 _MOST_AT_ONCE = 500
 _USABLE_FRACTION = 0.95
 """Usable share of a budget: the rest is lost between the allocator's blocks and to the device."""
-
-
-class Precheck:
-    """Checks before runs, and remembers the answers of this process.
-
-    Own files and library models are checked once for each code, model, data and precision; models of the
-    catalog are known to be sound.
-    """
-
-    def __init__(self, check: Callable[[Experiment], Checked]) -> None:
-        self._check = check
-        self._known: dict[str, Checked] = {}
-
-    @staticmethod
-    def applies_to(experiment: Experiment) -> bool:
-        """True if the experiment's model is checked before it is trained."""
-        return experiment.model.file is not None or experiment.model.library is not None
-
-    def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
-        """The warnings as log lines, or why the experiment cannot be trained."""
-        code = experiment.own_code
-        # the same text in another folder may read other files
-        key = "" if code is None else code.sha256 + code.folder
-        key += " " + experiment.model_dump_json(include={*_CHECKED, *_CHECKED_ALSO})
-        checked = self._known.get(key)
-        if checked is None:
-            try:
-                checked = self._check(experiment)
-            except ProblemError as error:
-                if error.problem.kind is Kind.REQUEST:
-                    return Failed(problem=error.problem)
-                message = f"{experiment.model} was not checked: {error.problem.message}"
-                return (Log(level="warning", message=message),)
-        if checked.errors:
-            first, *others = checked.errors
-            remedy = f"{first.remedy} Check shows {len(others):,} more." if others else first.remedy
-            problem = request_problem(first.sentence, remedy, key="model", value=first.place or None)
-            return Failed(problem=problem, detail=first.detail)
-        self._known[key] = checked
-        return tuple(
-            Log(level="warning", message=f"{finding.sentence} {finding.remedy}")
-            for finding in checked.warnings
-            # what a device only emulates, the run's own notes say
-            if finding.kind is not FindingKind.EMULATED
-        )
-
-
-def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
-    """The finding of a check that ended its worker; None where the user's code is not to blame."""
-    code = experiment.own_code
-    if code is None or failed.problem.kind not in _CRASHES:
-        return None
-    finding = Finding(
-        kind=FindingKind.RAISES,
-        severity="error",
-        message=f"It ended the process that checked it. {failed.problem.message}",
-        remedy="Correct the line, then check again." if failed.line else "Look for what it calls at its end.",
-        file=failed.file or code.file,
-        line=failed.line,
-        detail=failed.detail,
-    )
-    return Checked(findings=(finding,))
 
 
 def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
@@ -253,7 +189,9 @@ class Runner:
                 remarks = Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
         if not isinstance(remarks, Failed | Finished):
             try:
-                session = self._started(run_id, job)
+                session = self._launcher.start(
+                    job, partial(self._store.keep, run_id) if self._keeps else None
+                )
             except ProblemError as error:
                 remarks = Failed(problem=error.problem)
         if isinstance(remarks, Failed | Finished):
@@ -263,11 +201,6 @@ class Runner:
             yield remarks
             return
         yield from self._recorded(session, make, advice, remarks)
-
-    def _started(self, run_id: str, job: jobs.Train) -> Session:
-        if self._keeps and self._launcher.site.name:
-            return self._launcher.start(job, partial(self._store.keep, run_id))
-        return self._launcher.start(job)
 
     def _recorded(
         self,
@@ -382,7 +315,7 @@ class Runner:
     def _require_rest(self, what: str) -> None:
         if self._session is not None:
             message = f"{what} while a run is being measured: it would slow the run down."
-            raise ProblemError(request_problem(message, "Try again when the run is over."))
+            raise request_error(message, "Try again when the run is over.")
 
     def _last_event(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
         session = self._session = self._launcher.start(job)

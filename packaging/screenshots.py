@@ -22,13 +22,15 @@ from PySide6.QtWidgets import QApplication
 
 from engine.installation import installed
 from engine.installation.builds import builds_for
+from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
+from engine.installation.installed import State
 from engine.installation.installer import Installer
 from engine.installation.wanted import Plan, Wanted, Wheel
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, try_out
-from gui.installation.setup import Found, Means
+from gui.installation.setup import Means
 from gui.theme.theme import theme
 from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
@@ -84,7 +86,8 @@ def grab(application: QApplication, window: MainWindow, folder: Path, name: str)
 
 def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -> None:
     """The page *Setting up the engine* on a constructed machine; nothing is fetched."""
-    found = Found(WORKSTATION, builds_for(WORKSTATION))
+    builds = builds_for(WORKSTATION)
+    found = Description(state=State.ABSENT, folder=ENGINE_FOLDER, hardware=WORKSTATION, builds=builds)
 
     def plan(wanted: Wanted, _: Callable[[], bool]) -> Plan:
         build = found.builds[0]

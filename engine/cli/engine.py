@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn
@@ -13,7 +13,13 @@ from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import AsJson, MachineName
 from engine.cli.session import DONE, FAILED, ProgressLine, text_column
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
+from engine.experiment.problem import (
+    Kind,
+    Problem,
+    ProblemError,
+    request_error,
+    unknown_name,
+)
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
 from engine.installation.description import Description, description_here
@@ -25,6 +31,7 @@ from engine.installation.wanted import (
     Fetched,
     Installed,
     InstallEvent,
+    Installs,
     Planned,
     Source,
     Stage,
@@ -104,16 +111,6 @@ _FOLDER = typer.Option(
 _EXTRAS = typer.Option("--with", metavar="PACKAGE", help="Another package, such as timm. Repeatable.")
 
 
-class Installs(Protocol):
-    """An installation, here or there."""
-
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
-    def stop(self) -> None: ...
-
-
-_EVENTS = typer.Option("--events", hidden=True)
-
-
 def install(
     backend: Annotated[str, _BACKEND] = AUTOMATIC,
     mirror: Annotated[str | None, _MIRROR] = None,
@@ -121,7 +118,6 @@ def install(
     extras: Annotated[list[str] | None, _EXTRAS] = None,
     machine: MachineName = "",
     as_json: AsJson = False,
-    as_events: Annotated[bool, _EVENTS] = False,
 ) -> int:
     """Set up, repair or update the engine: PyTorch and what it needs.
 
@@ -129,17 +125,16 @@ def install(
     use until the new one has trained a step. On another machine the program is sent there first, if it is
     missing or another; mirror and folder are then those of that machine.
     """
-    if as_events:
-        from engine.cli.engine_there import install_with_events
-
-        return install_with_events()
+    if mirror is not None and find_links is not None:
+        message = "--mirror and --find-links exclude each other."
+        raise request_error(message, "Leave one of them out.", key="mirror")
+    wanted = Wanted(backend, Source(mirror, find_links), tuple(extras or ()))
     if machine:
         from engine.cli.engine_there import install_on
 
-        return install_on(machine, wanted_of(mirror, find_links, extras, backend), as_json)
+        return install_on(machine, wanted, as_json)
     installer = Installer(None, try_out)
-    wanted = wanted_here(backend, mirror, find_links, extras)
-    return carry_out(installer, wanted, as_json, lambda: str(engines_folder()))
+    return carry_out(installer, wanted_here(wanted), as_json, lambda: str(engines_folder()))
 
 
 def carry_out(installer: Installs, wanted: Wanted, as_json: bool, place: Callable[[], str]) -> int:
@@ -165,23 +160,15 @@ def carry_out(installer: Installs, wanted: Wanted, as_json: bool, place: Callabl
     return DONE
 
 
-def wanted_here(backend: str, mirror: str | None, folder: Path | None, extras: list[str] | None) -> Wanted:
-    """What the options ask for, as far as it fits this machine. Raises ProblemError."""
+def wanted_here(wanted: Wanted) -> Wanted:
+    """The same, if it fits this machine. Raises ProblemError."""
     if engine_here().state is State.OWN:
         message = "PyTorch is in the environment that Ammeter runs in, so no engine is installed beside it."
-        raise ProblemError(request_problem(message, "Update PyTorch in that environment."))
+        raise request_error(message, "Update PyTorch in that environment.")
     names = [AUTOMATIC, *(build.backend for build in builds_for(hardware_here()))]
-    if backend not in names:
-        raise ProblemError(unknown_name("backend", backend, names, "build of PyTorch"))
-    return wanted_of(mirror, folder, extras, backend)
-
-
-def wanted_of(mirror: str | None, folder: Path | None, extras: list[str] | None, backend: str) -> Wanted:
-    """What the options ask for, on any machine. Raises ProblemError."""
-    if mirror is not None and folder is not None:
-        message = "--mirror and --find-links exclude each other."
-        raise ProblemError(request_problem(message, "Leave one of them out.", key="mirror"))
-    return Wanted(backend, Source(mirror, folder), tuple(extras or ()))
+    if wanted.backend not in names:
+        raise ProblemError(unknown_name("backend", wanted.backend, names, "build of PyTorch"))
+    return wanted
 
 
 class _InstallProgress(ProgressLine):

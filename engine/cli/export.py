@@ -12,7 +12,7 @@ from engine.cli.options import AsJson, Force, Published
 from engine.cli.session import RUN, SWEEP, Found, Ids, find, saved_results
 from engine.cli.study import PRINTED
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
-from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.experiment.problem import ProblemError, request_error, unknown_name
 from engine.export import formats
 from engine.export.content import Content, Write, content_of
 from engine.export.formats import COMPARISON, and_beside, files_beside, is_mlflow
@@ -91,7 +91,7 @@ def export(
 def _export_alone(store: Store, found: Found, to: str, force: bool, as_json: bool, *, has_more: bool) -> None:
     if has_more:
         message = f"A {found.kind} is exported alone, and takes no option but --to and --force."
-        raise ProblemError(request_problem(message, "Leave out the rest.", key="id", value=found.id))
+        raise request_error(message, "Leave out the rest.", key="id", value=found.id)
     result: SweepRecord | Study[Any]
     if found.kind == SWEEP:
         result = store.sweeps.find(found.id)
@@ -120,7 +120,7 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Wr
     if form is None or form.suffix not in RACE_SUFFIXES:
         message = "--plot, --by and --theme are for pictures."
         remedy = "End the path in .png or .svg."
-        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
+        raise request_error(message, remedy, key="plot", value=plot)
     if plot is not None and plot not in _PLOTS:
         raise ProblemError(unknown_name("plot", plot, _PLOTS, "plot"))
     axes = tuple(name for name in BYS if name == (by or "seconds"))
@@ -134,7 +134,7 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Wr
     if form.is_race:
         message = f"A {form.suffix} file can only show a race."
         remedy = "End the path in .png or .svg, or leave out --plot and --by."
-        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
+        raise request_error(message, remedy, key="plot", value=plot)
     # imported here, since exporting a table should not wait for the libraries that draw
     from engine.export.report.charts import SHEET, write_picture
 

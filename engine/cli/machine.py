@@ -17,7 +17,14 @@ from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
 from engine.experiment.experiment import Experiment, experiment_from, flattened, setting_help, setting_title
 from engine.experiment.own.library_models import LIBRARIES, Library
 from engine.experiment.presets import all_presets, broken_presets
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
+from engine.experiment.problem import (
+    Kind,
+    Problem,
+    ProblemError,
+    request_error,
+    request_problem,
+    unknown_name,
+)
 from engine.experiment.value import MIB_PER_GIB
 from engine.export.files import TEMPLATE_NAME, write_template
 from engine.protocol.advice import Checked, ModuleRow
@@ -99,7 +106,7 @@ def catalog(
 def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
     if not any(catalog.models_of(library)):
         remedy = "Install it, and list its models again."
-        raise ProblemError(request_problem(f"{library.missing}.", remedy, key="library"))
+        raise request_error(f"{library.missing}.", remedy, key="library")
     models = list(catalog.models_of(library))
     if as_json:
         output.json_object({"models": [entry.model_dump(mode="json") for entry in models]})
@@ -124,9 +131,9 @@ def doctor(
 ) -> int:
     """Check whether this machine, or another, is ready. The exit status is 1 if something is wrong."""
     if machine:
-        from engine.cli.engine_there import checks_on
+        from engine.machines.check import check_known
 
-        return tell_checks(checks_on(machine), as_json=as_json, report=report)
+        return tell_checks(check_known(machine)[1], as_json=as_json, report=report)
     with Launcher(target) as launcher:
         checks = examine(launcher)
     return tell_checks(checks, as_json=as_json, report=report)

@@ -11,10 +11,9 @@ from engine.cli import output
 from engine.cli.machine import tell_checks
 from engine.cli.options import AsJson
 from engine.cli.session import DONE, saved_results
-from engine.experiment.problem import ProblemError, request_problem
-from engine.machines.catalogs import forget_catalog, kept_catalog
+from engine.experiment.problem import request_error
+from engine.machines.catalogs import forget_machine, kept_catalog, refuse_kept
 from engine.machines.machine import Machine, Machines, new_machine
-from engine.store.saved.forecasts import Forecasts
 from engine.words.numbers import NONE
 
 _OfSlurm = Annotated[str, typer.Option(metavar="NAME", help="As sbatch has it.")]
@@ -81,13 +80,13 @@ def add(
     """
     wishes = {"partition": partition, "account": account, "time_limit": time, "options": option or []}
     if any(wishes.values()) and not slurm:
-        raise ProblemError(request_problem("These are options of a cluster.", "Add --slurm.", key="slurm"))
+        raise request_error("These are options of a cluster.", "Add --slurm.", key="slurm")
     machine = new_machine(name, host, folder, wishes if slurm else None)
     machines = Machines()
     if any(machine.name.casefold() == known.name.casefold() for known in machines.all()):
         message = f"There is a machine called {machine.name} already."
         remedy = f"Choose another name, or `ammeter machines remove {machine.name}` first."
-        raise ProblemError(request_problem(message, remedy, key="name", value=name))
+        raise request_error(message, remedy, key="name", value=name)
     machines.put(machine)
     lines = [
         f"Added {machine.name}.",
@@ -101,9 +100,9 @@ def add(
 def check(name: _Name, as_json: AsJson = False) -> int:
     """Look whether a machine answers and is ready. The exit status is 1 if something is wrong."""
     # imported here, since each call of any verb would wait for it
-    from engine.cli.engine_there import checks_on
+    from engine.machines.check import check_known
 
-    return tell_checks(checks_on(name), as_json=as_json)
+    return tell_checks(check_known(name)[1], as_json=as_json)
 
 
 def remove(
@@ -118,20 +117,14 @@ def remove(
 
     `ammeter engine remove --machine NAME` removes that; call it first.
     """
-    machines = Machines()
-    machine = machines.find(name)
+    machine = Machines().find(name)
     with saved_results(writes=True) as store:
-        kept = store.kept_runs(machine.name)
-        if kept and not force:
-            message = f"{store.name(kept[0])[1]} still trains on {machine.name}."
-            remedy = f"`ammeter resume {kept[0]}` reads on; --force gives it up."
-            raise ProblemError(request_problem(message, remedy, key="name", value=name))
-        for run_id in kept:
+        if not force:
+            refuse_kept(store, machine.name, "`ammeter resume {run}` reads on; --force gives it up.")
+        for run_id in store.kept_runs(machine.name):
             store.take_up(run_id)
             store.close_lost(run_id)
-        machines.remove(machine.name)
-        forget_catalog(machine.name)
-        Forecasts(store.path.parent, machine.name).forget()
+        forget_machine(store, machine.name)
     output.outcome(as_json, {"removed": machine.name}, f"Forgot {machine.name}.")
     return DONE
 

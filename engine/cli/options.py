@@ -24,7 +24,7 @@ from engine.experiment.experiment import (
 )
 from engine.experiment.own.code import Code, chosen_code, with_code
 from engine.experiment.presets import Preset, preset, read_toml
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.experiment.repeats import MOST_REPEATS
 from engine.experiment.setting import Flag
 from engine.experiment.sweep import AxisValues, values_of_table
@@ -193,11 +193,6 @@ class Asked:
         _, *typed = self.over
         return any("model" in layer and "code" not in layer for layer in typed)
 
-    @property
-    def depends_on_gpu(self) -> bool:
-        """True if the settings differ without a GPU."""
-        return self.settings(True) != self.settings(False)
-
 
 def asked(parameters: Mapping[str, Any]) -> Asked:
     """Reads the options of one call, by typer's names. Raises ProblemError."""
@@ -213,7 +208,7 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
     swept = config.pop("sweep", {})
     if swept and "sweep" not in parameters:
         message = f"{path} has a table [sweep], which only `ammeter sweep` trains."
-        raise ProblemError(request_problem(message, "Use `ammeter sweep`, or remove the table.", key="sweep"))
+        raise request_error(message, "Use `ammeter sweep`, or remove the table.", key="sweep")
     return Asked(
         preset=preset(name) if name is not None else None,
         over=(config, _merged(flags), _merged([_set(text) for text in parameters.get("set_") or ()])),
@@ -238,9 +233,7 @@ def _set(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         message = f"--set is '{shortened(text)}', but it must be KEY=VALUE."
-        raise ProblemError(
-            request_problem(message, "Write it as --set optimizer.momentum=0.9.", key="set", value=text)
-        )
+        raise request_error(message, "Write it as --set optimizer.momentum=0.9.", key="set", value=text)
     return from_dotted(key.strip(), value.strip())
 
 
@@ -260,9 +253,7 @@ def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> lis
     if len(set(names)) < len(names):
         value = ", ".join(names)
         message = f"precision is {shortened(value)}, but each is needed only once."
-        raise ProblemError(
-            request_problem(message, "Give --precision once for each.", key="precision", value=value)
-        )
+        raise request_error(message, "Give --precision once for each.", key="precision", value=value)
     experiments = [experiment_from({**base, "precision": name}) for name in names]
     return [(experiment.precision.label, experiment) for experiment in experiments]
 
@@ -279,7 +270,7 @@ def refuse_limit(asked: Asked) -> None:
     if preset is not None and preset.kind == "limit":
         message = f"The preset {preset.name} finds the largest batch that fits."
         remedy = f"Use `ammeter limit --preset {preset.name}`."
-        raise ProblemError(request_problem(message, remedy, key="preset", value=preset.name))
+        raise request_error(message, remedy, key="preset", value=preset.name)
 
 
 def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[str] = ()) -> None:
@@ -287,7 +278,7 @@ def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[s
     if asked.preset is not None or any(asked.over) or precisions:
         message = f"A saved run is {verb} with its own settings; --run takes no others."
         remedy = "Leave out either --run or the settings."
-        raise ProblemError(request_problem(message, remedy, key="run", value=run))
+        raise request_error(message, remedy, key="run", value=run)
 
 
 def export_option(kind: Kind[Any]) -> Any:

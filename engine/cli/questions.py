@@ -12,7 +12,7 @@ from engine.cli.session import Session, TargetOption, find, open_session, saved_
 from engine.cli.study import follow
 from engine.cli.sweep import time_limit_seconds
 from engine.experiment.experiment import all_settings, experiment_from, layered, setting_error
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
 from engine.export.formats import LIMIT, NUMERICS, PROFILE, TRACES, TUNE
 from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
@@ -278,7 +278,7 @@ def tune(
     elif asked.preset is not None or any(asked.over) or asked.machine:
         message = "A tuning goes on with its own settings and machine; --carry-on takes no others."
         remedy = "Leave out either --carry-on or the others."
-        raise ProblemError(request_problem(message, remedy, key="carry_on", value=carry_on))
+        raise request_error(message, remedy, key="carry_on", value=carry_on)
     TUNE.check(to or (), force=force)
     machine = asked.machine if carry_on is None else _machine_of(carry_on)
     with open_session(target, machine) as session:
@@ -330,7 +330,7 @@ def _plan(
                 f"--change is '{shortened(kind)}', which is no kind of change.",
                 f"Choose from {_KINDS}.",
             )
-            raise ProblemError(request_problem(message, remedy, key="change", value=kind, allowed=_KINDS))
+            raise request_error(message, remedy, key="change", value=kind, allowed=_KINDS)
     if guard not in ("alike", "none"):
         message, allowed = f"--guard is '{shortened(guard)}', but it must be alike or none.", "alike, none"
         problem = request_problem(message, "Choose one of them.", key="guard", value=guard, allowed=allowed)

@@ -19,7 +19,7 @@ from engine.cli.study import show_study
 from engine.cli.sweep import show_sweep
 from engine.compare.evidence import is_spoiled
 from engine.compare.figures import figures
-from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.experiment.problem import ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
 from engine.export.archive.reader import import_archive
 from engine.export.writers.data import json_column
@@ -164,7 +164,7 @@ def show(
         if found.kind != RUN and (samples or code):
             option = "samples" if samples else "code"
             message = f"--{option} is for runs, and {found.id} is a {found.kind}."
-            raise ProblemError(request_problem(message, f"Leave out --{option}.", key=option, value=id_))
+            raise request_error(message, f"Leave out --{option}.", key=option, value=id_)
         if found.kind == RUN:
             _show_run(store, found.id, samples=samples, code=code, as_json=as_json)
         elif found.kind == SWEEP:
@@ -182,7 +182,7 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
         model = record.experiment.model
         message = f"{record.name} has no code of its own: {model} is a model of the catalog."
         remedy = "Leave out --code, or name a run of a model file."
-        raise ProblemError(request_problem(message, remedy, key="code", value=record.id))
+        raise request_error(message, remedy, key="code", value=record.id)
     if as_json:
         value = record.to_dict()
         if columns is not None:

@@ -88,7 +88,6 @@ class PhaseProgress(ProgressLine):
             self._update(description=doing)
 
     def show(self, event: Event) -> None:
-        """Takes one event."""
         if isinstance(event, Phase):
             what = event.detail or event.name.value.capitalize()
             self._update(description=f"{self._prefix}{what}{_how_far(event)}")
@@ -112,7 +111,6 @@ class RunProgress(ProgressLine):
         self._accuracy = ""
 
     def show(self, event: Event) -> None:
-        """Takes one event of the run."""
         if isinstance(event, Started):
             done, total = event.resumed_step or 0, event.total_steps
             self._update(completed=done, total=total, steps=f"{total:,}")
@@ -174,7 +172,7 @@ class Session:
     def experiment(self, asked: Asked, *, trusts_all: bool) -> Experiment:
         """The experiment that the options describe, whose code may run. Raises ProblemError."""
         # asking costs an import of torch, so it is asked only where the answer matters
-        on_gpu = not asked.depends_on_gpu or self.on_gpu(asked)
+        on_gpu = asked.settings(True) == asked.settings(False) or self.on_gpu(asked)
         experiment = experiment_from(asked.settings(on_gpu))
         self.accept(asked, [experiment], on_gpu=on_gpu, trusts_all=trusts_all)
         return experiment
@@ -328,7 +326,7 @@ def find(store: Store, start: str) -> Found:
     else:
         message = f"There is no run, sweep or study whose id starts with '{shown}'."
         remedy = "See the ids with `ammeter results`."
-    raise ProblemError(request_problem(message, remedy, key="id", value=start))
+    raise request_error(message, remedy, key="id", value=start)
 
 
 @contextmanager

@@ -27,9 +27,9 @@ from engine.cli.session import (
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import layered, setting_problem, setting_title
+from engine.experiment.experiment import layered, setting_error, setting_title
 from engine.experiment.own.code import Code, code_from
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import VARIANT, Axis, AxisValues, Grid, Value, axes_of, grid_of, values_of_texts
 from engine.experiment.value import shortened
@@ -138,7 +138,7 @@ def typed_code(grid: Grid, request: Request) -> list[Code]:
 def _values(asked: Asked, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:
     if precisions and "precision" in flags:
         message = "is given by --precision and by --sweep."
-        raise ProblemError(setting_problem("precision", message, "Leave out one of them."))
+        raise setting_error("precision", message, "Leave out one of them.")
     of_preset = asked.preset.sweep_for(on_gpu) if asked.preset is not None else {}
     fixed = {"precision": precisions[0]} if len(precisions) == 1 else {}
     config, *later = asked.over
@@ -165,7 +165,7 @@ def _refuse_overlap(variants: Sequence[Axis], values: AxisValues) -> None:
         if key is not None:
             message = "is swept, but the variants of the preset set it themselves."
             remedy = "Give --precision, which replaces the variants."
-            raise ProblemError(setting_problem(key, message, remedy, value=setting_title(key)))
+            raise setting_error(key, message, remedy, value=setting_title(key))
 
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
@@ -180,7 +180,7 @@ def _percent(text: str) -> float:
     if not 0 < percent <= 100:
         message = f"--to-within is '{shortened(text)}', but it must be more than 0 % and at most 100 %."
         remedy = "Write it as --to-within 2%."
-        raise ProblemError(request_problem(message, remedy, key="to_within", value=text))
+        raise request_error(message, remedy, key="to_within", value=text)
     return percent
 
 
@@ -194,7 +194,7 @@ def time_limit_seconds(text: str) -> float | None:
     if not 0 < seconds <= _MOST_SECONDS:
         message = f"--time-limit is '{shortened(text)}', but it must be a time such as 8h, 90m or 45s."
         remedy = "Write it as --time-limit 8h."
-        raise ProblemError(request_problem(message, remedy, key="time_limit", value=text))
+        raise request_error(message, remedy, key="time_limit", value=text)
     return float(seconds)
 
 
@@ -224,7 +224,7 @@ def sweep(
     if not is_sweep(asked, request):
         message = "Nothing is swept."
         remedy = "Give a setting several values, such as --sweep batch_size=32,64,128."
-        raise ProblemError(request_problem(message, remedy, key="sweep"))
+        raise request_error(message, remedy, key="sweep")
     return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
 
 
@@ -259,7 +259,7 @@ def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Targ
         record = session.store.sweeps.find(sweep_id)
         if why := "is complete." if next(turns(record), None) is None else shown.time_used(record):
             remedy = "Start another sweep to train more."
-            raise ProblemError(request_problem(f"{record.name} {why}", remedy, key="run", value=record.id))
+            raise request_error(f"{record.name} {why}", remedy, key="run", value=record.id)
         if trust_code:
             session.trust(cell.experiment for cell in record.grid.cells)
         session.warn_if_busy(record.grid.cells[0].experiment)

@@ -34,7 +34,6 @@ class SweepProgress(ProgressLine):
         self._left = ""
 
     def show(self, event: SweepEvent) -> None:
-        """Takes one event of the sweep."""
         match event:
             case SweepStarted(estimate=estimate):
                 self._left = _left_words(estimate)

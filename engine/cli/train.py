@@ -44,7 +44,7 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.repeats import Turn, in_turns
 from engine.experiment.value import shortened
 from engine.export.report.published import as_json as published_json
@@ -94,7 +94,7 @@ def resume(
         if study.kind != "tune":
             message = f"{study.name} cannot be continued: runs, sweeps and tunings can."
             remedy = f"Start it again with `ammeter {study.kind}`."
-            raise ProblemError(request_problem(message, remedy, key="id", value=id_))
+            raise request_error(message, remedy, key="id", value=id_)
         return resume_tuning(found_id, trust_code=trust_code, as_json=as_json, target=target)
     with open_session(target, machine) as session:
         saved = session.store.run(found_id)
@@ -152,7 +152,7 @@ def compare(
         if published:
             message = "A sweep is not compared with published figures."
             remedy = "Export its runs with `ammeter export --published`."
-            raise ProblemError(request_problem(message, remedy, key="sweep"))
+            raise request_error(message, remedy, key="sweep")
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _check_count(sides_of(asked, precision, on_gpu=True))
     with open_session(target, asked.machine) as session:
@@ -179,7 +179,7 @@ def _check_count(sides: Sequence[LabelledExperiment]) -> None:
         value = ", ".join(experiment.precision for _, experiment in sides)
         message = f"precision is {shortened(value)}, but a comparison needs two or more."
         remedy = "Give --precision once for each, the baseline first."
-        raise ProblemError(request_problem(message, remedy, key="precision", value=value))
+        raise request_error(message, remedy, key="precision", value=value)
 
 
 def _train_turns(

@@ -13,7 +13,7 @@ from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
 from engine.experiment.experiment import Precision, all_settings
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
@@ -207,7 +207,7 @@ def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
     Raises ProblemError without sides, or if the run is in none of them.
     """
     if not sides:
-        raise ProblemError(request_problem("There are no runs to compare.", "Choose one or more runs."))
+        raise request_error("There are no runs to compare.", "Choose one or more runs.")
     if run_id is None:
         full = [side for side in sides if side.precision is Precision.FP32]
         plain = [side for side in full if side.recipe == PLAIN]
@@ -216,4 +216,4 @@ def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
         if side.holds(run_id):
             return side
     message = f"The baseline {run_id} is not among the runs to compare."
-    raise ProblemError(request_problem(message, "Choose one of the runs.", key="baseline"))
+    raise request_error(message, "Choose one of the runs.", key="baseline")

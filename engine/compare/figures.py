@@ -61,7 +61,6 @@ class Figure:
         return self.absent if value is None else number(value, self.digits)
 
     def text_with_unit(self, value: float | None) -> str:
-        """The value as shown, with its unit."""
         return f"{self.text(value)} {self.unit}" if self.unit else self.text(value)
 
     def difference_text(self, value: float, difference: float) -> str:

@@ -46,7 +46,6 @@ class SideLook:
 
 
 def precision_look(precision: Precision, fill: MarkFill = "full") -> SideLook:
-    """The look of a side in that precision."""
     look = LIGHT.look(precision)
     return SideLook(precision.value, look.symbol, look.dash, fill)
 

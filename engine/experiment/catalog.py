@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.experiment.own.code import OWN as OWN
 from engine.experiment.own.library_models import Library, ModelRef, Reference
-from engine.experiment.value import MOST_ENTRIES, Line, Mib, Positive, Whole
+from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, Whole
 
 
 class Precision(StrEnum):
@@ -59,11 +59,7 @@ class DataRef(Reference):
         return _NO_PICTURES.get(self, "classification")
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class PrecisionEntry(_Entry):
+class PrecisionEntry(Message):
     """A precision on one device; `reason` says why it is not available, `note` what to expect where it is,
     and `hardly_faster` why it saves hardly any time there."""
 
@@ -74,7 +70,7 @@ class PrecisionEntry(_Entry):
     hardly_faster: Line | None = None
 
 
-class DeviceEntry(_Entry):
+class DeviceEntry(Message):
     """A device: `name` as the experiment has it ("cuda:0", "cpu"), `title` as people know it."""
 
     name: Line
@@ -96,7 +92,7 @@ class DeviceEntry(_Entry):
         return next(entry for entry in self.precisions if entry.precision is precision)
 
 
-class ModelEntry(_Entry):
+class ModelEntry(Message):
     """A model with its family, its usual number of parameters, its inputs, and why it is missing here."""
 
     name: Line
@@ -110,7 +106,7 @@ class ModelEntry(_Entry):
     reason: Line | None = None
 
 
-class DatasetEntry(_Entry):
+class DatasetEntry(Message):
     """A dataset; `image_size` and `num_classes` are its own, `any_classes`: their number can be chosen.
 
     `train_samples` None means as many as the experiment's `samples`, or with `needs_path` as many as the
@@ -138,7 +134,7 @@ class DatasetEntry(_Entry):
 OWN_FAMILY = "Your own files"
 
 
-class Catalog(_Entry):
+class Catalog(Message):
     """All that can be chosen; `library_models` are those of timm and transformers, thousands of names.
 
     `machine` is the other machine that it is of, "" for this one; `cores` are its processor's.

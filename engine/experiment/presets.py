@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment, experiment_from, layered
@@ -124,14 +124,11 @@ class Preset:
         return {key: value for key, value in self.without_gpu.items() if key not in _NOT_SETTINGS}
 
 
-class _Side(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class _Side(BaseModel, extra="allow"):
     label: Line = Field(min_length=1)
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _File(BaseModel, extra="forbid"):
     title: Line = Field(min_length=1)
     about: Text = ""
     kind: PresetKind = "run"

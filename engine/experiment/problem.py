@@ -8,10 +8,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from engine.experiment.value import Sentence, Text, shortened
+from engine.experiment.value import Message, Sentence, Text, shortened
 
 # of one validation: there are fewer settings; and the longest path that a system takes
 _MOST_PROBLEMS, _LONGEST_VALUE, _LONGEST_KEY = 100, 4_096, 80
@@ -36,10 +36,8 @@ class Kind(StrEnum):
     INTERNAL = "internal"
 
 
-class Problem(BaseModel):
+class Problem(Message):
     """A problem in words that a user can act on; where a setting is at fault, with its key and value."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Kind
     message: Sentence

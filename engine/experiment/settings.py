@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
@@ -25,10 +25,9 @@ SmallCount = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCountOrZero = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
-class Part(BaseModel):
+class Part(BaseModel, frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False):
     """Base of every table of settings: frozen; unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False)
     # of the settings that name none
     group: ClassVar[Group | None] = None
 

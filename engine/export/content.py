@@ -13,7 +13,7 @@ from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.curves import Columns, Curves
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.export.report.published import PublishedRow, published_beside
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
@@ -98,7 +98,7 @@ def content_of(
     an unknown run, and if baseline or leading run is not among the runs.
     """
     if not run_ids:
-        raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))
+        raise request_error("There is no run to export.", "Name at least one.", key="run")
     named = {run.id: run for run in map(store.run, run_ids)}
     baseline = None if baseline_id is None else store.run(baseline_id).id
     others = store.runs(MOST_OTHERS) if len(named) > 1 else ()
@@ -107,7 +107,7 @@ def content_of(
     leading = None if leading_id is None else store.run(leading_id).id
     if leading is not None and leading not in named:
         message = f"The leading run {leading} is not among those to export."
-        raise ProblemError(request_problem(message, "Choose one of the runs.", key="lead", value=leading))
+        raise request_error(message, "Choose one of the runs.", key="lead", value=leading)
     return Content(
         comparison=comparison,
         samples=ByRun(store.samples, named),

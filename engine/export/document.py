@@ -128,7 +128,6 @@ class Document:
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """The pictures of all sections."""
         return tuple(picture for section in self.sections for picture in section.pictures)
 
 

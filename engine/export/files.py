@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from engine import Later
 from engine.experiment.paths import is_in_use
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 
 if TYPE_CHECKING:
     import psutil
@@ -102,7 +102,7 @@ def check_free(path: Path, *, force: bool = False) -> None:
     folder = path.parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path raises for a name that is too long
         remedy = "Create it first, or choose another."
-        raise ProblemError(request_problem(f"There is no folder {folder}.", remedy, key="to", value=path))
+        raise request_error(f"There is no folder {folder}.", remedy, key="to", value=path)
     if not force and os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
         raise TakenError(path)
 

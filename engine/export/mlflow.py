@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
 from engine.curves import Columns
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.export.content import Content
 from engine.export.formats import MLFLOW, is_mlflow
 from engine.export.tensorboard import curve_values, epoch_values, summary_values
@@ -94,7 +94,7 @@ def place_of(destination: str) -> MlflowPlace:
             fault = f"{folder} holds other files, and no runs of MLflow"
         else:
             return MlflowPlace(folder.as_uri(), str(folder), is_folder=True)
-    raise ProblemError(request_problem(f"{fault}.", remedy, key="to", value=destination, allowed=_ALLOWED))
+    raise request_error(f"{fault}.", remedy, key="to", value=destination, allowed=_ALLOWED)
 
 
 def _path_in(uri: str) -> str:
@@ -163,7 +163,7 @@ def log_runs(content: Content, destination: str) -> Logged:
         except ImportError:
             message = "MLflow is not installed here; it comes with the optional extra `mlflow`."
             remedy = "Install Ammeter with that extra, or export to a file."
-            raise ProblemError(request_problem(message, remedy, key="to", value=place.shown)) from None
+            raise request_error(message, remedy, key="to", value=place.shown) from None
         client = MlflowClient(tracking_uri=place.uri)
         with _environment(_AT_FIRST):
             known = client.get_experiment_by_name(name)
@@ -227,7 +227,7 @@ def _answered(place: MlflowPlace) -> Iterator[None]:
             failure = "cannot be reached" if _is_unreachable(error) else "does not answer like one"
             message = f"The MLflow server at {place.shown} {failure}."
             remedy = "Check the address, and that the server runs."
-            raise ProblemError(request_problem(message, remedy, key="to", value=place.shown)) from error
+            raise request_error(message, remedy, key="to", value=place.shown) from error
         _fail(place, str(error).partition("\n")[0][:200], error)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.installation.problems import writing
 
 
@@ -69,7 +69,7 @@ def sole(folder: Path) -> Iterator[None]:
     with file:
         if not _locked(file.fileno(), shared=False):
             message = "The engine is being set up by another Ammeter, or in another window."
-            raise ProblemError(request_problem(message, "Wait until that has ended, or stop it there."))
+            raise request_error(message, "Wait until that has ended, or stop it there.")
         yield
 
 

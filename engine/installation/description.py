@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from engine.experiment.problem import Problem
 from engine.experiment.value import shortened
@@ -22,10 +22,8 @@ from engine.installation.installed import (
 _LONGEST = 2_000
 
 
-class Description(BaseModel):
+class Description(BaseModel, frozen=True, extra="ignore"):
     """The engine, the folder of engines, the hardware, and the builds of PyTorch for it, best first."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     state: State
     torch: str | None = None
@@ -39,6 +37,9 @@ class Description(BaseModel):
     def engine(self) -> Engine:
         """The engine, without the packages' folder, which only its own machine can use."""
         return Engine(self.state, self.installation, problem=self.problem)
+
+    def build(self, backend: str) -> Build | None:
+        return next((build for build in self.builds if build.backend == backend), None)
 
 
 def description_here() -> Description:

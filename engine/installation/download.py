@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_error
 from engine.installation import problems
 from engine.installation.connection import Broken, Connections
 from engine.installation.control import Control, Stopped
@@ -114,7 +114,7 @@ class Downloads:
                 return
         if file.path.parent != self._folder:
             message = f"{file.path.name} in {file.path.parent} is not whole, or is no longer there."
-            raise ProblemError(request_problem(message, "Copy it there again.", value=file.path))
+            raise request_error(message, "Copy it there again.", value=file.path)
         with problems.writing(self._folder):
             file.path.unlink(missing_ok=True)
         for _ in range(2):

@@ -15,10 +15,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from engine.experiment.paths import from_environment, platform_data
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import Message
 from engine.installation.control import mark_in_use
 
 CURRENT = "current.json"
@@ -32,17 +33,14 @@ def engines_folder() -> Path:
 
 
 def installation_folder(folder: Path, name: str) -> Path:
-    """The folder of the installation `name` in the engines' folder."""
     return installations_folder(folder) / name
 
 
 def installations_folder(folder: Path) -> Path:
-    """The folder of all installations in the engines' folder."""
     return folder / "installations"
 
 
 def downloads_folder(folder: Path) -> Path:
-    """The folder of wheels in the engines' folder."""
     return folder / "downloads"
 
 
@@ -50,14 +48,12 @@ TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"
 """In the environment of a worker: the packages to use in place of the installation in use."""
 
 
-class Installation(BaseModel):
+class Installation(Message):
     """The content of an installation, written beside its packages once they are all there.
 
     `backend` is uv's name of a torch build, such as "cu130" or "cpu"; `python` is "3.12"; `packages` are
     versions by name; `files` and `size_bytes` count everything installed; `made` is in seconds since 1970.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     torch: str
@@ -93,14 +89,12 @@ class Engine:
         return self.state in (State.OWN, State.READY)
 
 
-class Current(BaseModel):
+class Current(Message):
     """The content of current.json in the engines' folder, which is replaced atomically.
 
     Beside it are `installations`, each with its packages and installation.json, which is written last, and
     `downloads`, of wheels, whole or in part, until they are installed.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from engine.experiment.paths import part_path
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation import problems
 from engine.installation.control import Control, Stopped, is_in_use, sole
@@ -223,7 +223,7 @@ def _unpacked_bytes(wheels: list[Path]) -> int:
                 total += sum(member.file_size for member in archive.infolist())
         except (OSError, zipfile.BadZipFile) as error:
             message, remedy = f"{wheel.name} cannot be read: {error}.", "Remove the file and start again."
-            raise ProblemError(request_problem(message, remedy, value=wheel)) from error
+            raise request_error(message, remedy, value=wheel) from error
     return total
 
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from engine.experiment.paths import part_path
-from engine.experiment.problem import Kind, ProblemError, request_problem
+from engine.experiment.problem import Kind, ProblemError, request_error
 from engine.experiment.value import shortened
 from engine.installation.builds import automatic_backend, build_title, builds_for
 from engine.installation.connection import Broken, Connections, RefusedError, is_address
@@ -243,7 +243,7 @@ def _require_address(mirror: str | None) -> None:
         shown = shortened(mirror.rpartition("@")[2])
         message = f"The mirror '{shown}' is no address of a package index."
         remedy = "Give it in full, such as https://packages.example.org/simple."
-        raise ProblemError(request_problem(message, remedy, key="mirror", value=shown))
+        raise request_error(message, remedy, key="mirror", value=shown)
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])? *([<>=!~].*)?")
@@ -255,7 +255,7 @@ def _require_names(extras: Iterable[str]) -> None:
         if _NAME.fullmatch(extra) is None:
             message = f"'{shortened(extra.rpartition('@')[2].strip())}' is no package of an index."
             remedy = "Give its name, with a version if it matters, such as timm or timm>=1.0."
-            raise ProblemError(request_problem(message, remedy, key="with"))
+            raise request_error(message, remedy, key="with")
 
 
 def _require_backend(wanted: Wanted, backend: str) -> None:
@@ -265,7 +265,7 @@ def _require_backend(wanted: Wanted, backend: str) -> None:
     place = "mirror" if source.mirror is not None else "folder" if source.folder is not None else "index"
     message = f"The {place} has no build {wanted.backend} of PyTorch for this machine, only {backend}."
     remedy = f"Choose {backend} or another source."
-    raise ProblemError(request_problem(message, remedy, key="backend", value=wanted.backend))
+    raise request_error(message, remedy, key="backend", value=wanted.backend)
 
 
 def _wheel(package: Mapping[str, Any]) -> Wheel:
@@ -359,5 +359,5 @@ def _size_bytes(address: str, connections: Connections) -> int:
         raise ProblemError(unreachable(parts.hostname or address)) from error
     if _SIZE.fullmatch(told) is None:
         message = f"{parts.hostname} does not tell the size of {PurePosixPath(parts.path).name}."
-        raise ProblemError(request_problem(message, "Choose another source, or a folder of wheels."))
+        raise request_error(message, "Choose another source, or a folder of wheels.")
     return int(told)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from engine.installation.installed import Installation
 
@@ -81,8 +83,6 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class StageBegan:
-    """A stage begins."""
-
     stage: Stage
 
 
@@ -110,8 +110,6 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Progress of the unpacking."""
-
     done_bytes: int
     total_bytes: int
 
@@ -124,3 +122,12 @@ class Installed:
 
 
 InstallEvent = StageBegan | Planned | Fetched | Unpacked | Installed
+
+
+class Installs(Protocol):
+    """An installation, here or on another machine; all but `install` may be called from another thread."""
+
+    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
+    def pause(self) -> None: ...
+    def go_on(self) -> None: ...
+    def stop(self) -> None: ...

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from engine.driver import Driver
 from engine.experiment.checks import Catalog, DeviceEntry, dataset_of, problems, resolve
-from engine.experiment.experiment import Experiment, setting_problem
+from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.code import DATASET, OWN
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.result import SideSearch, outcome
 from engine.limit.search import Search
@@ -104,14 +104,12 @@ class LimitDriver(Driver[Limit]):
     ) -> Search:
         limit, reason = _data_limit(experiment, catalog)
         if not 1 <= granularity <= limit:
-            raise ProblemError(
-                request_problem(
-                    f"granularity is {granularity:,}, but it must be from 1 to {limit:,}: {reason}.",
-                    f"Set granularity to at most {limit:,}; 1 finds the exact answer.",
-                    key="granularity",
-                    value=granularity,
-                    allowed=f"1 to {limit:,}",
-                )
+            raise request_error(
+                f"granularity is {granularity:,}, but it must be from 1 to {limit:,}: {reason}.",
+                f"Set granularity to at most {limit:,}; 1 finds the exact answer.",
+                key="granularity",
+                value=granularity,
+                allowed=f"1 to {limit:,}",
             )
         cap = experiment.memory_cap_gib
         budget_mib = device.memory_mib if cap is None else cap * MIB_PER_GIB
@@ -172,22 +170,18 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
     device = catalog.device(experiment.device)
     assert device is not None  # the experiment is resolved
     if device.name == "cpu" and experiment.memory_cap_gib is None:
-        raise ProblemError(
-            setting_problem(
-                "memory_cap_gib",
-                "is empty, but on a CPU there is no card whose memory could be the limit.",
-                "Give a limit in GiB, such as 2 (--memory-gib 2); only Linux enforces it. Or use a GPU.",
-            )
+        raise setting_error(
+            "memory_cap_gib",
+            "is empty, but on a CPU there is no card whose memory could be the limit.",
+            "Give a limit in GiB, such as 2 (--memory-gib 2); only Linux enforces it. Or use a GPU.",
         )
     if device.name == "mps":
-        raise ProblemError(
-            setting_problem(
-                "device",
-                f"is '{device.name}', but {device.title} shares the machine's memory and cannot be "
-                "capped, so there is no limit to find.",
-                "Use an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
-                value=device.name,
-            )
+        raise setting_error(
+            "device",
+            f"is '{device.name}', but {device.title} shares the machine's memory and cannot be "
+            "capped, so there is no limit to find.",
+            "Use an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
+            value=device.name,
         )
     return device
 

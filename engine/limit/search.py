@@ -22,9 +22,12 @@ _MOVE_FRACTION = 0.06
 """The expected limit may move again by this fraction of what the last batch that passed moved it by."""
 _UNCERTAIN_FRACTION = 0.025
 """The uncertain part of the stretch from the largest batch that passed to where the line meets the budget."""
-_RESERVED_WEIGHT = 0.8
-"""How much nearer the limit is to where reserved memory meets the budget than to where allocated does."""
-_RESERVED_SPREAD = 0.25
+_UNUSABLE_MIB, _UNUSABLE_FRACTION = 40.0, 0.005
+"""What gaps between blocks make unusable: searches on an H100 lost some 60 to 85 MiB of 1 GiB, and 75 to 220
+of 24 GiB."""
+_UNUSABLE_SPREAD = 0.7
+_FULL_FRACTION = 0.95
+"""An allocator that has reserved this part of its budget has begun to give back what it keeps in vain."""
 _UNINFORMED_SHARE = 0.1
 """The share of the chances that is spread evenly once a batch has failed, so that a line that misleads gives
 way to halving."""
@@ -78,11 +81,8 @@ def estimated_limit(
     passed = passed_trials(trials)
     meets = _meeting(passed, budget_mib) or line.batch_at(budget_mib)
     spread = _spread(passed, line, meets, budget_mib)
-    reserved = _limit_by_reserved(trials, line, budget_mib)
-    if reserved >= meets:
-        return LimitEstimate(meets, spread)
-    gap = meets - reserved
-    return LimitEstimate(meets - _RESERVED_WEIGHT * gap, max(spread, _RESERVED_SPREAD * gap))
+    unusable = _unusable_mib(passed, budget_mib) / line.per_sample_mib
+    return LimitEstimate(meets - unusable, max(spread, _UNUSABLE_SPREAD * unusable))
 
 
 def passed_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -124,14 +124,16 @@ def _spread(passed: Sequence[Trial], line: MemoryLine, meets: float, budget_mib:
     return max(_UNCERTAIN_FRACTION * stretch, _MOVE_FRACTION * abs(meets - before))
 
 
-def _limit_by_reserved(trials: Sequence[Trial], line: MemoryLine, budget_mib: float) -> float:
-    top = max(
-        (trial for trial in trials if trial.fits and trial.reserved_mib is not None), key=_size, default=None
-    )
-    if top is None or top.reserved_mib is None or not top.peak_mib:
-        return math.inf
-    per_sample = line.per_sample_mib * top.reserved_mib / top.peak_mib
-    return top.batch_size + (budget_mib - top.reserved_mib) / per_sample
+def _unusable_mib(passed: Sequence[Trial], budget_mib: float) -> float:
+    """What the limit leaves unallocated; 0 without an allocator that reserves.
+
+    It reserves more than it needs, and less once that is refused: only while there is room does it tell.
+    """
+    if not passed or (reserved := passed[-1].reserved_mib) is None or not (peak := passed[-1].peak_mib):
+        return 0.0
+    usual = _UNUSABLE_MIB + _UNUSABLE_FRACTION * budget_mib
+    is_full = reserved > _FULL_FRACTION * budget_mib
+    return usual if is_full else min(usual, budget_mib * (1 - peak / reserved))
 
 
 SMALL_BATCH = 8
@@ -142,6 +144,9 @@ _MOST_GROWTH = 32
 """A line from small batches is not trusted beyond this many times the largest of them."""
 _STRAIGHT_RATIO = 1.3
 """The most that a stretch's slope may exceed the slope before it while the two count as one line."""
+_EVEN_BATCH = 8
+"""Kernels differ by the batch: on an H100 the small CNN took more memory at odd sizes than at larger even
+ones."""
 _GROWTH = 4
 """The growth from one batch to the next while what passed says nothing of how much more would."""
 _PART_WAY = 3
@@ -295,7 +300,15 @@ class Search:
         target = self._proposed(low, high)
         if target is None:
             target = _GROWTH * low if high is None else (low + high) // 2
-        return min(max(target, low + 1), ceiling - 1)
+        return self._even(min(max(target, low + 1), ceiling - 1), low, ceiling)
+
+    def _even(self, target: int, low: int, ceiling: int) -> int:
+        """On a card the multiple of `_EVEN_BATCH` nearest to the target, while there are some to choose."""
+        unit, reserves = _EVEN_BATCH // self.granularity, any(trial.reserved_mib for trial in self.trials)
+        if not reserves or _EVEN_BATCH % self.granularity or ceiling - low <= 2 * unit:
+            return target
+        even = round(target / unit) * unit
+        return even if low < even < ceiling else target
 
     def _proposed(self, low: int, high: int | None) -> int | None:
         if self._first_batch is not None and not self.trials:

@@ -1,8 +1,7 @@
-"""The catalogs of other machines as they were last read, to be shown while a machine does not answer."""
+"""What is kept here of other machines: the catalogs as they were last read, for while one does not answer."""
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,10 @@ from pydantic import ValidationError
 
 from engine.experiment.catalog import Catalog
 from engine.experiment.paths import file_name_of, machines_path, part_path
+from engine.experiment.problem import request_error
+from engine.machines.machine import Machines
+from engine.store.saved.forecasts import Forecasts
+from engine.store.store import Store
 
 _MOST_BYTES = 32 * 1024 * 1024
 
@@ -24,11 +27,9 @@ def keep_catalog(catalog: Catalog) -> None:
     path = _path(catalog.machine)
     part = part_path(path)
     with suppress(OSError):
+        # no other user can look into it
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(catalog.model_dump_json())
+        part.write_text(catalog.model_dump_json(), encoding="utf-8")
         part.replace(path)
 
 
@@ -43,7 +44,16 @@ def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
     return None
 
 
-def forget_catalog(machine: str) -> None:
-    """Deletes what was kept of a machine."""
+def refuse_kept(store: Store, machine: str, remedy: str) -> None:
+    """Raises ProblemError where a run still trains on a machine; in the remedy `{run}` is its id."""
+    for run_id in store.kept_runs(machine):
+        message = f"{store.name(run_id)[1]} still trains on {machine}."
+        raise request_error(message, remedy.format(run=run_id), key="machine", value=machine)
+
+
+def forget_machine(store: Store, machine: str) -> None:
+    """Takes a machine from the list, with what is kept of it here. Raises ProblemError."""
+    Machines().remove(machine)
     with suppress(OSError):
         _path(machine).unlink(missing_ok=True)
+    Forecasts(store.path.parent, machine).forget()

@@ -6,17 +6,16 @@ import shlex
 import time
 from collections.abc import Iterator
 
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import BYTES_PER_GIB, shortened
 from engine.installation.builds import libc_problem
 from engine.installation.description import Description
-from engine.installation.installed import platform_here
+from engine.machines.bundle import program_id
 from engine.machines.line import Line
-from engine.machines.machine import Machine
-from engine.machines.program import description_there, set_up
+from engine.machines.machine import Machine, Machines
+from engine.machines.program import INSTALL_UV, description_there, not_set_up, set_up
 from engine.machines.script import Look, look_at, run_script
 from engine.machines.slurm import Slurm
-from engine.machines.wheel import program_id
 from engine.protocol.events import Check
 
 _LEAST_BYTES, _ENGINE_BYTES = 2 * BYTES_PER_GIB, 12 * BYTES_PER_GIB
@@ -47,14 +46,21 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
             there = description_there(line, machine)
         except ProblemError as error:
             there = error.problem
-    checks = (answers, *_of_the_system(machine, look, there), *_of_the_program(machine, look, there))
+    checks = (answers, *_of_the_system(look, there), *_of_the_program(machine, look, there))
     if machine.slurm is None:
         return machine, checks
     # the card, if any, is that of the login node
     return machine, (*(check for check in checks if check.name != _CARD), _of_slurm(machine.slurm, line))
 
 
-def _of_the_system(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
+def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
+    """The same of a machine of the list, where what was found is kept. Raises ProblemError."""
+    machine, checks = check_machine(Machines().find(name))
+    Machines().put(machine)
+    return machine, checks
+
+
+def _of_the_system(look: Look, there: Description | Problem | None) -> Iterator[Check]:
     if look.chatter:
         said = shortened(look.chatter.partition("\n")[0], 80)
         detail = f"The login writes to programs too, beginning with: {said}"
@@ -66,9 +72,20 @@ def _of_the_system(machine: Machine, look: Look, there: Description | Problem | 
         yield Check(name="System", status="problem", detail=detail, remedy="Name a machine with Linux.")
     else:
         yield Check(name="System", status="ok", detail=f"Linux, {processor}, {look.libc or 'no glibc'}")
-        if (problem := libc_problem(_name_and_version(look.libc))) is not None:
+        name, _, version = look.libc.partition(" ")
+        if (problem := libc_problem((name, version))) is not None:
             yield _failed("C library", problem)
-    yield _folder(machine, look)
+    if not look.is_own:
+        detail, remedy = (
+            f"The folder {look.home} has other files in it.",
+            "Name a folder of Ammeter's own there.",
+        )
+        yield Check(name="Folder", status="problem", detail=detail, remedy=remedy)
+    elif not look.is_writable:
+        detail, remedy = f"You may not write at {look.home}.", "Name another folder, where you may write."
+        yield Check(name="Folder", status="problem", detail=detail, remedy=remedy)
+    else:
+        yield Check(name="Folder", status="ok", detail=look.home)
     is_set_up = isinstance(there, Description) and there.engine.is_usable
     least, free = _LEAST_BYTES if is_set_up else _ENGINE_BYTES, f"{look.free_bytes / BYTES_PER_GIB:,.1f} GiB"
     if look.free_bytes >= least:
@@ -78,29 +95,10 @@ def _of_the_system(machine: Machine, look: Look, there: Description | Problem | 
         yield Check(name="Disk", status="note", detail=f"Only {free} are free at {look.home}.", remedy=remedy)
 
 
-def _name_and_version(libc: str) -> tuple[str, str]:
-    name, _, found = libc.partition(" ")
-    return name, found
-
-
-def _folder(machine: Machine, look: Look) -> Check:
-    remedy = "Name another folder, where you may write."
-    if not look.is_own:
-        detail = f"The folder {look.home} has other files in it."
-        return Check(
-            name="Folder", status="problem", detail=detail, remedy="Name a folder of Ammeter's own there."
-        )
-    if not look.is_writable:
-        detail = f"You may not write at {look.home}."
-        return Check(name="Folder", status="problem", detail=detail, remedy=remedy)
-    return Check(name="Folder", status="ok", detail=look.home)
-
-
 def _of_the_program(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
     if not look.program:
         yield _tools(look)
-        detail = f"Ammeter is not set up on {machine.name} yet."
-        yield Check(name="Program", status="problem", detail=detail, remedy=set_up(machine))
+        yield _failed("Program", not_set_up(machine))
         return
     if isinstance(there, Problem):
         yield _failed("Program", there)
@@ -126,15 +124,13 @@ def _of_the_program(machine: Machine, look: Look, there: Description | Problem |
 
 
 def _tools(look: Look) -> Check:
-    brings = f"{look.system.lower()}-{look.processor.lower()}" == platform_here()
-    if not (brings or look.uv):
+    if not (look.takes_our_uv or look.uv):
         detail = (
             "There is no uv, which fetches what the program needs, and that of this machine does not fit."
         )
-        remedy = "Install it there: curl -LsSf https://astral.sh/uv/install.sh | sh"
-        return Check(name="uv", status="problem", detail=detail, remedy=remedy)
+        return Check(name="uv", status="problem", detail=detail, remedy=INSTALL_UV)
     python = f"Python {look.pythons[0]}" if look.pythons else "no Python, which uv then fetches"
-    where = "brought from here" if brings else look.uv
+    where = "brought from here" if look.takes_our_uv else look.uv
     return Check(name="uv", status="ok", detail=f"{where}; {python}")
 
 
@@ -152,5 +148,4 @@ def _of_slurm(slurm: Slurm, line: Line) -> Check:
 
 
 def _failed(name: str, problem: Problem) -> Check:
-    status = "note" if problem.kind is Kind.REQUEST and not problem.remedy else "problem"
-    return Check(name=name, status=status, detail=problem.message, remedy=problem.remedy)
+    return Check(name=name, status="problem", detail=problem.message, remedy=problem.remedy)

@@ -64,7 +64,7 @@ class Channel:
         except OSError as error:
             message = f"OpenSSH could not be started: {error.strerror or error}."
             remedy = "Install the system's OpenSSH client; the program `ssh` must be found in PATH."
-            raise ProblemError(Problem(kind=Kind.REQUEST, message=message, remedy=remedy)) from error
+            raise request_error(message, remedy) from error
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self.stdout: IO[bytes] = self._process.stdout
         self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -108,7 +108,7 @@ class Channel:
 
     def _read_complaint(self, stream: IO[bytes]) -> None:
         with stream:
-            for block in iter(partial(stream.read1, _BLOCK_BYTES), b""):  # type: ignore[attr-defined]
+            for block in _blocks(stream):
                 self._complaint = (self._complaint + block)[-_MOST_COMPLAINT_BYTES:]
 
 
@@ -182,12 +182,8 @@ class Line:
     def failure(self, status: int, complaint: str) -> ProblemError:
         """The error of an ssh that ended with a status and a complaint."""
         if status in NOT_FOUND:
-            problem = Problem(
-                kind=Kind.NO_ENGINE,
-                message=f"Ammeter's program is not on {self.machine.name}: {_sentence_end(complaint)}.",
-                remedy=f"Install it: `ammeter engine install --machine '{self.machine.name}'`.",
-            )
-            return ProblemError(problem)
+            why = _sentence_end(complaint)
+            return self._unusable(f"Ammeter's program is not on {self.machine.name}: {why}.", "Install")
         if refused := re.search(r"\bsbatch: (.+)", complaint):
             message = f"Slurm on {self.machine.name} refuses the job: {_sentence_end(refused[1])}."
             remedy = "Correct the machine's partition, account, time limit or options."
@@ -196,12 +192,12 @@ class Line:
 
     def outdated(self) -> ProblemError:
         """The error of a program there that speaks another protocol."""
-        problem = Problem(
-            kind=Kind.NO_ENGINE,
-            message=f"The program on {self.machine.name} is of another version than this one.",
-            remedy=f"Replace it: `ammeter engine install --machine '{self.machine.name}'`.",
-        )
-        return ProblemError(problem)
+        message = f"The program on {self.machine.name} is of another version than this one."
+        return self._unusable(message, "Replace")
+
+    def _unusable(self, message: str, verb: str) -> ProblemError:
+        remedy = f"{verb} it: `ammeter engine install --machine '{self.machine.name}'`."
+        return ProblemError(Problem(kind=Kind.NO_ENGINE, message=message, remedy=remedy))
 
     def problem(self, why: str) -> ProblemError:
         """The error of a machine that cannot be reached or does not answer as it should."""
@@ -210,9 +206,7 @@ class Line:
             usual = f"Check it: `ammeter machines check '{self.machine.name}'`."
         remedy = next((remedy for words, remedy in _LASTING.items() if words in why), usual)
         message = f"There is no connection to {self.machine.name}: {_sentence_end(why)}."
-        return ProblemError(
-            Problem(kind=Kind.REQUEST, message=message, remedy=remedy.format(host=self.machine.host))
-        )
+        return request_error(message, remedy.format(host=self.machine.host))
 
 
 def lasts(complaint: str) -> bool:

@@ -5,12 +5,11 @@ All of it is in one folder there. A program is `program/<id>`, and `program/curr
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
-import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,9 +18,9 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import shortened
 from engine.installation.control import Stopped
 from engine.installation.description import Description, cleaned
-from engine.installation.installed import platform_here, python_here
+from engine.installation.installed import python_here
 from engine.installation.lines import GO_ON, LONGEST_LINE, PAUSE, read_event, wanted_line
-from engine.installation.uv import explained, find_uv, never
+from engine.installation.uv import explained, find_uv
 from engine.installation.wanted import (
     AUTOMATIC,
     Installed,
@@ -32,10 +31,10 @@ from engine.installation.wanted import (
     StageBegan,
     Wanted,
 )
-from engine.machines.line import Channel, Line
-from engine.machines.machine import Machine
-from engine.machines.script import Answer, Look, look_at, run_script, verb_script, words_of_verb
-from engine.machines.wheel import PYTHONS, program_id, program_wheel
+from engine.machines.bundle import PYTHONS, program_archive, program_id
+from engine.machines.line import NOT_FOUND, Channel, Line
+from engine.machines.machine import Machine, Machines
+from engine.machines.script import Answer, Look, look_at, run_script
 
 _PREPARE = """
 umask 077
@@ -53,7 +52,8 @@ rm -rf "$new"
 "$uv" venv -q --no-python-downloads --python "$4" "$new" 2>/dev/null ||
 "$uv" venv -q --no-python-downloads --python "$5" "$new" 2>/dev/null ||
 UV_PYTHON_INSTALL_DIR="$1/python" "$uv" venv -q --python "$4" "$new" || exit 1
-"$uv" pip install -q --python "$new/bin/python" LINKS "$2.part"/*.whl || exit 1
+"$uv" pip install -q --python "$new/bin/python" LINKS -r "$2.part/requirements.txt" || exit 1
+cp -R "$2.part/engine" "$2.part/resources" "$new"/lib/python3*/site-packages/ &&
 cp "$uv" "$new/bin/uv" && rm -rf "$2" && mv "$new" "$2" && rm -rf "$2.part" cache
 """
 _SWITCH = """
@@ -81,15 +81,14 @@ true
 """
 _INSTALL_SECONDS = 1_800.0
 _MOST_CHATTER = 64 * 1024
-_NOT_FOUND = (126, 127)
 
 
 def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
     """The JSON object of a verb there. Raises ProblemError, also with the problem that the object tells."""
-    answer = run_script(line, verb_script(machine.home, *verb, "--json", program=program), seconds=300.0)
-    if answer.status in _NOT_FOUND:
-        message = f"Ammeter is not set up on {machine.name} yet."
-        raise ProblemError(Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine)))
+    script = shlex.join(_words(machine.home, program, *verb, "--json"))
+    answer = run_script(line, script, seconds=300.0)
+    if answer.status in NOT_FOUND:
+        raise ProblemError(not_set_up(machine))
     try:
         value = cleaned(json.loads(answer.text.strip().rpartition("\n")[2]))
         error = value.get("error")
@@ -121,7 +120,8 @@ class FarInstaller:
     """Installs on another machine: the program if it differs, and the engine, by the program there.
 
     For one installation; any thread may call `pause`, `go_on` and `stop`. `machine` has what is known once it
-    is installed. What is in use there stays in use until the new program has trained a step.
+    is installed, which is then kept. What is in use there stays in use until the new program has trained a
+    step.
     """
 
     def __init__(self, machine: Machine, line: Line | None = None) -> None:
@@ -145,8 +145,7 @@ class FarInstaller:
     def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
         """Installs; ends without `Installed` if it was stopped. Raises ProblemError."""
         try:
-            look = self._look()
-            new = program_id()
+            look, new = self._look(), program_id()
             if look.program != new:
                 yield StageBegan(Stage.SENDING)
                 self._bring(look, wanted)
@@ -156,17 +155,21 @@ class FarInstaller:
                 yield StageBegan(Stage.TRYING)
                 answer_of(self._line, self.machine, "engine", "check", "--train", program=new)
             else:
-                yield from self._events(wanted_line(wanted), new)
-            self._switch(new)
+                yield from self._events("install", wanted)
+            done = self._run(_SWITCH, self.machine.home, new)
+            why = shortened(done.text.strip(), 200)
+            self._demand(done.status == 0, f"The new program cannot be put to use: {why}.")
+            self.machine = self.machine.model_copy(update={"program": new})
+            Machines().put(self.machine)
             if there.installation is not None and keeps:
                 yield Installed(there.installation)
         except Stopped:
             return
 
-    def plan(self, wanted: Wanted, is_stopped: Callable[[], bool] = never) -> Plan:
+    def plan(self, wanted: Wanted) -> Plan:
         """What would be fetched there; the program is brought there for it. Raises ProblemError, Stopped."""
         self.describe(wanted)
-        for event in self._events(wanted_line(wanted, only_plans=True), program_id(), is_stopped):
+        for event in self._events("plan", wanted):
             if isinstance(event, Planned):
                 return event.plan
         raise Stopped
@@ -193,13 +196,16 @@ class FarInstaller:
 
     def _bring(self, look: Look, wanted: Wanted) -> None:
         """Makes `program/<id>` there, unless an earlier attempt has."""
-        new, home, name = program_id(), look.home, self.machine.name
+        new, home = program_id(), look.home
         if self._run(f'[ -x "$1/program/{new}/bin/uv" ]', home).status == 0:
             return
-        self._demand(self._run(_PREPARE, home).status == 0, f"The folder {home} cannot be made on {name}.")
+        is_made = self._run(_PREPARE, home).status == 0
+        self._demand(is_made, f"The folder {home} cannot be made on {self.machine.name}.")
         if self._run(f'[ -e "$1/program/{new}.part/whole" ]', home).status != 0:
-            words = ["tar", "-xzof", "-", "-C", f"{home}/program"]
-            self._line.ask(words, stdin=_archive(new, look), seconds=_INSTALL_SECONDS)
+            archive = program_archive(_uv_for(look))
+            self._line.ask(
+                ["tar", "-xzof", "-", "-C", f"{home}/program"], stdin=archive, seconds=_INSTALL_SECONDS
+            )
         self._check_stopped()
         mirror, folder = wanted.source.mirror, wanted.source.folder
         settings = f"export UV_DEFAULT_INDEX={shlex.quote(mirror)}\n" if mirror else ""
@@ -213,23 +219,13 @@ class FarInstaller:
     def _run(self, script: str, *arguments: str) -> Answer:
         return run_script(self._line, script, arguments, _INSTALL_SECONDS)
 
-    def _switch(self, new: str) -> None:
-        done = self._run(_SWITCH, self.machine.home, new)
-        self._demand(
-            done.status == 0, f"The new program cannot be put to use: {shortened(done.text.strip(), 200)}."
-        )
-        self.machine = self.machine.model_copy(update={"program": new})
-
-    def _events(
-        self, first: str, program: str, is_stopped: Callable[[], bool] = never
-    ) -> Iterator[InstallEvent]:
-        words = words_of_verb(self.machine.home, "engine", "install", "--events", program=program)
-        channel = self._channel = self._line.open(words)
+    def _events(self, verb: str, wanted: Wanted) -> Iterator[InstallEvent]:
+        channel = self._channel = self._line.open(_words(self.machine.home, program_id(), verb))
         self._check_stopped()
         last: InstallEvent | None = None
         chatter = 0
         try:
-            channel.put(first.encode())
+            channel.put(wanted_line(wanted))
             while line := channel.stdout.readline(LONGEST_LINE):
                 # before the first event the login may chatter
                 if last is None and not line.startswith(b"{") and chatter < _MOST_CHATTER:
@@ -237,18 +233,19 @@ class FarInstaller:
                     continue
                 last = read_event(line)
                 yield last
-                if is_stopped():
-                    raise Stopped
         finally:
             self._channel = None
             status, complaint = channel.close()
         self._check_stopped()
         if not isinstance(last, Installed | Planned):
-            raise ProblemError(_cut(self.machine, complaint or f"ssh ended with status {status}"))
+            said = shortened(complaint or f"ssh ended with status {status}", 200)
+            message = f"The installation on {self.machine.name} ended before it was done: {said}"
+            remedy = "Start it again: it goes on with what was fetched."
+            raise ProblemError(Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy))
 
-    def _tell(self, request: str | None) -> None:
+    def _tell(self, request: bytes | None) -> None:
         if (channel := self._channel) is not None:
-            channel.put(None if request is None else f"{request}\n".encode())
+            channel.put(request)
 
     def _check_stopped(self) -> None:
         if self._stopped.is_set():
@@ -261,29 +258,22 @@ class FarInstaller:
             )
 
 
-def _archive(new: str, look: Look) -> bytes:
-    """The wheel, and uv for the same kind of machine; its last file says that all came through."""
-    wheel = program_wheel()
-    files = {wheel.filename: wheel.content}
-    if f"{look.system.lower()}-{look.processor.lower()}" == platform_here():
-        try:
+def _words(home: str, program: str, *words: str) -> list[str]:
+    return [f"{home}/program/{program}/bin/python", "-P", "-m", "engine.there", home, *words]
+
+
+def _uv_for(look: Look) -> bytes:
+    """The uv of this machine where it runs there, too. Raises ProblemError where none would be there."""
+    uv = b""
+    if look.takes_our_uv:
+        with suppress(ProblemError, OSError):
             uv = find_uv().read_bytes()
-        except (ProblemError, OSError):
-            uv = b""
-        # not a script that leads to it
-        if uv.startswith(b"\x7fELF"):
-            files["uv"] = uv
-    if "uv" not in files and not look.uv:
-        message = "There is no uv there, which fetches what the program needs."
-        remedy = "Install it there: curl -LsSf https://astral.sh/uv/install.sh | sh"
-        raise request_error(message, remedy)
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w:gz", compresslevel=3) as archive:
-        for name, content in (files | {"whole": b""}).items():
-            member = tarfile.TarInfo(f"{new}.part/{name}")
-            member.size, member.mode = len(content), 0o700 if name == "uv" else 0o600
-            archive.addfile(member, io.BytesIO(content))
-    return written.getvalue()
+    # not a script that leads to it
+    if uv.startswith(b"\x7fELF"):
+        return uv
+    if not look.uv:
+        raise request_error("There is no uv there, which fetches what the program needs.", INSTALL_UV)
+    return b""
 
 
 def _useless(machine: Machine, text: str) -> Problem:
@@ -292,14 +282,16 @@ def _useless(machine: Machine, text: str) -> Problem:
     return Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine))
 
 
-def _cut(machine: Machine, said: str) -> Problem:
-    last = shortened(said.strip().rpartition("\n")[2], 200)
-    message = f"The installation on {machine.name} ended before it was done" + (f": {last}" if last else ".")
-    remedy = "Start it again: it goes on with what was fetched."
-    return Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy)
+def not_set_up(machine: Machine) -> Problem:
+    """There is no program there."""
+    message = f"Ammeter is not set up on {machine.name} yet."
+    return Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine))
 
 
 def set_up(machine: Machine) -> str:
     """What to do where the program or the engine is missing there."""
     command = f"ammeter engine install --machine {shlex.quote(machine.name)}"
     return f"Set it up from the window's list of machines, or with `{command}`."
+
+
+INSTALL_UV = "Install it there: curl -LsSf https://astral.sh/uv/install.sh | sh"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import printable, shortened
+from engine.installation.installed import platform_here
 from engine.machines.line import Line
 from engine.machines.machine import Machine
 
@@ -69,6 +70,11 @@ class Look:
     pythons: tuple[str, ...]
     program: str
     chatter: str
+
+    @property
+    def takes_our_uv(self) -> bool:
+        """True for the same kind of machine as this one."""
+        return f"{self.system.lower()}-{self.processor.lower()}" == platform_here()
 
 
 _LOOK = """
@@ -132,18 +138,3 @@ def look_at(line: Line, machine: Machine) -> Look:
         program=first("program") if re.fullmatch(r"[0-9a-f]{1,64}", first("program")) else "",
         chatter=answer.chatter,
     )
-
-
-def python_of(home: str, program: str = "current") -> str:
-    """The interpreter of a program there."""
-    return f"{home}/program/{program}/bin/python"
-
-
-def words_of_verb(home: str, *verb: str, program: str = "current") -> list[str]:
-    """The command that runs a verb of Ammeter's command line there."""
-    return [python_of(home, program), "-P", "-m", "engine.there", home, *verb]
-
-
-def verb_script(home: str, *verb: str, program: str = "current") -> str:
-    """The same as a script, whose words may be of any letters."""
-    return shlex.join(words_of_verb(home, *verb, program=program))

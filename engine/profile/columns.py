@@ -145,11 +145,6 @@ class SideRow:
         """The rows of the sides that have one; at least one."""
         return tuple(cell for cell in self.cells if cell is not None)
 
-    @property
-    def most_ms(self) -> float:
-        """The longest time on any side."""
-        return max([cell.ms for cell in self.cells if cell is not None])
-
 
 def side_rows(profiles: Profiles, table: Table) -> tuple[SideRow, ...]:
     """The rows of a table by name, the longest on any side first."""
@@ -158,7 +153,7 @@ def side_rows(profiles: Profiles, table: Table) -> tuple[SideRow, ...]:
         for row in getattr(side.profile, table) if side.profile is not None else ():
             cells.setdefault(row.name, [None] * len(profiles.sides))[place] = row
     rows = [SideRow(name, tuple(of_sides), _ratio(of_sides)) for name, of_sides in cells.items()]
-    return tuple(sorted(rows, key=lambda row: row.most_ms, reverse=True))
+    return tuple(sorted(rows, key=lambda row: max(cell.ms for cell in row.known), reverse=True))
 
 
 def _ratio(cells: list[TimeRow | None]) -> float | None:

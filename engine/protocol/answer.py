@@ -18,7 +18,6 @@ class Answer(Message):
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """The experiments studied."""
         raise NotImplementedError
 
     @property

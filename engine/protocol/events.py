@@ -338,7 +338,6 @@ def _adapter() -> TypeAdapter[Event]:
 
 
 def is_last(event: Event) -> bool:
-    """True for the last event of a job."""
     return isinstance(event, Finished | Failed | CatalogRead | Examined | ForecastMade | Checked | Tried)
 
 

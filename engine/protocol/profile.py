@@ -181,11 +181,6 @@ class RankProfile(Message):
     def exposed_ms(self) -> float:
         return self.bar.ms(StepPart.COMMUNICATION)
 
-    @property
-    def transfer_ms(self) -> float:
-        """The communication without waiting for other devices, as far as that is known."""
-        return max(0.0, self.exposed_ms + self.overlapped_ms - (self.skew_ms or 0.0))
-
 
 class BusRate(Message):
     """The bus bandwidth, in GB/s (10^9 bytes), at which all devices sum a message of `size` bytes.

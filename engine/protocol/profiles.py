@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, field_validator
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, request_error
 from engine.experiment.settings import FAST, RecipePart, joined
 from engine.experiment.value import Line, Message
 from engine.protocol.advice import Changes
@@ -78,7 +78,6 @@ class Profiles(Answer):
         return self.model_copy(update={"sides": sides})
 
     def measured(self) -> tuple[StepProfile, ...]:
-        """The profiles that are known."""
         return tuple(side.profile for side in self.sides if side.profile is not None)
 
 
@@ -87,7 +86,7 @@ def profiles_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None]
     if not 1 <= len(experiments) <= MOST_SIDES:
         message = f"{len(experiments):,} experiments cannot be profiled side by side."
         remedy = f"Choose from 1 to {MOST_SIDES}."
-        raise ProblemError(request_problem(message, remedy, key="precision", value=len(experiments)))
+        raise request_error(message, remedy, key="precision", value=len(experiments))
     pairs = zip(experiments, run_ids or [None] * len(experiments), strict=True)
     return Profiles(
         sides=tuple(ProfileSide(experiment=experiment, run_id=run_id) for experiment, run_id in pairs)

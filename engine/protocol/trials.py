@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
@@ -28,10 +28,8 @@ from engine.words.numbers import times
 _MOST_SAMPLES = 1e15
 
 
-class MemoryLine(BaseModel):
+class MemoryLine(Message):
     """One moment of a step: `fixed_mib` whatever the batch, and `per_sample_mib` for each sample of it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     fixed_mib: float
     per_sample_mib: float

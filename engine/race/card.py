@@ -45,7 +45,6 @@ class Card:
         return full.with_lit(instant.counts[0].blocks), mixed.with_lit(instant.counts[1].blocks)
 
     def words(self, instant: Instant) -> str:
-        """All its text."""
         return " ".join(filter(None, (part.words(instant) for part in self.parts)))
 
     def _drawing(self, shapes: list[Shape], description: str = "") -> Drawing:

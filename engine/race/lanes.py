@@ -16,7 +16,7 @@ from engine.compare.evidence import steps_a_row, warm_rows
 from engine.compare.figures import SPEED
 from engine.compare.sides import Side
 from engine.curves import Columns
-from engine.experiment.problem import Kind, ProblemError, request_problem
+from engine.experiment.problem import Kind, ProblemError, request_error
 from engine.experiment.value import shortened
 from engine.store.record import RunRecord, Status
 
@@ -38,7 +38,6 @@ class Lane:
 
     @property
     def step_samples(self) -> int:
-        """Samples per step."""
         return self.run.experiment.step_samples
 
     @property
@@ -170,7 +169,7 @@ def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
     if not others:
         message = "There is only one side here, so it has nothing to race against."
         remedy = "Choose runs in full and in mixed precision of the same training."
-        raise ProblemError(request_problem(message, remedy))
+        raise request_error(message, remedy)
     if side_id is None:
         return sorted(others, key=lambda side: not side.precision.is_autocast)
     chosen = [side for side in others if side.holds(side_id)]
@@ -182,7 +181,7 @@ def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
             else f"The run {side_id} is not among those that are compared."
         )
         remedy = f"Choose one of: {', '.join(side.title for side in others)}."
-        raise ProblemError(request_problem(message, remedy, key="side", value=side_id))
+        raise request_error(message, remedy, key="side", value=side_id)
     return chosen
 
 
@@ -222,7 +221,7 @@ def _nothing_to_replay(side: Side) -> ProblemError:
     elif run.status is Status.FAILED and run.problem is not None:
         remedy = run.problem.remedy
     message = f"“{shortened(run.name)}” ({side.title}) {event}, so there is nothing to replay."
-    return ProblemError(request_problem(message, remedy, key="run", value=run.id))
+    return request_error(message, remedy, key="run", value=run.id)
 
 
 MOST_BLOCKS = 200

@@ -249,7 +249,8 @@ def lane_heading(scene: Scene, which: int, sizes: Sizes, top: float) -> Part:
     room = sizes.lanes - 24 - _widest_counter(scene, which, sizes, is_brief=is_brief)
     name = sizes.cut(head.name, room - 1.1 * size, size, 600)
     beside = name_x + sizes.width_of(name, size, 600) + 0.6 * size
-    rows = heading_rows(scene, sizes)
+    # the same for both lanes
+    rows = max(_rows(scene, which, sizes) for which in (0, 1))
     at = (beside, baseline) if rows == 1 else (x, baseline + 1.6 * sizes.detail)
     detail = sizes.cut(head.detail, sizes.lanes - (0 if rows == 2 else at[0] - x), sizes.detail)
     shapes = (
@@ -272,11 +273,6 @@ def lane_heading(scene: Scene, which: int, sizes: Sizes, top: float) -> Part:
         return " ".join(filter(None, (head.name, head.detail, count.samples, count.words)))
 
     return Part(Rect(x, top, right, at[1] + 0.7 * size), shapes, counter, words=spoken)
-
-
-def heading_rows(scene: Scene, sizes: Sizes) -> int:
-    """The number of rows of a heading, the same for both lanes."""
-    return max(_rows(scene, which, sizes) for which in (0, 1))
 
 
 def _rows(scene: Scene, which: int, sizes: Sizes) -> int:

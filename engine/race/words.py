@@ -223,7 +223,6 @@ def playback_rate_words(race: Race) -> str:
 
 
 def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:
-    """The scene of a race."""
     memory = memory_words(race)
     full, mixed = (
         LaneHead(

@@ -21,11 +21,6 @@ def folder_of(store: Path, run_id: str) -> Path:
     return checkpoints_folder(store) / file_name_of(run_id)
 
 
-def has_last(folder: Path) -> bool:
-    """True if there is a checkpoint to resume from."""
-    return checkpoint_path(folder, "last").is_file()
-
-
 def mark(folder: Path) -> None:
     """Marks the folder of a run that is being deleted, in case the program ends before `remove`.
 
@@ -69,7 +64,9 @@ def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
         remedy = f"Start it as a new run with other settings, or {setting_title('on_nan')} set to continue."
         return request_problem(message, remedy, key="on_nan", value=run.experiment.on_nan, allowed="continue")
     # on another machine only that knows
-    if not (run.experiment.checkpoint.last if run.machine else has_last(checkpoints)):
+    if not (
+        run.experiment.checkpoint.last if run.machine else checkpoint_path(checkpoints, "last").is_file()
+    ):
         message = f"{name} has no checkpoint to resume from."
         remedy = f"Start it as a new run, with {named('checkpoint.last')} on."
         return request_problem(message, remedy, key="checkpoint.last", value="false", allowed="true")

@@ -31,7 +31,6 @@ class Connection:
         self._sqlite.close()
 
     def read(self, statement: str, values: tuple[object, ...] = ()) -> list[sqlite3.Row]:
-        """All rows of one statement."""
         with self.reading() as connection:
             return connection.execute(statement, values).fetchall()
 

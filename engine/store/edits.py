@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from engine import __version__
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import one_line, printable, shortened
 from engine.store import checkpoints, journal, kept
 from engine.store.connection import Connection
@@ -43,12 +43,12 @@ def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
         words = _GAPS.sub(" ", one_line(tag)).strip()
         if len(words) > LONGEST_TAG:
             message = f"The tag “{shortened(words, 21)}” has {len(words):,} characters."
-            raise ProblemError(request_problem(message, f"Use at most {LONGEST_TAG}.", key="tags", value=tag))
+            raise request_error(message, f"Use at most {LONGEST_TAG}.", key="tags", value=tag)
         if words:
             kept.setdefault(words.casefold(), words)
     if len(kept) > MOST_TAGS:
         message = f"{len(kept):,} tags are more than a run may have."
-        raise ProblemError(request_problem(message, f"Use at most {MOST_TAGS}.", key="tags"))
+        raise request_error(message, f"Use at most {MOST_TAGS}.", key="tags")
     return tuple(kept.values())
 
 
@@ -57,7 +57,7 @@ def cleaned_note(note: str) -> str:
     text = printable(note).strip()
     if len(text) > LONGEST_NOTE:
         message = f"The note has {len(text):,} characters."
-        raise ProblemError(request_problem(message, f"Use at most {LONGEST_NOTE:,}.", key="note"))
+        raise request_error(message, f"Use at most {LONGEST_NOTE:,}.", key="note")
     return text
 
 
@@ -71,9 +71,7 @@ def cleaned_folder(folder: str) -> str:
     name = " ".join(one_line(folder).replace('"', "").split())
     if len(name) > LONGEST_FOLDER:
         message = f"The folder “{shortened(name, 21)}” has {len(name):,} characters."
-        raise ProblemError(
-            request_problem(message, f"Use at most {LONGEST_FOLDER}.", key="folder", value=name)
-        )
+        raise request_error(message, f"Use at most {LONGEST_FOLDER}.", key="folder", value=name)
     return name
 
 
@@ -113,7 +111,7 @@ class Edits(Readings):
         if colour is not None and colour not in OWN_COLOURS:
             remedy = f"Choose one of {', '.join(OWN_COLOURS)}."
             message = f"There is no colour “{shortened(colour)}”."
-            raise ProblemError(request_problem(message, remedy, key="colour", value=colour))
+            raise request_error(message, remedy, key="colour", value=colour)
         self._set("colour", dict.fromkeys(run_ids, colour))
 
     def set_folders(self, folders: Mapping[str, str]) -> None:
@@ -186,10 +184,10 @@ def _check_deletable(connection: sqlite3.Connection, run_id: str) -> None:
     row = row_of(connection, run_id)
     if (place := kept.place_of(connection, run_id)) is not None:
         message = f"{row['name']} still trains on {place.machine}."
-        raise ProblemError(request_problem(message, "Resume it, and stop it first.", key="run"))
+        raise request_error(message, "Resume it, and stop it first.", key="run")
     if row["status"] == Status.RUNNING and not may_take(row["owner"]):
         message = f"{row['name']} is being trained by another Ammeter."
-        raise ProblemError(request_problem(message, "Stop it there first.", key="run"))
+        raise request_error(message, "Stop it there first.", key="run")
 
 
 def is_deleted(connection: sqlite3.Connection, run_id: str) -> bool:

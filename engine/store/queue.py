@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from engine import Later
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
+from engine.experiment.value import Message
 from engine.store.connection import Connection
 from engine.store.record import Status
 
@@ -30,10 +31,8 @@ RUN = "run"
 _START_TOLERANCE_SECONDS = 2.0
 
 
-class Owner(BaseModel):
+class Owner(Message):
     """A process. Pids are reused, so its start is kept too; `boot` is empty where there is no boot id."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str
     boot: str
@@ -112,10 +111,10 @@ def check_turn(connection: sqlite3.Connection, run_id: str) -> None:
     row = row_of(connection, run_id)
     if row["status"] != Status.QUEUED:
         message = f"{row['name']} is {row['status']}, not queued."
-        raise ProblemError(request_problem(message, "Start it as a new run.", key="run"))
+        raise request_error(message, "Start it as a new run.", key="run")
     if not may_take(row["owner"]):
         message = f"{row['name']} waits in the queue of another Ammeter."
-        raise ProblemError(request_problem(message, "Start it there, or start a new run.", key="run"))
+        raise request_error(message, "Start it there, or start a new run.", key="run")
 
 
 def leave(connection: sqlite3.Connection, key: str) -> None:
@@ -248,7 +247,7 @@ def _claim(connection: sqlite3.Connection, item: WaitingItem) -> None:
         raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Order it anew."))
     if not may_take(row["owner"]):
         message = f"“{item.title}” waits in the queue of another Ammeter."
-        raise ProblemError(request_problem(message, "Take it out of the queue there.", key="queue"))
+        raise request_error(message, "Take it out of the queue there.", key="queue")
 
 
 def _insert(

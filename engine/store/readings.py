@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import Later
 from engine.curves import Curves
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import one_line, shortened
 from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
@@ -198,4 +198,4 @@ class Readings:
             ids = ", ".join(row["id"] for row in rows)
             message = f"'{shown}' is the start of more than one run's id: {ids}."
             remedy = "Give more of the id."
-        raise ProblemError(request_problem(message, remedy, key="run", value=id_or_start))
+        raise request_error(message, remedy, key="run", value=id_or_start)

@@ -10,7 +10,7 @@ from typing import Self
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import store_path
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.events import Event, is_last
 from engine.protocol.jobs import FarPlace
 from engine.store import checkpoints, kept, recording
@@ -91,7 +91,7 @@ class Store(Edits):
                     return self.run(row["id"])
                 if has_ended or not (status.is_over or may_take(row["owner"])):
                     message = f"{row['name']} is {status} and has that place in the sweep."
-                    raise ProblemError(request_problem(message, "Delete it first.", key="sweep", value=sweep))
+                    raise request_error(message, "Delete it first.", key="sweep", value=sweep)
             replaced = [row["id"] for row in rows]
             self._drop(connection, replaced)
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
@@ -135,7 +135,7 @@ class Store(Edits):
                 return None
             if not may_take(row["owner"]):
                 message = f"{row['name']} is read by another Ammeter."
-                raise ProblemError(request_problem(message, "Close it there first.", key="run"))
+                raise request_error(message, "Close it there first.", key="run")
             connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (me(), run_id))
             leave(connection, run_id)
         return place
@@ -177,7 +177,7 @@ class Store(Edits):
             row = row_of(connection, run_id)
             if not may_take(row["owner"]):
                 message = f"{row['name']} belongs to another Ammeter."
-                raise ProblemError(request_problem(message, "Take it out of the queue there.", key="run"))
+                raise request_error(message, "Take it out of the queue there.", key="run")
             recording.put_back(connection, run_id)
             leave(connection, run_id)
 

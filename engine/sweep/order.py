@@ -83,7 +83,9 @@ class Group:
         Infinite where a ratio has no interval yet, 0 where there is none to be known.
         """
         first, *others = self.cells
-        if first.index != self.baseline or any(map(_has_no_speed, self.cells)):
+        if first.index != self.baseline or any(
+            SPEED.value(run) is None for cell in self.cells for run in finished_runs(cell)
+        ):
             return 0.0
         return max((_reach(cell, first) for cell in others), default=0.0)
 
@@ -124,10 +126,6 @@ def _likely_repeats(begun: int, reach: float, wanted: float) -> int:
         if student(repeats - 1) * spread / math.sqrt(repeats) <= wanted
     )
     return next(likely, MOST_EXTRA_REPEATS)
-
-
-def _has_no_speed(cell: CellRecord) -> bool:
-    return any(SPEED.value(run) is None for run in finished_runs(cell))
 
 
 def _reach(cell: CellRecord, baseline: CellRecord) -> float:
@@ -248,7 +246,6 @@ class PilotWatch:
         self._summary = Summary()
 
     def take(self, event: Event) -> None:
-        """Takes the next event."""
         match event:
             case Started(steps_per_epoch=steps):
                 self._steps_per_epoch = steps

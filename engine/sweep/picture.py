@@ -28,8 +28,6 @@ _HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO_FIGURE.name, WEAK.name, STRO
 
 @dataclass(frozen=True)
 class CellSpot:
-    """The place of a cell in a picture."""
-
     cell: int
     x: float
     y: float

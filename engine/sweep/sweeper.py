@@ -16,7 +16,7 @@ from engine.driver import Inspector
 from engine.experiment import repeats
 from engine.experiment.checks import Catalog, DeviceEntry, whole_path
 from engine.experiment.experiment import layered
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.repeats import MOST_EXTRA_REPEATS, Plan
 from engine.experiment.sweep import Axis, Grid
 from engine.protocol import jobs
@@ -86,7 +86,7 @@ class Sweeper(Inspector):
         if not fitting:
             message = f"None of the sweep's {grid.size:,} cells can be trained here. {left_out[0]}"
             remedy = "Change the settings that the cells share, or give other values."
-            raise ProblemError(request_problem(message, remedy, key="sweep"))
+            raise request_error(message, remedy, key="sweep")
         device = catalog.device(fitting[0].device)
         assert device is not None  # it can be trained here
         settled = _settled(grid, device, catalog)

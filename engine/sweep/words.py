@@ -27,7 +27,6 @@ class Column:
     value: Callable[[CellResult], Any]
     text: Callable[[CellResult], str]
     is_number: bool = False
-    is_figure: bool = False
 
 
 def columns_of(results: Results) -> tuple[Column, ...]:
@@ -80,7 +79,7 @@ def _of_figure(figure: Figure) -> Column:
         heading, tip = "Ratio", "The speed as a multiple of the baseline cell's, with its 95 % interval"
     else:
         heading, tip = f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", ""
-    return Column(heading, tip, lambda cell: cell.value(figure), text, is_number=True, is_figure=True)
+    return Column(heading, tip, lambda cell: cell.value(figure), text, is_number=True)
 
 
 def _runs(cell: CellResult) -> str:

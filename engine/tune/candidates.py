@@ -16,7 +16,6 @@ from engine.experiment.experiment import Experiment, experiment_from, flattened,
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.setting import Chosen
 from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
-from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
 from engine.words.names import recipe_title
 from engine.words.numbers import counted
@@ -47,7 +46,6 @@ class Space:
     experiment: Experiment
     options: Mapping[ChangeKind, tuple[Option, ...]]
     not_tried: tuple[str, ...] = ()
-    cap_mib: float | None = None
     careful_mib: float | None = None
 
     @property
@@ -70,11 +68,9 @@ class Space:
         return {key: value for _, option in self.chosen(places) for key, value in option.changes.items()}
 
     def recipe_parts(self, places: Places) -> frozenset[str]:
-        """The parts of the candidate's recipe."""
         return frozenset(Step(recipe=self.changes(places).get("step.recipe", PLAIN)).parts)
 
     def of_changes(self, changes: Changes) -> Places:
-        """The candidate with these changes."""
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
 
     def _value_in(self, changes: Changes, kind: ChangeKind) -> int:
@@ -89,13 +85,11 @@ class Space:
 
 
 def with_value(places: Places, kind: ChangeKind, place: int) -> Places:
-    """The candidate with another value of a kind."""
     at = CHANGE_KINDS.index(kind)
     return (*places[:at], place, *places[at + 1 :])
 
 
 def value_of(places: Places, kind: ChangeKind) -> int:
-    """The place of the candidate's value of a kind."""
     return places[CHANGE_KINDS.index(kind)]
 
 
@@ -111,13 +105,7 @@ def baseline_of(experiment: Experiment) -> Experiment:
     return changed(experiment, {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler})
 
 
-def space_of(
-    baseline: Experiment,
-    plan: TuningPlan,
-    catalog: Catalog,
-    cap_gib: float | None,
-    left_out: Mapping[str, str],
-) -> Space:
+def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out: Mapping[str, str]) -> Space:
     """The candidates for a resolved experiment on its device, without the parts of recipes in `left_out`."""
     device, dataset = catalog.device(baseline.device), dataset_of(baseline, catalog)
     model = catalog.model(baseline.model)
@@ -133,7 +121,6 @@ def space_of(
         baseline,
         options,
         (*values.not_tried, *unwanted),
-        cap_mib=None if cap_gib is None else cap_gib * MIB_PER_GIB,
         # the ranks of a run share a CPU's memory, and a trial's peak is of the rank with the largest
         careful_mib=None if device.is_gpu else device.memory_mib / baseline.devices,
     )

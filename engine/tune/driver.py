@@ -12,7 +12,7 @@ from engine.compare.evidence import doubts_of, is_disturbed
 from engine.compare.sides import Side
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.repeats import Turn
 from engine.experiment.settings import RECIPE_PARTS, joined
 from engine.protocol import jobs
@@ -89,7 +89,7 @@ class TuneDriver(Driver[Tuning]):
         tuning = study.answer
         if tuning.phase == "over":
             message = f"{study.name} is over."
-            raise ProblemError(request_problem(message, "Begin another.", key="tuning", value=study.id))
+            raise request_error(message, "Begin another.", key="tuning", value=study.id)
         if tuning.phase != "candidates":
             self._prepared([tuning.experiment])
             return study
@@ -116,9 +116,7 @@ class TuneDriver(Driver[Tuning]):
         yield end
 
     def _space_of(self, tuning: Tuning) -> Space:
-        return space_of(
-            tuning.experiment, tuning.plan, self._known_catalog(), tuning.memory_cap_gib, tuning.left_out
-        )
+        return space_of(tuning.experiment, tuning.plan, self._known_catalog(), tuning.left_out)
 
     def _phases(self) -> Steps:
         if self._tuning.phase == "candidates":

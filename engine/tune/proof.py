@@ -71,7 +71,6 @@ class SideRuns:
 
 
 def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
-    """The proof with what its runs show."""
     pairs = min(len(baseline.speeds), len(winner.speeds))
     speeds, base_speeds = winner.speeds[:pairs], baseline.speeds[:pairs]
     ratio = typical_ratio(speeds, base_speeds)

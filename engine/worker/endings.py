@@ -83,7 +83,6 @@ def last_words(stderr: str, code: Code) -> LastWords:
 
 
 def broken_protocol(sent: str) -> Problem:
-    """The problem of a worker that sent `sent`."""
     return Problem(
         kind=Kind.PROTOCOL,
         message=f"The training process sent {sent}.",

@@ -65,7 +65,6 @@ class CompareController(QObject):
         self.show_ticked()
 
     def show_ticked(self) -> None:
-        """Compares the ticked runs."""
         self.reader.set_runs(self._runs.checked())
 
     def export(self, form: str = "any") -> None:
@@ -228,7 +227,6 @@ class AwaitedRuns(QObject):
         self.changed.emit()
 
     def experiments(self) -> frozenset[Experiment]:
-        """The experiments that are awaited."""
         runs = (self._runs.record(run_id) for awaited in self._awaited for run_id in awaited.run_ids)
         return frozenset(run.experiment for run in runs if run is not None and not run.status.is_over)
 

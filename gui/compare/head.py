@@ -134,7 +134,6 @@ class ItemHead(QWidget):
         self.export.show()
 
     def show_title(self, icon_name: str, title: str, about: str) -> None:
-        """Names what is opened."""
         self._icon_name = icon_name
         self._recolour()
         self.title.set_whole_text(title)

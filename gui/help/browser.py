@@ -124,7 +124,6 @@ def picture_bytes(name: str) -> bytes | None:
 
 
 def matching(pages: Sequence[GuidePage], words: str) -> tuple[GuidePage, ...]:
-    """The pages that contain all the words."""
     return tuple(page for page in pages if page.has(words))
 
 
@@ -298,7 +297,6 @@ class GuideBrowser(QTextBrowser):
         theme().changed.connect(self._show_page)
 
     def set_page(self, page: GuidePage) -> None:
-        """Shows a page from its top."""
         self._page = page
         self._show_page()
         self.verticalScrollBar().setValue(0)

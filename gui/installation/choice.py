@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QCheckBox, QFileDialog, QFrame, QGridLayout, QLabe
 
 from engine.experiment.problem import Problem
 from engine.installation.builds import Build, automatic_backend, build_title
+from engine.installation.description import Description
 from engine.installation.installed import engines_folder
 from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted
-from gui.installation.setup import Found
 from gui.installation.words import (
     EXTRAS,
     card_facts,
@@ -42,7 +42,7 @@ class ChoiceView(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self.setAccessibleName("What will be set up")
-        self._found: Found | None = None
+        self._found: Description | None = None
         self._plan: Plan | None = None
         self.options = Options()
         self._make_parts()
@@ -101,7 +101,7 @@ class ChoiceView(QFrame):
         """True if the choice is resolved and has room."""
         return self._plan is not None and has_room(self._plan)
 
-    def show_found(self, found: Found) -> None:
+    def show_found(self, found: Description) -> None:
         """Shows the machine and offers its builds."""
         self._found = found
         set_text(self._card, card_title(found.hardware))

@@ -57,13 +57,9 @@ def _own(_is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
 
 def _far(machine: str, _is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
     # needed for other machines only
-    from engine.machines.check import check_machine
-    from engine.machines.machine import Machines
+    from engine.machines.check import check_known
 
-    machines = Machines()
-    seen, checks = check_machine(machines.find(machine))
-    machines.put(seen)
-    return checks
+    return check_known(machine)[1]
 
 
 def _worker(is_measuring: Callable[[], bool], is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:

@@ -12,12 +12,13 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 from engine.experiment.problem import Problem
+from engine.installation.description import Description
 from engine.installation.installed import Engine, Installation
 from engine.installation.wanted import InstallEvent, Plan, Source, Wanted
 from engine.words.numbers import duration
 from gui.installation.choice import ChoiceView
 from gui.installation.progress import Progress, ProgressView
-from gui.installation.setup import EngineSetup, Found
+from gui.installation.setup import EngineSetup
 from gui.installation.words import (
     Purpose,
     first_choice,
@@ -49,7 +50,7 @@ class SetupPage(QFrame):
         self.setAccessibleName("Setting up the engine")
         self._setup, self._engine = setup, engine
         self._purpose = purpose_of(engine)
-        self._found: Found | None = None
+        self._found: Description | None = None
         self._progress: Progress | None = None
         self._wanted: Wanted | None = None
         self._source = Source()
@@ -154,7 +155,7 @@ class SetupPage(QFrame):
         self.choice.set_wanted(self._wanted or first_choice(self._engine, self._source))
         self._show_choice()
 
-    def _take_found(self, found: Found) -> None:
+    def _take_found(self, found: Description) -> None:
         self._found = found
         self.choice.show_found(found)
         self._resolve()

@@ -49,7 +49,6 @@ class Progress:
     is_waiting: bool = False
 
     def after(self, event: InstallEvent) -> Progress:
-        """The progress after an event."""
         match event:
             case StageBegan(stage=stage):
                 return Progress(stage, is_paused=self.is_paused)

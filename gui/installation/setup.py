@@ -3,83 +3,56 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
-from typing import Protocol
 
 import psutil
 from PySide6.QtCore import QObject, QThread, Signal
 
 from engine.experiment.problem import Problem, ProblemError
-from engine.installation.builds import Build
 from engine.installation.control import Stopped
-from engine.installation.hardware import Hardware
+from engine.installation.description import Description, description_here
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.wanted import Installed, InstallEvent, Plan, Wanted
-from engine.worker.launcher import kept_awake
+from engine.installation.wanted import Installed, Installs, Plan, Wanted
+from engine.worker.launcher import kept_awake, try_out
 from gui.session.background import Background, own_error
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Found:
-    """This machine, and the builds of PyTorch for it, best first."""
-
-    hardware: Hardware
-    builds: tuple[Build, ...]
-
-    def build(self, backend: str) -> Build | None:
-        return next((build for build in self.builds if build.backend == backend), None)
-
-
-class Installs(Protocol):
-    """An installation that can be carried out; everything but `install` may be called from another thread."""
-
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
-
-    def pause(self) -> None: ...
-
-    def go_on(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-@dataclass(frozen=True)
 class Means:
     """The functions that examine, plan and install; the engine's own unless a test brings others."""
 
-    look: Callable[[], Found]
+    look: Callable[[], Description]
     plan: Callable[[Wanted, Callable[[], bool]], Plan]
     installer: Callable[[], Installs]
 
 
 def own_means() -> Means:
     """The engine's own, imported when they are needed: most starts of the window do without."""
-    return Means(_look, _plan, _installer)
-
-
-def _look() -> Found:
-    from engine.installation.builds import builds_for
-    from engine.installation.hardware import hardware_here
-
-    hardware = hardware_here()
-    return Found(hardware, builds_for(hardware))
-
-
-def _plan(wanted: Wanted, is_stopped: Callable[[], bool]) -> Plan:
+    from engine.installation.installer import Installer
     from engine.installation.plan import make_plan
 
-    return make_plan(wanted, None, is_stopped)
+    def plan(wanted: Wanted, is_stopped: Callable[[], bool]) -> Plan:
+        return make_plan(wanted, None, is_stopped)
+
+    return Means(description_here, plan, lambda: Installer(None, try_out))
 
 
-def _installer() -> Installs:
-    from engine.installation.installer import Installer
-    from engine.worker.launcher import try_out
+def far_means(name: str) -> Means:
+    """Those for another machine. The program is sent there first, if it is another."""
+    from engine.machines.machine import Machines
+    from engine.machines.program import FarInstaller
 
-    return Installer(None, try_out)
+    def installer() -> FarInstaller:
+        return FarInstaller(Machines().find(name))
+
+    return Means(
+        lambda: installer().describe(), lambda wanted, _is_stopped: installer().plan(wanted), installer
+    )
 
 
 class EngineSetup(QObject):
@@ -191,7 +164,6 @@ class EngineSetup(QObject):
             self._thread.start()
 
     def pause(self, is_paused: bool = True) -> None:
-        """Pauses the installation, or goes on with it."""
         if self._thread is not None and is_paused != self._is_paused:
             self._is_paused = is_paused
             installer = self._thread.installer

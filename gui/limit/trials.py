@@ -24,8 +24,6 @@ _NONE = "Each trial appears here as it is made."
 
 
 class TrialRow(NamedTuple):
-    """A trial and its side."""
-
     side: LimitSide
     trial: Trial
 
@@ -49,13 +47,11 @@ class TrialRow(NamedTuple):
         return gib(trial.peak_mib)
 
     def words(self) -> str:
-        """The trial in a sentence."""
         text = f"{self.side.label}, batch {self.trial.batch_size:,}: {self.result()}"
         return f"{text}. {self.trial.note}" if self.trial.note else text
 
 
 def rows_of(view: Limit | None) -> list[TrialRow]:
-    """The trials of a limit."""
     return [TrialRow(side, trial) for side in view.sides for trial in side.trials] if view else []
 
 
@@ -150,7 +146,6 @@ _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
 
 def outcome(trial: Trial, largest: int) -> str:
-    """The result of a trial."""
     if trial.fits and trial.batch_size == largest and not trial.uncompiled:
         return "Largest fit"
     return limit_result.outcome(trial).capitalize()

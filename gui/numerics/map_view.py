@@ -80,12 +80,10 @@ class MapTreeView(TreeView):
             self.scrollTo(hits[0])
 
     def map_tree(self) -> MapTree | None:
-        """The tree that is shown."""
         tree = self.proxy.sourceModel()
         return tree if isinstance(tree, MapTree) else None
 
     def row(self, index: Index) -> MapRow | None:
-        """The row at an index of this view."""
         tree = self.map_tree()
         return tree.row_of(self.proxy.mapToSource(index)) if tree is not None else None
 
@@ -210,7 +208,6 @@ class MapView(OfferedView):
             self.tree.viewport().update()
 
     def show_module(self, name: str) -> None:
-        """Selects a module."""
         self.filter.clear()
         self.tree.go_to(name)
 

@@ -239,8 +239,6 @@ def finding(numerics: Numerics) -> tuple[str, str]:
 
 
 class NumericsAdvice(AdviceView):
-    """Shows the advice on numerics."""
-
     def __init__(self) -> None:
         super().__init__(
             AdviceWords(

@@ -131,7 +131,6 @@ class RangeTable(ResultTable[RangeRow]):
         self.horizontalHeader().viewport().update()
 
     def chosen(self) -> RangeRow | None:
-        """The chosen row."""
         return next(iter(self.selected_rows()), None)
 
     def scaled(self, row: RangeRow) -> Exponents:

@@ -44,8 +44,6 @@ TRACE_WRITTEN = "Open it at ui.perfetto.dev, or at chrome://tracing."
 
 
 class ProfileAdvice(AdviceView):
-    """Shows the advice on profiles."""
-
     def __init__(self) -> None:
         super().__init__(
             AdviceWords(
@@ -243,7 +241,6 @@ class ProfileAnswer(QWidget):
         self.guide.setVisible(any(profile.energy is not None for profile in measured))
 
     def text(self) -> str:
-        """All that it says."""
         return "\n".join([self.large.text(), *self._texts])
 
     def _show_sides(
@@ -316,7 +313,6 @@ def figures(profile: StepProfile) -> str:
 
 
 def figures_tip(profile: StepProfile) -> str:
-    """The meaning of the figures."""
     parts = [mfu_sentence(profile), MFU if profile.mfu is not None else None]
     if (energy := profile.energy) is not None:
         parts.append(ENERGY_COUNTERS[energy.source])

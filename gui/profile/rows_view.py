@@ -63,12 +63,10 @@ class RowsView(OfferedView):
         self._show()
 
     def open_table(self, table: Table) -> None:
-        """Shows one of the tables."""
         self.choice.set_value(table)
         self._show()
 
     def shown_table(self) -> Table:
-        """The table that is shown."""
         return next(table for table in TABLES if table == self.choice.value())
 
     def _show(self) -> None:

@@ -314,5 +314,4 @@ class ItemPage(QFrame):
 
     @property
     def is_comparison(self) -> bool:
-        """True if the comparison is in front."""
         return self._pages.currentWidget() is self.comparison

@@ -145,7 +145,6 @@ def _studies(store: Store) -> Iterator[StudyRow]:
 
 
 def study_row(study: Study[Any]) -> StudyRow:
-    """A study as the table shows it."""
     answer = study.answer
     title, result, ratio, experiment = _TOLD[study.kind](answer)
     is_failed = study.problem is not None and not answer.is_known

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu
 
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_error
 from engine.store.edits import cleaned_folder
 from engine.words.numbers import counted
 from gui.runs.table.line import dropped_runs, has_runs
@@ -119,7 +119,7 @@ class FolderList(QListWidget):
         taken = {known.casefold() for known in self.names() if known != own}
         if not kept or kept.casefold() in taken:
             message = f"There is a folder “{kept}”." if kept else "A folder needs a name."
-            raise ProblemError(request_problem(message, "Choose another name.", key="title", value=name))
+            raise request_error(message, "Choose another name.", key="title", value=name)
         return kept
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

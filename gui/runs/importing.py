@@ -105,7 +105,6 @@ class Importing(QObject):
         window.installEventFilter(self)
 
     def ask(self) -> None:
-        """Asks for an archive, and imports it."""
         chosen, _ = QFileDialog.getOpenFileName(self._window, "Import runs", str(self._folder), _ARCHIVE)
         if chosen:
             self._folder = Path(chosen).parent
@@ -143,7 +142,6 @@ class Importing(QObject):
 
 
 def archives_in(data: QMimeData) -> tuple[Path, ...]:
-    """The archives in what is dragged."""
     paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
     return tuple(path for path in paths if path.suffix.lower() in ARCHIVE_SUFFIXES)
 

@@ -285,7 +285,6 @@ class RunsPanel(QFrame):
         self._filter_by(folder, name)
 
     def delete_folder(self, folder: str) -> None:
-        """Takes the runs of a folder out of it."""
         if run_ids := self.model.in_folder(folder):
             self.edits.delete_folder(folder, run_ids)
         self._filter_by(folder, "")

@@ -142,7 +142,6 @@ class QueueController(QObject):
         self._timer.stop()
 
     def refresh(self) -> None:
-        """Shows the queue as it is now."""
         items, rests = self._queue.items(), self._queue.stops_after_this
         # asked again each second: what the store refuses was told at the start
         left = () if items else self._queue.left(tells=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import one_line
 from gui.runs.table.columns import Column
 from gui.setup.saving import TitleDialog
@@ -176,4 +176,4 @@ def _allowed(name: str) -> str:
 
 
 def _title_problem(message: str) -> ProblemError:
-    return ProblemError(request_problem(message, "Choose another name.", key="title"))
+    return request_error(message, "Choose another name.", key="title")

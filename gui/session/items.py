@@ -72,7 +72,6 @@ class Items:
         runs.run_changed.connect(self._known.clear)
 
     def of(self, work: Work, *, is_held: bool = False, is_running: bool = False) -> QueueItem:
-        """Work as it is shown."""
         state: dict[str, Any] = {"is_held": is_held, "is_running": is_running}
         if isinstance(work, Order):
             known = self._orders[work.kind]

@@ -64,7 +64,6 @@ class Order:
 
     @classmethod
     def of(cls, study: Study[Any]) -> Order:
-        """The order for what is left of a study."""
         return cls(study.id, study.kind, study.title, study, study.machine)
 
     @property
@@ -218,7 +217,6 @@ class WaitingList:
             return tuple(place.key for place in self._places)
 
     def work(self, key: str) -> Work | None:
-        """Work that waits or is in progress, by its key."""
         with self.changed:
             known = [*(place.work for place in self._places), *([self.current] if self.current else [])]
             return next((work for work in known if key_of(work) == key), None)
@@ -247,7 +245,6 @@ class WaitingList:
                 self.changed.notify()
 
     def is_held(self, key: str) -> bool:
-        """True if the work is held."""
         with self.changed:
             return (place := self._place(key)) is not None and place.is_held
 
@@ -283,7 +280,6 @@ class WaitingList:
                 self.remove(key_of(work))
 
     def clear(self) -> None:
-        """Takes out all that waits."""
         with self.changed:
             self._places.clear()
             self.changed.notify()

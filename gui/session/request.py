@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.own.trust import TrustedCode
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Grid
 
@@ -46,5 +46,5 @@ class CodeTrust:
                 continue
             if not self.ask(code):
                 message = f"Nothing was started: the code of {code.file} was not accepted."
-                raise ProblemError(request_problem(message, "", key="code", value=code.short))
+                raise request_error(message, "", key="code", value=code.short)
             self.code.add(code)

@@ -60,7 +60,6 @@ class SweepView(OrderView):
         return self.title
 
     def after(self, event: SweepEvent) -> SweepView:
-        """The sweep after an event of it."""
         match event:
             case SweepStarted(estimate=estimate):
                 return replace(self, estimate=estimate)
@@ -79,7 +78,6 @@ class SweepView(OrderView):
         return f"Pilot of {self.cell_name(self.turn.cell)}{': ' + self.doing if self.doing else ''}{share}"
 
     def cell_name(self, index: int) -> str:
-        """The name of the cell of that index."""
         return self.grid.name(self.grid.places(index))
 
 
@@ -141,7 +139,6 @@ class Sweeps(Orders[SweepView]):
         return None if view is None or view.estimate is None else view.estimate.seconds_left
 
     def rename(self, sweep_id: str, name: str) -> None:
-        """Gives a sweep another name."""
         self._change(sweep_id, lambda: self._store.sweeps.rename(sweep_id, name))
         record = self.record(sweep_id)
         if record is not None:

@@ -74,7 +74,6 @@ class Draft:
         return flattened(experiment_from(self.preset.base(self.has_gpu)))
 
     def text(self, key: str) -> str:
-        """The text in the field of `key`."""
         if key in self.changes:
             return self.changes[key]
         if key in _DATASET_OWN and "dataset" in self.changes:

@@ -107,7 +107,6 @@ def values_of(key: str, text: str) -> tuple[str, ...]:
 
 
 def text_of(key: str, values: Iterable[str]) -> str:
-    """The text of a field with these values."""
     given = list(values)
     if len(given) == 1:
         return given[0]

@@ -69,7 +69,6 @@ class CellsPicture(QAbstractButton):
         theme().changed.connect(self.update)
 
     def show_survey(self, survey: Survey) -> None:
-        """Shows the cells of a grid."""
         if survey is not self._survey:
             self._survey = survey
             self.setFixedHeight(self.sizeHint().height())
@@ -80,7 +79,6 @@ class CellsPicture(QAbstractButton):
         return QSize(columns * pitch, math.ceil(self._count / columns) * pitch)
 
     def cell_at(self, point: QPoint) -> int | None:
-        """The index of the cell at a point."""
         columns, pitch = self._shape()
         column, row = point.x() // pitch, point.y() // pitch
         index = row * columns + column

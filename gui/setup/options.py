@@ -174,7 +174,6 @@ class OptionsForm(QWidget):
         layout.addWidget(Field("Name", self.name))
 
     def control(self, key: str) -> NumberEdit | ChoiceBox:
-        """The control of a setting."""
         control = self.fields[key].control
         assert isinstance(control, NumberEdit | ChoiceBox)
         return control

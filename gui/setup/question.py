@@ -202,7 +202,6 @@ class QuestionBox(QAbstractButton):
         return questions
 
     def set_question(self, question: Question) -> None:
-        """Shows a question."""
         self.question = question
         entry = QUESTIONS[question]
         self.setAccessibleName(f"What do you want to know? {entry.title}")

@@ -130,7 +130,6 @@ class SeveralPopup(QFrame):
         in_column(self.filter, self.list, parent=self, margins=4, spacing=4)
 
     def show_below(self, control: QWidget) -> None:
-        """Opens below a control."""
         self.setMinimumWidth(max(_WIDTH, control.width()))
         self.move(control.mapToGlobal(QPoint(0, control.height() + 2)))
         self.show()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.checks import Catalog, look_at_nothing, problems
-from engine.experiment.experiment import Experiment, setting_problem
+from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import MOST_REPEATS, Plan
@@ -86,7 +86,7 @@ def parts_of(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tup
     if any(ModelRef(name).file for name in values.get("model", ())):
         message = "has a file of your own among several models, which the form cannot sweep."
         remedy = "Choose models of the catalog, or use `ammeter sweep`."
-        raise ProblemError(setting_problem("model", message, remedy, value=draft.text("model")))
+        raise setting_error("model", message, remedy, value=draft.text("model"))
     return base, (*axes, *axes_of(values))
 
 

@@ -117,7 +117,6 @@ class ShowPanel(QFrame):
         self._turn_to("refused", self.refused)
 
     def show_welcome(self) -> None:
-        """Shows the welcome."""
         self._turn_to("welcome", self.welcome)
 
     def set_presenting(self, is_on: bool) -> None:

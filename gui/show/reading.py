@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.compare.comparison import compare
 from engine.compare.evidence import evidence_from
 from engine.compare.split import MOST_OTHERS
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.pictures import brightened
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -58,9 +58,7 @@ def read_race(store_path: Path, choices: Sequence[RaceChoice]) -> RaceToShow:
                 return _race_to_show(store, choice)
             except ProblemError as error:
                 first = first or error
-    raise first or ProblemError(
-        request_problem("There are no two runs to show side by side.", "Train a comparison first.")
-    )
+    raise first or request_error("There are no two runs to show side by side.", "Train a comparison first.")
 
 
 def newest_choices(runs: Iterable[RunRecord]) -> tuple[RaceChoice, ...]:

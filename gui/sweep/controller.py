@@ -60,7 +60,6 @@ class SweepController(StudyController[SweepView]):
         self._connect()
 
     def submit(self, name: str | None, grid: Grid, plan: Plan) -> None:
-        """Queues a sweep and shows it."""
         experiments = (cell.experiment for cell in grid.cells)
         self._enqueue(experiments, lambda: self._experiments.submit_sweep(name, grid, plan))
 

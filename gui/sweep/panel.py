@@ -137,7 +137,6 @@ class SweepPage(QWidget):
         self.counts.set_whole_text("  ·  ".join(part for part in (known, time_left) if part))
 
     def choose(self, cells: tuple[int, ...]) -> None:
-        """Chooses these cells."""
         self.chosen = cells
         results = self.results
         shown = results.cells[cells[-1]] if results is not None and cells else None

@@ -198,7 +198,6 @@ class PictureView(QWidget):
         raise NotImplementedError
 
     def tip(self, cell: int) -> str:
-        """The details of a cell."""
         if self.results is None:
             return ""
         return cell_words(self.results.cells[cell], shown_figures(self.results))
@@ -251,7 +250,6 @@ class Slice:
         return tuple(place if isinstance(place := chooser.key(), int) else 0 for chooser in self._at)
 
     def axes(self) -> tuple[int, int | None]:
-        """The axes that are shown."""
         x, other = self.x.key(), self.other.key()
         return x if isinstance(x, int) else 0, other if isinstance(other, int) else None
 

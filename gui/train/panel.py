@@ -170,7 +170,6 @@ class LivePanel(QFrame):
             self.refresh()
 
     def answer(self) -> Answer | None:
-        """The answer in view."""
         return self._answer
 
     def _set_answer(self, answer: Answer | None) -> None:
@@ -235,7 +234,6 @@ class LivePanel(QFrame):
         self.refresh()
 
     def open_details(self) -> None:
-        """Opens the details."""
         self.strip.details.setChecked(True)
 
     def refresh(self) -> None:

@@ -50,7 +50,6 @@ class TuneController(StudyController[StudyView[Tuning]]):
         page.script_wanted.connect(self._ask_for_script)
 
     def submit(self, experiment: Experiment) -> None:
-        """Queues a tuning of an experiment, and shows it."""
         options = self._panel.options
         plan, cap = options.plan(), options.memory_cap_gib()
         self._enqueue([experiment], lambda: self._experiments.submit_tuning(experiment, plan, cap))

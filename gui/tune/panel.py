@@ -185,7 +185,6 @@ class TuneOptions(QWidget):
         self.boxes["exchange"].setVisible(has_several)
 
     def plan(self) -> TuningPlan:
-        """The choices."""
         kinds = tuple(kind for kind, box in self.boxes.items() if box.isChecked())
         return TuningPlan(
             kinds=kinds, changes_batch=self.changes_batch.isChecked(), guard=self.guard.currentData()

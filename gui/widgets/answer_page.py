@@ -50,7 +50,6 @@ class AnswerPage(OfferedView):
         return self.empty.button
 
     def text(self) -> str:
-        """All that the page says."""
         if self.currentWidget() is self.empty:
             return self.empty.words()
         return "\n".join(part.text() for part in self._area.findChildren(QLabel))
@@ -206,13 +205,11 @@ class ViewTabs(QTabWidget):
                 self.setCurrentIndex(place)
 
     def show_tab(self, name: str, shows: bool) -> None:
-        """Shows the tab of that name, or hides it."""
         for place, tab in enumerate(self._tabs):
             if tab.name == name:
                 self.setTabVisible(place, shows)
 
     def name(self) -> str:
-        """The name of the view in front."""
         return self._front.name
 
     @property

@@ -41,7 +41,6 @@ class Body(QSplitter):
         self.notice = Notice(self.pages)
 
     def add(self, key: str, page: QWidget, side: QWidget | None) -> None:
-        """Adds a page, made in `pages` and `side`."""
         self._pages[key] = (page, side)
         self.pages.addWidget(page)
         if side is not None and self.side.indexOf(side) < 0:

@@ -101,7 +101,6 @@ class ActivityChip(QAbstractButton):
         self.show_activity(Activity())
 
     def show_activity(self, activity: Activity) -> None:
-        """Shows what is in progress."""
         self.setAccessibleName(f"Activity: {activity.words}")
         self.setToolTip(plain_tip(f"{activity.words}. Show the queue ({keys_of('waiting')})"))
         if activity != self._activity:
@@ -204,7 +203,6 @@ class DeviceMemory(QObject):
         self._timer.timeout.connect(self._read)
 
     def start(self, device: DeviceEntry) -> None:
-        """Starts reading the memory of this device."""
         self._device = device
         self._read()
         self._timer.start()

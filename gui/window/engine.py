@@ -16,10 +16,11 @@ from gui.widgets.notice import Message
 
 if TYPE_CHECKING:
     from engine.experiment.problem import Problem
+    from engine.installation.description import Description
     from engine.installation.installed import Installation
     from gui.installation.page import SetupPage
     from gui.installation.progress import SetupChip
-    from gui.installation.setup import EngineSetup, Found, Means
+    from gui.installation.setup import EngineSetup, Means
     from gui.installation.words import Purpose
     from gui.window.main_window import MainWindow
 
@@ -74,13 +75,9 @@ class EngineController(QObject):
         return installing
 
     def _means(self) -> Means:
-        if self._of:
-            from gui.installation.far import far_means
+        from gui.installation.setup import far_means, own_means
 
-            return far_means(self._of)
-        from gui.installation.setup import own_means
-
-        return self._own_means or own_means()
+        return far_means(self._of) if self._of else self._own_means or own_means()
 
     def _switch(self) -> None:
         """Another machine has another engine, and another page; an installation in progress is stopped."""
@@ -239,7 +236,7 @@ class EngineController(QObject):
         is_in_sight = self.page.isVisible()
         self._form.set_engine(_IN_PROGRESS if is_busy else problem.message, "" if is_in_sight else action)
 
-    def _show_hardware(self, found: Found) -> None:
+    def _show_hardware(self, found: Description) -> None:
         if not self.engine.is_usable:
             from gui.installation.words import card_title
 

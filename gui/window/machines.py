@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QMenu
 
 from engine.experiment.catalog import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.machines.catalogs import forget_catalog, kept_catalog
+from engine.machines.catalogs import forget_machine, kept_catalog, refuse_kept
 from engine.machines.machine import Machine, Machines
-from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.words.numbers import date_text
 from gui.session.background import Background
@@ -172,13 +171,7 @@ def _remove(name: str, store: Store, *, everything: bool) -> None:
     from engine.machines.program import remove_all
 
     with store:
-        machines = Machines()
-        machine = machines.find(name)
-        for run_id in store.kept_runs(name):
-            message = f"{store.name(run_id)[1]} still trains on {name}."
-            raise ProblemError(Problem(kind=Kind.REQUEST, message=message, remedy="Stop it first."))
+        refuse_kept(store, name, "Stop it first.")
         if everything:
-            remove_all(machine)
-        machines.remove(name)
-        forget_catalog(name)
-        Forecasts(store.path.parent, name).forget()
+            remove_all(Machines().find(name))
+        forget_machine(store, name)

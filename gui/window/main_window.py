@@ -235,7 +235,6 @@ class MainWindow(QMainWindow):
         }
 
     def show_guide(self, page: str | None = None) -> None:
-        """Opens the guide, or a page of it."""
         from gui.help.dialog import show_help
 
         show_help(self, page)
@@ -405,7 +404,6 @@ class MainWindow(QMainWindow):
             self.tell(problem)
 
     def tell(self, problem: Problem) -> None:
-        """Tells a problem in the notice."""
         self.notice.tell(problem.message, problem.remedy)
 
     def _restore(self) -> None:

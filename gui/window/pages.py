@@ -104,7 +104,6 @@ class OtherPages(QObject):
         }
 
     def set_in_sight(self, key: str) -> None:
-        """Sets which page is visible."""
         self.results.set_in_sight(key == "results")
         self.shows.set_in_sight(key == "show")
         self.limits.refresh()

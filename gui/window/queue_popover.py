@@ -121,7 +121,6 @@ class LogPanel(QWidget):
             bar.setValue(bar.maximum())
 
     def text(self) -> str:
-        """The whole log."""
         return self.view.toPlainText()
 
     def copy(self) -> None:

@@ -81,7 +81,7 @@ class Attend(nn.Module):
         self.score = nn.Linear(8, 8)
 
     def forward(self, x):
-        hidden = torch.zeros(8, dtype=torch.bool).expand(x.shape).clone()
+        hidden = torch.zeros(8, dtype=torch.bool, device=x.device).expand(x.shape).clone()
         hidden[3] = True
         return F.softmax(self.score(x).masked_fill(hidden, -math.inf), -1) * x
 
@@ -179,7 +179,7 @@ class Attention(nn.Module):
     def forward(self, x):
         q, k = self.query(x), self.key(x)
         scores = q @ k.transpose(-1, -2)
-        future = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+        future = torch.ones(len(x), len(x), dtype=torch.bool, device=x.device).triu(1)
         return F.softmax(scores.masked_fill(future, -math.inf), -1) @ x
 
 def model():

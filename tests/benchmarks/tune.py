@@ -109,7 +109,7 @@ def compared(
         settings = {"model": model, "device": device, **MODELS[model], **steps, **NOT_VALIDATED}
         given = experiment_from(settings)
         plan = TuningPlan(kinds=tuple(kinds), guard="none", repeats=2)
-        space = space_of(resolve(baseline_of(given), catalog), plan, catalog, None, {})
+        space = space_of(resolve(baseline_of(given), catalog), plan, catalog, {})
         print(f"{model} on {device}: {space.size:,} cells", flush=True)
         began = time.monotonic()
         speeds = grid_speeds(launcher, space, repeats)

@@ -16,21 +16,19 @@ from functools import cached_property, lru_cache
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
-from engine.experiment.value import shortened
+from engine.experiment.value import Message, shortened
 
 MOST_CODE_BYTES = 2**20  # for a workload file and the modules beside it together
 OWN = "own"  # the dataset of a model that brings its own
 MODEL, BATCH, DATASET = "model", "batch", "dataset"
 
 
-class Code(BaseModel):
+class Code(Message):
     """A workload file, and the texts of what it imports from its own `folder` by their paths there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str = Field(min_length=4, max_length=255, pattern=r"^[^/]+\.py$")
     folder: str = Field(max_length=4_096)

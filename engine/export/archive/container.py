@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Problem, ProblemError, request_problem
-from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Whole, shortened
+from engine.experiment.problem import Problem, request_error
+from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Message, Whole, shortened
 from engine.protocol.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.protocol.pictures import MOST_BYTES as MOST_SHEET_BYTES
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES
@@ -76,11 +76,7 @@ _IS_MEMBER = re.compile(rf"runs/[0-9a-f]{{12}}/({'|'.join(map(re.escape, PARTS))
 _IS_SHEET = re.compile(r"pictures/[0-9a-f]{64}\.jpg")
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-
-class FileEntry(_Entry):
+class FileEntry(Message):
     """One part of the archive: its unpacked size in bytes, and the SHA-256 in hexadecimal."""
 
     name: Annotated[str, Field(max_length=100)]
@@ -88,7 +84,7 @@ class FileEntry(_Entry):
     sha256: _Key
 
 
-class ComparisonEntry(_Entry):
+class ComparisonEntry(Message):
     """A comparison that some of the runs belong to."""
 
     id: _Id
@@ -97,7 +93,7 @@ class ComparisonEntry(_Entry):
     ammeter: _Version | None = None
 
 
-class SheetEntry(_Entry):
+class SheetEntry(Message):
     """A sheet of pictures; `key` names its part."""
 
     key: _Key
@@ -105,7 +101,7 @@ class SheetEntry(_Entry):
     count: Annotated[int, Field(ge=1, le=MOST_TILES)]
 
 
-class Manifest(_Entry):
+class Manifest(Message):
     """Everything in the archive."""
 
     format: Literal[1, 2]
@@ -116,15 +112,13 @@ class Manifest(_Entry):
     pictures: Annotated[tuple[SheetEntry, ...], Field(max_length=MOST_RUNS)] = ()
 
 
-class FormatOnly(BaseModel):
+class FormatOnly(BaseModel, extra="ignore"):
     """All that is read of a manifest until its format is known."""
-
-    model_config = ConfigDict(extra="ignore")
 
     format: Annotated[int, Field(ge=1)]
 
 
-class RecordPart(_Entry):
+class RecordPart(Message):
     """A run's row, and the names and length of its columns of samples."""
 
     id: _Id
@@ -178,7 +172,7 @@ AGAIN = "Nothing was imported. Export the runs again, and copy the file whole."
 
 def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
     """Raises ProblemError about the archive at `path`; `sentence` follows its name."""
-    raise ProblemError(request_problem(f"{path.name} {sentence}.", remedy, key="file", value=path)) from None
+    raise request_error(f"{path.name} {sentence}.", remedy, key="file", value=path) from None
 
 
 def fault(error: ValueError) -> str:

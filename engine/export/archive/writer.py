@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from engine import __version__
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, one_line
 from engine.export.archive import container as layout
 from engine.export.archive.container import member, sheet_member
@@ -121,7 +121,7 @@ def _cleaned(name: str) -> str:
 
 def _too_much(sentence: str) -> None:
     remedy = "Export fewer runs at a time, or as .csv."
-    raise ProblemError(request_problem(f"{sentence}.", remedy, key="run"))
+    raise request_error(f"{sentence}.", remedy, key="run")
 
 
 def write_archive(content: Content, path: Path) -> None:

@@ -19,7 +19,6 @@ _TRIALS = ("Batch", "Outcome", "Peak, MiB", "Seconds")
 
 
 def document(study: Study[Limit]) -> Document:
-    """The document of a saved limit."""
     limit, first = study.answer, study.experiments[0]
     return document_of(
         study,

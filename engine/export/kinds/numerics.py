@@ -35,7 +35,6 @@ from engine.words.numbers import NONE, linear_ticks, memory_text, number, pace_t
 
 
 def document(study: Study[Numerics]) -> Document:
-    """The document of saved numerics."""
     answer, problem = study.answer, study.problem
     experiment, results = answer.experiment, answer.results
     return document_of(

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
 from engine.export.document import ADVICE, Cells, Document, Picture, Row, Section, advice_cells, document_of
 from engine.profile.bar_picture import bars_drawing
@@ -45,7 +45,6 @@ _Named = list[tuple[str, StepProfile]]
 
 
 def document(study: Study[Profiles]) -> Document:
-    """The document of a saved profile."""
     profiles = study.answer
     experiments = [side.experiment for side in profiles.sides]
     return document_of(
@@ -98,7 +97,7 @@ def write_traces(study: Study[Profiles], path: Path) -> None:
     traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
         message = "There is no trace of this profile, or none any more."
-        raise ProblemError(request_problem(message, "Profile again.", key="to", value=path.name))
+        raise request_error(message, "Profile again.", key="to", value=path.name)
     for place, trace in enumerate(traces, 1):
         beside = f"{path.name[: -len(TRACE)]}-{place}{TRACE}"
         shutil.copyfile(trace, path if place == 1 else path.with_name(beside))

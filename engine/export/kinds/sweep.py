@@ -24,7 +24,6 @@ from engine.words.numbers import counted
 
 
 def document(record: SweepRecord) -> Document:
-    """The document of a saved sweep."""
     results, grid = results_of(record), record.grid
     axes = {axis.key: list(axis.values) for axis in grid.axes}
     return document_of(
@@ -44,7 +43,6 @@ def document(record: SweepRecord) -> Document:
 
 
 def cells_section(results: Results) -> Section:
-    """The cells as a table."""
     columns = columns_of(results)
     rows = tuple(tuple(column.text(cell) for column in columns) for cell in results.cells)
     right = tuple(column.heading for column in columns if column.is_number)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.export.document import Cells, Document, Picture, Row, Section, document_of
 from engine.export.script.page import built_in_data, script_of
 from engine.protocol.tune import Tuning, TuningTrial
@@ -23,7 +23,6 @@ _TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
 
 
 def document(study: Study[Tuning]) -> Document:
-    """The document of a saved tuning."""
     tuning = study.answer
     first, *others = sections(tuning)
     return document_of(
@@ -67,7 +66,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
     tuning = study.answer
     if tuning.winner is None:
         message = "There is no winner yet."
-        raise ProblemError(request_problem(message, "Carry the tuning on.", key="to", value=path.name))
+        raise request_error(message, "Carry the tuning on.", key="to", value=path.name)
     unknown = ("started", "ended", "environment", "summary", "problem", "comparison", "label", "total_steps")
     nothing: dict[str, Any] = {"detail": "", **dict.fromkeys(unknown)}
     run = RunRecord(

@@ -85,7 +85,6 @@ class Chart:
 
     @property
     def picture(self) -> Picture:
-        """The chart in a document."""
         beside = ", ".join(part for part in (self.unit, self.against) if part)
         return Picture(self.name, self.draw, self.title, beside, tuple(entry for _, entry in self.legend))
 

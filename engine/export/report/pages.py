@@ -46,12 +46,10 @@ _CURVES: tuple[tuple[tuple[ChartName, By], ...], ...] = (
 
 
 def write_html(content: Content, path: Path) -> None:
-    """Writes the page."""
     path.write_text(page(content), encoding="utf-8")
 
 
 def page(content: Content) -> str:
-    """The page as text."""
     charts, comparison = Charts(content), content.comparison
     curves = _curves(charts)
     interactive = [Section("", template="curves.html")] if curves else []

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Literal, get_args
 
 from engine.experiment.catalog import OWN
-from engine.experiment.experiment import Experiment, setting_problem
+from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
@@ -206,7 +206,7 @@ def data_facts(experiment: Experiment) -> DataFacts:
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
     if experiment.devices != 1 and (experiment.devices == 0 or experiment.device in ("auto", "mps")):
         fault = "is not known yet: the run has not chosen its devices."
-        raise ProblemError(setting_problem("devices", fault, "Train it first."))
+        raise setting_error("devices", fault, "Train it first.")
     known = KNOWN[experiment.dataset]
     if known.reader == "arrays" and experiment.image_size is not None:
         known = replace(known, colours=_ARRAY_COLOURS)
@@ -218,10 +218,10 @@ def data_facts(experiment: Experiment) -> DataFacts:
         key, fault = "data.targets", "is not known yet: the run has not read its file of arrays."
     elif is_arrays and data.ending == ".parquet" and not experiment.data.inputs:
         fault = "is empty, since the table has too many columns, or some with commas in their names."
-        raise ProblemError(setting_problem("data.inputs", fault, "Save a table with fewer or other names."))
+        raise setting_error("data.inputs", fault, "Save a table with fewer or other names.")
     else:
         return data
-    raise ProblemError(setting_problem(key, fault, "Train it first."))
+    raise setting_error(key, fault, "Train it first.")
 
 
 _GIVEN = "parser.parse_args().data"

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.experiment.catalog import ARRAYS
-from engine.experiment.experiment import Experiment, setting_problem
+from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.library_models import TIMM, ModelRef, override_of, override_value
-from engine.experiment.problem import ProblemError
 from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
@@ -105,7 +104,7 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
         message = (
             f"is '{experiment.model}', which no script builds for arrays whose shape only their file tells."
         )
-        raise ProblemError(setting_problem("model", message, "Export another run.", value=experiment.model))
+        raise setting_error("model", message, "Export another run.", value=experiment.model)
     return ModelFacts(
         kind=kind,
         name=experiment.model.partition(":")[2] if is_of_library else experiment.model,
@@ -133,7 +132,7 @@ def _kind(name: ModelRef) -> ModelKind:
         return "torchvision"
     fault = f"is '{name}', which no script can be written for."
     remedy = "Choose a run of one of the models in the catalog."
-    raise ProblemError(setting_problem("model", fault, remedy, value=name))
+    raise setting_error("model", fault, remedy, value=name)
 
 
 def _overrides(experiment: Experiment) -> dict[str, Any]:
@@ -141,7 +140,7 @@ def _overrides(experiment: Experiment) -> dict[str, Any]:
     for key, _ in pairs:
         if "." in key:
             message = f"has '{key}', a setting of a part of {experiment.model}, which no script sets yet."
-            raise ProblemError(setting_problem("overrides", message, "Export another run.", value=key))
+            raise setting_error("overrides", message, "Export another run.", value=key)
     return {key: override_value(text) for key, text in pairs}
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from engine import __version__
 from engine.experiment.experiment import Checkpoint, Experiment
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import request_error
 from engine.export.content import Content
 from engine.export.script.data import DOWNLOADED, data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
@@ -239,7 +239,7 @@ def write_script(content: Content, path: Path) -> None:
     """
     if len(content.runs) != 1:
         message = f"A script is made from one run, and these are {len(content.runs):,}."
-        raise ProblemError(request_problem(message, "Choose one of them.", key="run"))
+        raise request_error(message, "Choose one of them.", key="run")
     (run,) = content.runs
     started = content.started(run.id)
     text = script_of(run, None if started is None else started.steps_per_epoch)

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from engine.experiment.experiment import Experiment, Precision, Scaler, Schedule, Step, setting_problem
+from engine.experiment.experiment import (
+    Experiment,
+    Precision,
+    Scaler,
+    Schedule,
+    Step,
+    setting_error,
+)
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
 from engine.export.script.data import DataFacts
@@ -200,7 +207,7 @@ class TrainingFacts:
             name = self.experiment.schedule.name
             message = f"is '{name}', which depends on how many samples there are."
             remedy = "Train it first, so that this is known, or choose a constant learning rate."
-            raise ProblemError(setting_problem("schedule.name", message, remedy, value=name))
+            raise setting_error("schedule.name", message, remedy, value=name)
         return self.epoch_steps
 
     @property

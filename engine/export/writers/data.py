@@ -36,7 +36,6 @@ def json_value(value: Any) -> Any:
 
 
 def write_json(document: Document, path: Path) -> None:
-    """Writes one object."""
     path.write_text(json.dumps(document.values(), allow_nan=False, indent=1), encoding="utf-8")
 
 

@@ -34,7 +34,6 @@ _HALF, _WEIGHTS = 440.0, (400, 500, 600)
 
 
 def write_html(document: Document, path: Path) -> None:
-    """Writes the page."""
     path.write_text(page(document), encoding="utf-8")
 
 

@@ -76,7 +76,6 @@ def _with_relation(cell: Cell) -> str:
 
 
 def write_latex(document: Document, path: Path) -> None:
-    """Writes the tables."""
     path.write_text(latex(document), encoding="utf-8")
 
 

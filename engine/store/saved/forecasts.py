@@ -13,13 +13,13 @@ from pathlib import Path
 from statistics import fmean, linear_regression, median
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from engine import __version__
 from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import file_name_of
-from engine.experiment.value import Mib, Positive
+from engine.experiment.value import Message, Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.trials import MemoryLine, highest_line, needed_mib, upper_hull
 from engine.words.names import comparable_settings
@@ -28,10 +28,8 @@ Quantity = Literal["allocated", "resident"]
 _APART = 1.5  # the slope between batches closer than this drowns in noise
 
 
-class MeasuredPeak(BaseModel):
+class MeasuredPeak(Message):
     """The training peak of one run or trial."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     batch_size: Positive
     peak_mib: Mib
@@ -108,9 +106,7 @@ _MATTER_AT_TIMES = frozenset(["optimizer.momentum", "label_smoothing", "samples"
 _NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpoint.")
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
-
+class _Kept(BaseModel, extra="forbid", ser_json_inf_nan="strings"):
     forecasts: dict[str, ForecastMade] = {}
     peaks: dict[str, tuple[MeasuredPeak, ...]] = {}
 

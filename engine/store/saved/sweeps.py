@@ -94,7 +94,6 @@ class Sweeps(SavedTable):
         return tuple(records)
 
     def find(self, work_id: str) -> SweepRecord:
-        """The sweep of that id."""
         with self._connection.reading() as connection:
             return self._record(connection, self._row(connection, work_id))
 
@@ -147,7 +146,6 @@ class Sweeps(SavedTable):
         return sweep_id
 
     def set_pilot(self, sweep_id: str, cell: int, pilot: Pilot) -> None:
-        """Writes the pilot of a cell."""
         self._set_cell(sweep_id, cell, pilot=pilot.model_dump_json())
 
     def set_cell_problem(self, sweep_id: str, cell: int, problem: Problem | None) -> None:

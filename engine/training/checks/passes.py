@@ -51,10 +51,6 @@ class Subject:
     def is_cuda(self) -> bool:
         return self.plan.device.type == "cuda"
 
-    @property
-    def is_on_accelerator(self) -> bool:
-        return self.plan.device.type != "cpu"
-
     def loss(self, outputs: Any, targets: Any) -> Any:
         """The loss, not yet validated where it is the user's own."""
         own = self.workload.own
@@ -234,7 +230,7 @@ class Pass:
             inputs = f"{experiment.dataset}, {places.tensors_text(self._subject.batches[0][0])}"
             choices = "correct the model, choose other data, or define batch(size) or dataset()"
             changes["remedy"] = f"The inputs are those of {inputs}: {choices}."
-        if self._subject.is_on_accelerator and _ONLY_ON_CPU.search(str(error)) is not None:
+        if self._subject.plan.device.type != "cpu" and _ONLY_ON_CPU.search(str(error)) is not None:
             message = f"The model could not be checked on the CPU: {finding.message}"
             changes = {
                 "severity": "note",

@@ -225,7 +225,6 @@ class Instruments:
         }
 
     def with_note(self, speed: Speed) -> Speed:
-        """The speed, with a note on what it suffered from."""
         return speed if speed.samples_per_second is None else replace(speed, note=self.disturbance())
 
     def disturbance(self) -> str | None:

@@ -19,8 +19,7 @@ import pynvml
 import torch
 
 from engine.experiment.checks import DeviceEntry
-from engine.experiment.experiment import setting_problem
-from engine.experiment.problem import ProblemError
+from engine.experiment.experiment import setting_error
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB, MIB_PER_GIB
 from engine.training.measuring.card import NvmlReader
 from engine.training.measuring.memory import driver_spills, status_bytes
@@ -187,13 +186,11 @@ def check_cap(device: DeviceEntry, cap_gib: float | None) -> None:
     """Raises ProblemError where this machine cannot cap that device."""
     can = device.name.startswith("cuda") or (device.name == "cpu" and sys.platform == "linux")
     if cap_gib is not None and not can:
-        raise ProblemError(
-            setting_problem(
-                "memory_cap_gib",
-                f"is {cap_gib:g}, but the memory of {device.title} cannot be capped here.",
-                "Leave it empty, or run on an NVIDIA GPU or on Linux.",
-                value=cap_gib,
-            )
+        raise setting_error(
+            "memory_cap_gib",
+            f"is {cap_gib:g}, but the memory of {device.title} cannot be capped here.",
+            "Leave it empty, or run on an NVIDIA GPU or on Linux.",
+            value=cap_gib,
         )
 
 

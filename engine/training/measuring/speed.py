@@ -149,13 +149,11 @@ class Tally:
         return {"steps": self.steps, **{name: getattr(self, name) for name in _RESUMED}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores what `state` returned."""
         self._steps_before = state["steps"]
         for name in _RESUMED:
             setattr(self, name, state.get(name))
 
     def speed(self) -> Speed:
-        """The speed of the measured steps."""
         if len(self._blocks.seconds) < LEAST_BLOCKS:
             warmup_steps = max(self.warm_up.steps, self._measure.warmup_steps)
             steps = self.warm_up.steps + self.measured.steps

@@ -5,10 +5,13 @@ Tensors on the CPU are treated as on CUDA where that changes their memory.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
@@ -47,7 +50,7 @@ IN_FLOAT32 = frozenset(
 
 
 class AsOnCuda(TorchFunctionMode):
-    """Gives the CPU's autocast and dropout the tensor sizes of CUDA's, for fake tensors."""
+    """Gives the CPU's autocast, dropout and attention the tensor sizes of CUDA's, for fake tensors."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -56,6 +59,8 @@ class AsOnCuda(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if function is torch.nn.functional.dropout:
             return _dropout(*args, **settings)
+        if function is scaled_dot_product_attention and settings.get("enable_gqa"):
+            return _grouped_attention(*args, **settings)
         if name in IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
             args, settings = tree_map_only(torch.Tensor, _cast_up, (args, settings))
             with torch.autocast("cpu", enabled=False):
@@ -73,6 +78,13 @@ def _dropout(
     if inplace or not training or not 0 < p < 1:
         return torch.nn.functional.dropout(inputs, p, training, inplace)
     return torch.native_dropout(inputs, p, True)[0]
+
+
+def _grouped_attention(query: torch.Tensor, *args: Any, **settings: Any) -> torch.Tensor:
+    # of CUDA's fused kernels only flash attention takes fewer keys than queries, and it takes no float32
+    is_float32 = query.dtype is torch.float32 and not torch.is_autocast_enabled("cpu")
+    with sdpa_kernel(SDPBackend.MATH) if is_float32 else nullcontext():
+        return scaled_dot_product_attention(query, *args, **settings)
 
 
 class Weightless(TorchFunctionMode):

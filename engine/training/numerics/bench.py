@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
-from engine.experiment.experiment import Experiment, setting_problem
-from engine.experiment.problem import ProblemError
+from engine.experiment.experiment import Experiment, setting_error
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.training.data.batches import Batch
@@ -181,12 +180,10 @@ def _check_watchable(model: nn.Module, experiment: Experiment) -> None:
         if is_scripted or type(module).__name__ == "OptimizedModule":
             what = "scripted" if is_scripted else "compiled"
             where = f"{experiment.model}'s {name}" if name else experiment.model
-            raise ProblemError(
-                setting_problem(
-                    "model",
-                    f"cannot be diagnosed: {where} is {what}, and hides its operations.",
-                    "Return the model itself, without "
-                    + ("torch.jit." if is_scripted else "torch.compile; the recipe compiles it."),
-                    value=experiment.model,
-                )
+            raise setting_error(
+                "model",
+                f"cannot be diagnosed: {where} is {what}, and hides its operations.",
+                "Return the model itself, without "
+                + ("torch.jit." if is_scripted else "torch.compile; the recipe compiles it."),
+                value=experiment.model,
             )

@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from engine.experiment.catalog import Precision
-from engine.experiment.experiment import setting_problem
-from engine.experiment.problem import ProblemError
+from engine.experiment.experiment import setting_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Event
@@ -176,13 +175,11 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
     """
     precision = bench.experiment.precision
     if not precision.is_autocast:
-        raise ProblemError(
-            setting_problem(
-                "precision",
-                f"is {precision.label}, in which every module is in FP32 already.",
-                "Choose FP16 AMP or BF16 AMP.",
-                value=precision,
-            )
+        raise setting_error(
+            "precision",
+            f"is {precision.label}, in which every module is in FP32 already.",
+            "Choose FP16 AMP or BF16 AMP.",
+            value=precision,
         )
     search = yield from _opened(bench)
     steps = search.trials.steps

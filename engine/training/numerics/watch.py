@@ -36,7 +36,6 @@ class Call:
     """A cast that the code did not ask for."""
 
     def make(self) -> Any:
-        """Makes the call, and returns its result."""
         return self.operator(*self.args, **self.kwargs)
 
     @property

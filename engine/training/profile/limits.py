@@ -63,7 +63,7 @@ def measure_limits(device: torch.device, control: Control) -> Limits | None:
     with _bench(device, control) as bench:
         limits = Limits(peaks=(), gb_per_second=bench.bytes_per_second() / 1e9)
         for name in _FORMATS:
-            if name != "tf32" or _has_tf32(device):
+            if name != "tf32" or (device.type == "cuda" and torch.cuda.is_tf32_supported()):
                 limits = bench.with_peak(limits, name)
     if control.stop_requested.is_set():
         return None
@@ -83,10 +83,6 @@ def _bench(device: torch.device, control: Control) -> Iterator[_Bench]:
     finally:
         if device.type in ("cuda", "xpu"):
             torch.get_device_module(device).empty_cache()
-
-
-def _has_tf32(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_tf32_supported()
 
 
 Operation = Callable[[], object]

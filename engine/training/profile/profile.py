@@ -16,7 +16,7 @@ import psutil
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Precision, setting_problem
+from engine.experiment.experiment import Precision, setting_error
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
@@ -85,7 +85,7 @@ def _check_recordable(plan: RunPlan) -> None:
     if plan.device.type not in _RECORDABLE:
         problem = f"is {plan.device}, whose work PyTorch's profiler cannot record."
         remedy = "Choose a CUDA device, an XPU or the CPU."
-        raise ProblemError(setting_problem("device", problem, remedy, value=str(plan.device)))
+        raise setting_error("device", problem, remedy, value=str(plan.device))
 
 
 def _profile(

@@ -50,6 +50,8 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
                 activities=_activities(run.device),
                 schedule=schedule(wait=0, warmup=warmup, active=recorded, repeat=1),
                 record_shapes=shapes,
+                # there is one cycle; without this up to torch 2.11 warns that each clears those before it
+                acc_events=True,
             )
         )
         for number in range(warmup + recorded):

@@ -83,7 +83,6 @@ def _refused(reason: str) -> Exception:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """True after `shard`."""
     return hasattr(model, "set_requires_gradient_sync")
 
 

@@ -152,7 +152,6 @@ def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
 
 
 def are_finite(weights: Mapping[str, Any]) -> bool:
-    """True if all weights are finite."""
     tensors = [value for value in weights.values() if isinstance(value, torch.Tensor)]
     return all(bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point())
 

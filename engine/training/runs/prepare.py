@@ -19,7 +19,7 @@ from engine.experiment.checks import (
     dataset_of,
     resolve,
 )
-from engine.experiment.experiment import Experiment, setting_problem
+from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
@@ -187,13 +187,11 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
     """The plan's model on the CPU, recomputed and kept in FP32 as `experiment` says. Raises ProblemError."""
     model = plan.workload.build()
     if experiment.step.activation_checkpointing and not checkpoint_activations(model):
-        raise ProblemError(
-            setting_problem(
-                "step.activation_checkpointing",
-                f"is on, but {experiment.model} has no parts to recompute.",
-                "Switch it off for this model.",
-                value="true",
-            )
+        raise setting_error(
+            "step.activation_checkpointing",
+            f"is on, but {experiment.model} has no parts to recompute.",
+            "Switch it off for this model.",
+            value="true",
         )
     keep_in_float32(model, experiment.step.fp32_modules, plan.device)
     return model
@@ -281,14 +279,12 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
 def _steps_per_epoch(experiment: Experiment, samples: int) -> int:
     if experiment.batch_size > samples:
         has = f"{samples:,} samples" if experiment.devices == 1 else f"{samples:,} for each device"
-        raise ProblemError(
-            setting_problem(
-                "batch_size",
-                f"is {experiment.batch_size:,}, but {experiment.dataset} has {has}.",
-                f"Set it to at most {samples:,}.",
-                value=experiment.batch_size,
-                allowed=f"1 to {samples:,}",
-            )
+        raise setting_error(
+            "batch_size",
+            f"is {experiment.batch_size:,}, but {experiment.dataset} has {has}.",
+            f"Set it to at most {samples:,}.",
+            value=experiment.batch_size,
+            allowed=f"1 to {samples:,}",
         )
     batches = math.ceil(samples / experiment.batch_size)
     if experiment.step.gradient_accumulation > batches:

@@ -149,7 +149,6 @@ class Run:
         self._batches_done += len(group)
 
     def begin_epoch(self) -> None:
-        """Begins the next epoch."""
         self.epoch += 1
         self._batches_done = 0
         self.tally.begin_epoch()

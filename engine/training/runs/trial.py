@@ -59,6 +59,9 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     try:
         with conditions(plan):
             yield from _train(plan, control, progress)
+        if progress.is_uncaptured and memory.was_refused():
+            # a run would go on without the capture, but that is not what was asked for
+            progress.cause = "memory"
     except Exception as error:
         is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
         if not is_said and not (memory.was_refused() and _HIDES_A_REFUSAL in str(error)):
@@ -89,6 +92,7 @@ class _TrialProgress:
     whole_steps: int = 0
     parameters: int | None = None
     cause: Cause | None = None
+    is_uncaptured: bool = False
     was_stopped: bool = False
 
     def note(self, started: Started) -> None:
@@ -113,6 +117,7 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
         return
     with closing(run):
         yield from _train_until_steady(run, progress)
+        progress.is_uncaptured = "capture" in run.step.record.left_out
         if not control.stop_requested.is_set():
             _end_epoch(plan, run)
             if run.experiment.validation.every and run.source.has_validation:

@@ -6,7 +6,7 @@ import gc
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from typing import Any, cast
 
@@ -149,6 +149,7 @@ class Capture:
             # Up to torch 2.11 the generator still believes that it is being captured.
             generator.graphsafe_set_state(random)
             _forget(step.optimizer, step.scaler)
+            _take_last_errors(stream.device)
             raise
 
 
@@ -170,6 +171,16 @@ def _abandon(graph: torch.cuda.CUDAGraph, device: torch.device, pool: tuple[int,
         return
     torch._C._cuda_releasePool(device.index, pool)
     _abandoned.append(graph)
+
+
+def _take_last_errors(device: torch.device) -> None:
+    # CUDA keeps a thread's last error until it is read. What fails in a capture leaves one in the thread of
+    # backward passes, where the next kernel, of a sound step, would raise it.
+    for _ in range(2):  # one for each thread
+        with suppress(RuntimeError):
+            probe = torch.ones(1, device=device, requires_grad=True)
+            (probe * probe).backward()  # type: ignore[no-untyped-call]
+            return
 
 
 def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:

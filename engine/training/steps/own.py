@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError, request_error
 from engine.training.data.batches import Batch
 from engine.training.models.outputs import scalar_loss
 from engine.training.precision import autocast
@@ -221,4 +221,4 @@ def as_one(made: Any) -> torch.optim.Optimizer:
 
 def _incomplete(call: str) -> ProblemError:
     message = f"The model's {_STEP} did not call {call}."
-    return ProblemError(request_problem(message, f"Call {call} in it: nothing was trained.", key="model"))
+    return request_error(message, f"Call {call} in it: nothing was trained.", key="model")

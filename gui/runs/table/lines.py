@@ -110,7 +110,6 @@ class RunsList:
         self._kind = kind
 
     def order_by(self, column: Column, is_descending: bool) -> None:
-        """Chooses the order."""
         self._column, self._is_descending, self._ordered = column, is_descending, None
 
     def known(self, run_id: str) -> RunRecord | None:
@@ -127,7 +126,6 @@ class RunsList:
         return next((item for item in self.items if item.key == key), None)
 
     def in_folder(self, folder: str) -> tuple[str, ...]:
-        """The ids of the runs in a folder."""
         return tuple(line.key for line in self.lines.values() if line.run.folder == folder)
 
     def is_folded(self, item: Item) -> bool:
@@ -135,7 +133,6 @@ class RunsList:
         return bool(item.lines) and self._folded.get(item.key, item.kind == "sweep" or item.is_failed)
 
     def set_folded(self, item: Item, is_folded: bool) -> None:
-        """Hides or shows the runs of an item."""
         self._folded[item.key] = is_folded
 
     def in_view(self) -> list[Row]:
@@ -206,7 +203,6 @@ class RunsList:
         return next((row for row, shown in enumerate(self.shown) if shown.key == key), None)
 
     def is_below(self, row: int) -> bool:
-        """True if a row is that of a run below its item."""
         return self._is_below(self.shown[row])
 
     def _is_below(self, row: Row) -> bool:
@@ -251,7 +247,6 @@ class RunsList:
         return self.text(row, Column.STATUS)
 
     def text(self, row: int, column: Column) -> str:
-        """The text of a cell."""
         shown = self.shown[row]
         if isinstance(shown, Heading):
             return shown.words if column is Column.NAME else ""

@@ -85,7 +85,6 @@ class RunsModel(RunsList, QAbstractTableModel):
         self._show()
 
     def fold(self, item: Item, is_folded: bool) -> None:
-        """Hides or shows the runs of an item."""
         if item.lines and is_folded != self.is_folded(item):
             self.set_folded(item, is_folded)
             self._show()
@@ -148,7 +147,6 @@ class RunsModel(RunsList, QAbstractTableModel):
         return Qt.CheckState.Checked if ticked == len(run_ids) else Qt.CheckState.PartiallyChecked
 
     def is_right(self, column: Column) -> bool:
-        """True if a column is aligned to the right."""
         return column is Column.WHEN or self.columns[column].is_number
 
     def rowCount(self, parent: Index = _INVALID) -> int:

@@ -100,7 +100,6 @@ class ModelPicker(QObject):
         self._take(lambda draft: self._named(draft, name))
 
     def ask_for_file(self) -> None:
-        """Asks for a workload file, and takes it."""
         title, folder = "Open a model", str(self._folder)
         chosen, _ = QFileDialog.getOpenFileName(self._panel, title, folder, _PYTHON)
         if chosen:
@@ -130,7 +129,6 @@ class ModelPicker(QObject):
         return list(self._recent)
 
     def restore(self, state: list[object]) -> None:
-        """Restores a `state`."""
         names = (name for name in state if isinstance(name, str) and self._may_offer(name))
         self._recent = tuple(names)[:MOST_RECENT]
 

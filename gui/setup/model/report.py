@@ -194,7 +194,6 @@ class CheckController(QObject):
 
     @cached_property
     def report(self) -> CheckReport:
-        """The window of the checks."""
         report = CheckReport(self._window)
         report.again.clicked.connect(self._setup.check_action.trigger)
         report.finished.connect(self._cancel)

@@ -178,8 +178,6 @@ def short_name(name: str) -> str:
 
 
 class ModuleView(TreeView):
-    """The tree of a check."""
-
     widths = (240, 170, 110, 160, 80)
 
     def show_rows(self, rows: Sequence[ModuleRow]) -> None:

@@ -26,7 +26,6 @@ _HEADING, _HIGH_HEADING, _GROUP_MIDDLE = 28, 46, 13.0
 
 @lru_cache(maxsize=16)
 def cell_font(weight: int, size: int = 12, is_struck: bool = False) -> QFont:
-    """The font of a table's cells."""
     face = font(size, weight)
     face.setStrikeOut(is_struck)
     return face
@@ -53,7 +52,6 @@ def _icon(name: str, color: str, ratio: float) -> QPixmap:
 
 
 def cell_width(column: Column[Any], row: Any) -> int:
-    """The width that a cell needs."""
     look = column.look(row)
     return (
         text_width(column.text(row), look.weight, look.size)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
+from engine.machines.bundle import program_id
 from engine.machines.machine import Machines
-from engine.machines.wheel import program_id
 from tests.engine.machines.index import write_index
 from tests.far import FarMachine
 from tests.wheel_index import WheelIndex

@@ -13,7 +13,7 @@ from engine.experiment.catalog import Catalog, DatasetEntry, DeviceEntry, ModelE
 from engine.experiment.checks import most_devices, problems, resolve
 from engine.experiment.experiment import experiment_from
 from engine.experiment.paths import machines_path
-from engine.machines.catalogs import forget_catalog, keep_catalog, kept_catalog
+from engine.machines.catalogs import keep_catalog, kept_catalog
 from engine.machines.machine import Machines
 from engine.store.saved.forecasts import Forecasts
 
@@ -123,8 +123,6 @@ def test_a_catalog_is_kept_for_its_machine_alone(home) -> None:
     path = machines_path().with_suffix("") / "far.json"
     path.write_text("{}")
     assert kept_catalog("far") is None, "a damaged one counts as none"
-    forget_catalog("far")
-    assert not path.exists()
 
 
 def test_forecasts_are_of_one_machine(tmp_path) -> None:

@@ -61,13 +61,45 @@ def go_on(
 
 @pytest.mark.parametrize(("fixed", "slope", "loss"), [(441, 81.1, 1.027), (450, 42.2, 1.019)])
 @pytest.mark.parametrize("budget_mib", [8_192, 12_288, 16_384, 24_576])
-def test_a_straight_line_with_some_fragmentation_takes_at_most_eight_trials(fixed, slope, loss, budget_mib):
+def test_a_straight_line_with_some_fragmentation_takes_at_most_nine_trials(fixed, slope, loss, budget_mib):
     search = search_all(
         lambda batch: fixed + slope * batch, budget_mib, held=lambda batch: loss * (fixed + slope * batch)
     )
     assert search.largest_batch == math.floor((budget_mib / loss - fixed) / slope)
     assert search.is_proven and search.bound_by == "memory"
-    assert len(search.trials) <= 8
+    assert len(search.trials) <= 9
+
+
+@pytest.mark.parametrize("kept_in_vain", [1.02, 1.1, 1.2])
+@pytest.mark.parametrize(
+    ("fixed", "slope", "budget_mib", "unusable_mib", "largest", "most"),
+    [
+        pytest.param(450, 82.51, 24_576, 75, 291, 7, id="ResNet-50 in FP32"),
+        pytest.param(450, 42.65, 24_576, 220, 560, 7, id="ResNet-50 in FP16"),
+        pytest.param(86, 1.997, 1_024, 58, 440, 8, id="the small CNN in FP32"),
+        pytest.param(86, 1.143, 1_024, 86, 745, 10, id="the small CNN in FP16"),
+    ],
+)
+def test_an_allocator_that_keeps_what_it_can_does_not_slow_the_search(
+    kept_in_vain, fixed, slope, budget_mib, unusable_mib, largest, most
+):
+    """As an H100 answered."""
+
+    def memory(batch: int) -> float:
+        return fixed + slope * batch
+
+    def needs(batch: int) -> float:
+        return memory(batch) + unusable_mib
+
+    search = Search()
+    while (batch := search.next_batch()) is not None:
+        if needs(batch) > budget_mib:
+            search.learn(trial(batch, None, "memory"), budget_mib)
+        else:
+            reserved = min(budget_mib, max(needs(batch), kept_in_vain * memory(batch)))
+            search.learn(trial(batch, memory(batch), reserved_mib=reserved), budget_mib)
+    assert (search.largest_batch, search.is_proven) == (largest, True)
+    assert len(search.trials) <= most, [each.batch_size for each in search.trials]
 
 
 @pytest.mark.parametrize(

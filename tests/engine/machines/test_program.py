@@ -12,10 +12,10 @@ from engine.experiment.problem import ProblemError
 from engine.installation.installed import State
 from engine.installation.wanted import Installed, Source, Stage, StageBegan, Wanted
 from engine.machines import program
+from engine.machines.bundle import program_id
 from engine.machines.check import check_machine
 from engine.machines.machine import Machine
 from engine.machines.program import FarInstaller, answer_of, description_there, remove_all
-from engine.machines.wheel import program_id
 from tests.engine.machines.conftest import put_python
 from tests.engine.machines.index import write_index
 from tests.wheel_index import WheelIndex, stand_in_wheel
@@ -101,16 +101,15 @@ def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line, folde
 @pytest.mark.parametrize(
     "line",
     [
-        '{"began": {"stage": "nothing"}}',
-        '{"planned": {"plan": 1}}',
+        '{"stage": "nothing"}',
+        '{"plan": 1}',
         "{}",
-        '{"began": {"stage": "fetching"}, "unpacked": {}}',
         '{"' + "a" * 5_000_000,
         "[" * 50_000,
     ],
 )
 def test_events_that_are_none_end_it_with_a_sentence(home, near_line, line):
-    put_python(home, '{"began": {"stage": "resolving"}}', line)
+    put_python(home, '{"stage": "resolving"}', line)
     with pytest.raises(ProblemError) as failed:
         list(FarInstaller(FAR, near_line()).install(Wanted()))
     assert "does not understand" in failed.value.problem.message
@@ -118,21 +117,21 @@ def test_events_that_are_none_end_it_with_a_sentence(home, near_line, line):
 
 def test_a_problem_there_is_told_without_what_a_terminal_would_obey(home, near_line):
     problem = {"kind": "download", "message": "PyPI \x1b[31mcannot be reached.", "remedy": "Check it."}
-    put_python(home, json.dumps({"problem": problem}))
+    put_python(home, json.dumps(problem))
     with pytest.raises(ProblemError) as failed:
         list(FarInstaller(FAR, near_line()).install(Wanted()))
     assert failed.value.problem.message == "PyPI �[31mcannot be reached."
 
 
 def test_an_installation_that_is_cut_says_that_it_goes_on(home, near_line):
-    put_python(home, '{"began": {"stage": "fetching"}}')
+    put_python(home, '{"stage": "fetching"}')
     with pytest.raises(ProblemError, match="ended before it was done") as failed:
         list(FarInstaller(FAR, near_line()).install(Wanted()))
     assert "goes on with what was fetched" in failed.value.problem.remedy
 
 
 def test_stop_ends_it_without_an_installation(home, near_line):
-    put_python(home, '{"began": {"stage": "resolving"}}')
+    put_python(home, '{"stage": "resolving"}')
     script = home / ".ammeter" / "program" / program_id() / "bin" / "python"
     script.write_text(script.read_text().replace("};;", "cat\n};;"))
     installer, seen = FarInstaller(FAR, near_line()), []
@@ -145,5 +144,5 @@ def test_stop_ends_it_without_an_installation(home, near_line):
 def test_a_plan_is_made_there(home, near_line):
     plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
     plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
-    put_python(home, json.dumps({"planned": {"plan": plan}}))
+    put_python(home, json.dumps({"plan": plan}))
     assert FarInstaller(FAR, near_line()).plan(Wanted()).needed_bytes == 5

@@ -117,3 +117,12 @@ def test_the_segments_peak_outlives_what_was_in_it() -> None:
     peak = memory.peak_mib()
     assert peak is not None and 20 <= peak < 32
     assert memory.release() < 8
+
+
+@pytest.mark.parametrize(("recipe", "cause"), [("fused+capture", "memory"), ("fused", None)])
+def test_a_batch_whose_capture_was_refused_memory_does_not_fit(
+    recipe: str, cause: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a CPU leaves every capture out
+    monkeypatch.setattr(DataSegment, "was_refused", lambda memory: True)
+    assert tried(step={"recipe": recipe}).trial.cause == cause

@@ -201,6 +201,6 @@ started()"""
 )
 def test_what_one_device_does_not_exchange_or_is_set_already_is_not_tried(catalog, settings, words):
     given = experiment_from({**GIVEN.model_dump(mode="json"), **settings})
-    space = space_of(baseline_of(given), TuningPlan(), catalog, None, {})
+    space = space_of(baseline_of(given), TuningPlan(), catalog, {})
     assert [option.words for option in space.options["exchange"][1:]] == words
     assert space.careful_mib == 8_192 / given.devices

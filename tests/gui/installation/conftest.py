@@ -12,14 +12,17 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Problem, ProblemError
 from engine.installation.builds import Build
+from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
-from engine.installation.installed import Installation
+from engine.installation.installed import Installation, State
 from engine.installation.wanted import AUTOMATIC, InstallEvent, Plan, Wanted, Wheel
-from gui.installation.setup import EngineSetup, Found, Means
+from gui.installation.setup import EngineSetup, Means
 
 GIB = 2**30
-CARD = Found(
-    Hardware(
+CARD = Description(
+    state=State.ABSENT,
+    folder="/engine",
+    hardware=Hardware(
         system="linux",
         machine="x86_64",
         processor="AMD Ryzen 9",
@@ -27,13 +30,18 @@ CARD = Found(
         nvidia_driver="580.65",
         cuda_of_driver=(13, 0),
     ),
-    (
+    builds=(
         Build("cu130", "CUDA 13.0", "The newest CUDA that driver 580.65 runs.", True, 2 * GIB),
         Build("cpu", "Processor only", "Runs everywhere, without the graphics card.", True, GIB // 5),
         Build("rocm6.4", "ROCm 6.4", "There is no AMD graphics card.", False, 4 * GIB),
     ),
 )
-BARE = Found(replace(CARD.hardware, gpus=(), nvidia_driver=None, cuda_of_driver=None), CARD.builds[1:])
+BARE = CARD.model_copy(
+    update={
+        "hardware": replace(CARD.hardware, gpus=(), nvidia_driver=None, cuda_of_driver=None),
+        "builds": CARD.builds[1:],
+    }
+)
 INSTALLATION = Installation(
     name="1",
     torch="2.15.0",
@@ -89,7 +97,7 @@ def performed() -> Performed:
 
 
 @pytest.fixture
-def found() -> Found:
+def found() -> Description:
     """The machine; a test that needs another one overrides it."""
     return CARD
 
@@ -102,7 +110,7 @@ def answer() -> Callable[[Wanted], Plan]:
 
 @pytest.fixture
 def setup(
-    qtbot: QtBot, performed: Performed, found: Found, answer: Callable[[Wanted], Plan]
+    qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[Wanted], Plan]
 ) -> Iterator[EngineSetup]:
     made = EngineSetup(Means(lambda: found, lambda wanted, _: answer(wanted), lambda: performed))
     yield made

@@ -15,7 +15,7 @@ from engine.installation.wanted import Fetched, Installed, Plan, Source, Stage, 
 from gui.installation.choice import ChoiceView
 from gui.installation.page import SetupPage
 from gui.installation.progress import Progress, SetupChip
-from gui.installation.setup import EngineSetup, Found
+from gui.installation.setup import EngineSetup
 from gui.installation.words import Purpose, network_text, without_password
 from tests.gui.installation.conftest import BARE, GIB, INSTALLATION, Performed, plan_of
 
@@ -71,7 +71,7 @@ def test_from_the_machine_to_training(qtbot: QtBot, page: SetupPage, performed: 
         press(qtbot, page.train_button)
 
 
-def test_the_size_is_known_roughly_at_once_and_exactly_once_resolved(qtbot: QtBot, found: Found) -> None:
+def test_the_size_is_known_roughly_at_once_and_exactly_once_resolved(qtbot, found) -> None:
     choice = ChoiceView()
     qtbot.addWidget(choice)
     choice.show_found(found)

@@ -25,8 +25,7 @@ from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from engine.worker.site import ThisMachine
-from gui.installation.far import far_means
-from gui.installation.setup import EngineSetup
+from gui.installation.setup import EngineSetup, far_means
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import AddMachineDialog
 from gui.window.main_window import MainWindow
@@ -306,7 +305,7 @@ def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder
 def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot, near_ssh, tmp_path):
     plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
     plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
-    put_python(near_ssh, json.dumps({"planned": {"plan": plan}}))
+    put_python(near_ssh, json.dumps({"plan": plan}))
     Machines().put(new_machine("box", "me@box"))
     setup = EngineSetup(far_means("box"))
     with qtbot.waitSignal(setup.found, timeout=WAIT_MS) as found:
@@ -325,7 +324,7 @@ def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot
 def put_python_again(home: Path) -> Path:
     """Now the program there says that it has installed."""
     shutil.rmtree(home / ".ammeter")
-    put_python(home, json.dumps({"installed": {"installation": INSTALLATION.model_dump()}}))
+    put_python(home, json.dumps({"installation": INSTALLATION.model_dump()}))
     return home.resolve() / ".ammeter"
 
 

@@ -1,4 +1,4 @@
-"""The CPU's autocast and dropout, made those of CUDA."""
+"""The CPU's autocast, dropout and attention, made those of CUDA."""
 
 from __future__ import annotations
 
@@ -47,3 +47,19 @@ def test_dropout_keeps_a_mask_of_bytes_in_training_only():
     assert [tensor.dtype for tensor in saved] == [torch.bool]
     with AsOnCuda():
         assert torch.equal(functional.dropout(HALF, 0.5, training=False), HALF)
+
+
+@pytest.mark.parametrize(("half", "keeps"), [(False, True), (True, False)])
+def test_only_in_float32_attention_with_fewer_keys_keeps_the_weights_of_all_pairs(half: bool, keeps: bool):
+    query = torch.rand(1, 4, 64, 8, requires_grad=True)
+    key, value = torch.rand(1, 2, 64, 8), torch.rand(1, 2, 64, 8)
+    kept: list[torch.Size] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor.shape)
+        return tensor
+
+    saved = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+    with AsOnCuda(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), saved:
+        functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+    assert any(shape.numel() >= 4 * 64 * 64 for shape in kept) is keeps

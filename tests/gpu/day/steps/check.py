@@ -200,7 +200,7 @@ def _script(work: Work, rows: Mapping[str, Mapping[str, Any]]) -> str | None:
 def _resumed(work: Work) -> str | None:
     """What went wrong when a run was stopped half-way and continued."""
     recipe, precision = work.small("fused+capture", "plain"), work.small("fp16", "fp32")
-    words = settings(precision=precision, steps=work.small(40_000, 300), batch_size=work.small(64, 4))
+    words = settings(precision=precision, steps=work.small(15_000, 300), batch_size=work.small(64, 4))
     words += settings(step__recipe=recipe, checkpoint__last="true", validation__every=0)
     command = [*AMMETER, "run", "--preset", _FASHION, *words, "--name", _STOPPED, *_where(work), "--json"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

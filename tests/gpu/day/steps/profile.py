@@ -13,7 +13,12 @@ from engine.protocol.jobs import Control
 from engine.protocol.profile import Limits, StepPart, StepProfile, TimeRow
 from engine.training.profile.profile import profile_steps
 
-_PICTURES: dict[str, Any] = {"dataset": "fakedata", "image_size": 224, "batch_size": 32}
+_PICTURES: dict[str, Any] = {
+    "dataset": "synthetic",
+    "image_size": 224,
+    "num_classes": 1_000,
+    "batch_size": 32,
+}
 MODELS: dict[str, dict[str, Any]] = {
     "resnet50": _PICTURES,
     "vit_b_16": _PICTURES,

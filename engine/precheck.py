@@ -1,0 +1,76 @@
+"""Models of the user are checked before they are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError, request_problem
+from engine.protocol.advice import Checked, Finding, FindingKind
+from engine.protocol.events import Failed, Log
+
+_CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
+_CHECKED = ("model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length")
+_CHECKED_ALSO = ("precision", "scaler", "device", "batch_size")
+
+
+class Precheck:
+    """Checks before runs, and remembers the answers of this process.
+
+    Own files and library models are checked once for each code, model, data and precision; models of the
+    catalog are known to be sound.
+    """
+
+    def __init__(self, check: Callable[[Experiment], Checked]) -> None:
+        self._check = check
+        self._known: dict[str, Checked] = {}
+
+    @staticmethod
+    def applies_to(experiment: Experiment) -> bool:
+        """True if the experiment's model is checked before it is trained."""
+        return experiment.model.file is not None or experiment.model.library is not None
+
+    def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
+        """The warnings as log lines, or why the experiment cannot be trained."""
+        code = experiment.own_code
+        # the same text in another folder may read other files
+        key = "" if code is None else code.sha256 + code.folder
+        key += " " + experiment.model_dump_json(include={*_CHECKED, *_CHECKED_ALSO})
+        checked = self._known.get(key)
+        if checked is None:
+            try:
+                checked = self._check(experiment)
+            except ProblemError as error:
+                if error.problem.kind is Kind.REQUEST:
+                    return Failed(problem=error.problem)
+                message = f"{experiment.model} was not checked: {error.problem.message}"
+                return (Log(level="warning", message=message),)
+        if checked.errors:
+            first, *others = checked.errors
+            remedy = f"{first.remedy} Check shows {len(others):,} more." if others else first.remedy
+            problem = request_problem(first.sentence, remedy, key="model", value=first.place or None)
+            return Failed(problem=problem, detail=first.detail)
+        self._known[key] = checked
+        return tuple(
+            Log(level="warning", message=f"{finding.sentence} {finding.remedy}")
+            for finding in checked.warnings
+            # what a device only emulates, the run's own notes say
+            if finding.kind is not FindingKind.EMULATED
+        )
+
+
+def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
+    """The finding of a check that ended its worker; None where the user's code is not to blame."""
+    code = experiment.own_code
+    if code is None or failed.problem.kind not in _CRASHES:
+        return None
+    finding = Finding(
+        kind=FindingKind.RAISES,
+        severity="error",
+        message=f"It ended the process that checked it. {failed.problem.message}",
+        remedy="Correct the line, then check again." if failed.line else "Look for what it calls at its end.",
+        file=failed.file or code.file,
+        line=failed.line,
+        detail=failed.detail,
+    )
+    return Checked(findings=(finding,))
