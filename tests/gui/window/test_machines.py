@@ -19,7 +19,7 @@ from engine.installation.wanted import Wanted
 from engine.machines import far_site
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.protocol import jobs
-from engine.protocol.events import CatalogRead
+from engine.protocol.events import CatalogRead, Event, Phase, PhaseName
 from engine.store.record import Status
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
@@ -64,6 +64,16 @@ class Answering(Launcher):
             return Told(CatalogRead(catalog=FAR_CATALOG if self.site.name else CATALOG))
         self.trained.append(job)
         return Told()
+
+
+class Waiting(Told):
+    """Says that it waits for a node, and waits."""
+
+    _said: Phase | None = Phase(name=PhaseName.WAITING, detail="waiting for a free node")
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        said, self._said = self._said, None
+        return said or super().next_event(timeout_seconds)
 
 
 @pytest.fixture
@@ -259,6 +269,19 @@ def test_the_dialog_checks_a_machine_and_adds_it(qtbot, near_ssh):
     assert Machines().all() == (
         Machine(name="gpu-box", host="me@gpu-box", home=f"{near_ssh.resolve()}/.ammeter"),
     )
+
+
+def test_a_cluster_is_asked_for_nothing_but_its_catalog_and_what_that_waits_for_is_told(
+    qtbot, window, launchers, monkeypatch
+):
+    cluster = launchers["box"]
+    cluster.site.has_nodes = True
+    monkeypatch.setattr(cluster, "start", lambda job, keep=None: cluster.trained.append(job) or Waiting())
+    window.machines.use("box")
+    qtbot.waitUntil(
+        lambda: "waiting for a free node" in window.top_bar.device.accessibleName(), timeout=WAIT_MS
+    )
+    assert [type(job) for job in cluster.trained] == [jobs.ReadCatalog]
 
 
 def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):
