@@ -121,29 +121,25 @@ def ending(job: JobState, machine: str) -> Lost:
     """What ended a worker whose job has ended, with the node."""
     node = f" on {job.node}" if job.node else ""
     words, kind, has_failed = _ENDINGS.get(job.state, _ENDINGS[""])
-    why = words.format(
-        node=node, its=job.node or "its node", limit=job.limit or "its partition", name=machine
-    )
+    its, limit = job.node or "its node", job.limit or "its partition"
+    why = words.format(node=node, its=its, limit=limit, name=machine)
     said = f" It last said: {job.output.rstrip('.')}." if has_failed and job.output else ""
     return Lost(f"{why}{said}", kind, has_failed)
 
 
+_SHARED = "the folder of {name} must be on a file system that its nodes share"
 _DIED, _NODE = Kind.WORKER_DIED, Kind.NODE_LOST
 _ENDINGS: dict[str, tuple[str, Kind, bool]] = {
     "": ("The process that keeps the run on {name} was ended{node}.", _DIED, False),
     "CANCELLED": ("The job was cancelled in Slurm{node}.", _DIED, False),
     "TIMEOUT": ("The job reached its time limit of {limit} in Slurm{node}.", _DIED, False),
     "DEADLINE": ("The job reached its deadline in Slurm{node}.", _DIED, False),
-    "COMPLETED": ("The job ended{node} before its worker began.", _DIED, False),
+    "COMPLETED": (f"The job saw no worker{{node}}: {_SHARED}.", Kind.REQUEST, True),
     "GONE": ("Slurm knows nothing of the job any more.", _DIED, False),
     "PREEMPTED": ("The job had to make room for another one{node}.", _NODE, False),
     "NODE_FAIL": ("Slurm has lost {its}, on which it trained.", _NODE, False),
     "BOOT_FAIL": ("The node {its} did not start.", _NODE, False),
     "OUT_OF_MEMORY": ("The job took more memory than Slurm allows it{node}.", _DIED, True),
     "FAILED": ("The job failed in Slurm{node}.", _DIED, True),
-    "UNSEEN": (
-        "The job runs{node}, but nothing that it writes is seen at the login: {name} needs a folder on a "
-        "file system that both share.", Kind.REQUEST, True,
-    ),
-}  # fmt: skip
+}
 """By the state of the job, "" for one that runs on: a sentence, its kind, and whether the run has failed."""

@@ -38,7 +38,6 @@ _LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 10.0
 """Between two questions to Slurm: while a worker waits, and while it runs."""
 _SERVE_SECONDS = 0.2
 _IDLE_SECONDS = 120.0
-_UNSEEN_SECONDS = 100.0
 _ENDING_SECONDS = 8.0
 _WORKER = re.compile(r"[0-9a-f]{32}")
 _FIELDS = ("state", "reason", "start", "node", "limit")
@@ -164,7 +163,7 @@ class JobWatch:
 
     @property
     def is_over(self) -> bool:
-        """True once the job has ended, or is of no use."""
+        """True once the job has ended."""
         return self.state["state"] not in _LIVE
 
     def news(self) -> dict[str, Any] | None:
@@ -192,15 +191,9 @@ class JobWatch:
         return {**self.state, "output": said.rpartition(b"\n")[2].decode(errors="replace")[:300]}
 
     def _look(self) -> None:
-        begun: float | None = None
         while not self.is_over:
-            self.state, is_kept = self.allocation.state(), self._kept.exists()
-            if self.state["state"] == "RUNNING" and not is_kept:
-                begun = begun or time.monotonic()
-                if time.monotonic() - begun > _UNSEEN_SECONDS:
-                    # it writes its files where nobody here can see them
-                    self.state = {**self.state, "state": "UNSEEN"}
-            time.sleep(_LOOK_AGAIN_SECONDS if is_kept else _LOOK_SECONDS)
+            self.state = self.allocation.state()
+            time.sleep(_LOOK_AGAIN_SECONDS if self._is_kept else _LOOK_SECONDS)
 
 
 def job_of(home: Path, folder: Path) -> JobWatch | None:

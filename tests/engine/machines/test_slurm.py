@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,13 +14,12 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.machines.slurm import JobState, Slurm, ending, waiting_words
-from engine.worker import slurm
 from engine.worker.slurm import Allocation, JobWatch
 
 NAME, WORKER = "a" * 32, "1" * 32
 
 
-def test_a_cluster_is_kept_with_its_wishes(home) -> None:
+def test_a_cluster_is_kept_with_its_wishes() -> None:
     wishes = {"partition": "gpu", "account": "lab", "time_limit": "1-12:00:00", "options": ["--gres=gpu:1"]}
     machine = new_machine("Cluster", "me@login", "/scratch/me", wishes)
     Machines().put(machine)
@@ -97,6 +95,13 @@ def test_a_reason_is_told_in_words_and_an_unknown_one_as_it_is() -> None:
         ("NODE_FAIL", "Slurm has lost n7, on which it trained.", Kind.NODE_LOST, False),
         ("BOOT_FAIL", "The node n7 did not start.", Kind.NODE_LOST, False),
         ("FAILED", "The job failed in Slurm on n7. It last said: no such file.", Kind.WORKER_DIED, True),
+        (
+            "COMPLETED",
+            "The job saw no worker on n7: the folder of far must be on a file system that its nodes share."
+            " It last said: no such file.",
+            Kind.REQUEST,
+            True,
+        ),
         ("RUNNING", "The process that keeps the run on far was ended on n7.", Kind.WORKER_DIED, False),
     ],
 )
@@ -182,21 +187,6 @@ def test_sbatch_is_quoted_where_it_refuses(tmp_path: Path, says) -> None:
     with pytest.raises(OSError, match=r"^sbatch: invalid account$"):
         allocation.ask(WORKER, [])
     assert allocation.waiting() == []
-
-
-def test_a_job_whose_files_are_not_seen_is_told(
-    tmp_path: Path, says, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    says(sbatch="cat >/dev/null; echo 7", squeue="echo 'RUNNING|None|N/A|n1|1:00'")
-    monkeypatch.setattr(slurm, "_UNSEEN_SECONDS", -1.0)
-    allocation = Allocation(tmp_path, NAME)
-    allocation.ask(WORKER, [])
-    watch = JobWatch(allocation, tmp_path / "workers" / WORKER)
-    for thread in threading.enumerate():
-        if thread.name == "job":
-            thread.join(10)
-    assert watch.is_over and watch.ending()["state"] == "UNSEEN"
-    assert ending(JobState(**watch.ending()), "far").kind is Kind.REQUEST
 
 
 def test_a_worker_that_begins_is_told_once_with_its_node(tmp_path: Path, says) -> None:
