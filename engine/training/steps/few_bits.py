@@ -22,6 +22,7 @@ _COMPILED_ON = ("cpu", "cuda", "xpu")
 _COMPILERS = ("g++", "clang++", "c++", "gcc", "clang", "cc", "cl")
 _LEAST_FP8 = (8, 9)
 _INSTALL = "Install it with `ammeter engine install --with torchao`, or in a clone with the extra fp8."
+_BLOCK = 256
 _WORKING_COPIES = 2
 """Tensors of float32, as large as the weights, that the compiled update of one tensor takes for a moment."""
 
@@ -51,6 +52,11 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
         value = None if key == "optimizer.name" else "true"
         value = value or experiment.optimizer.name
         raise setting_error(key, f"is {shown}, but {why}.", f"{remedy} {instead}".strip(), value=value)
+    if experiment.optimizer.has_few_bits:
+        kind = getattr(_optimizers(), _KINDS[experiment.optimizer.name])
+        for is_signed in (True, False):
+            # it makes its table of codes at first use, which fake tensors of a forecast cannot
+            kind._subclass_zeros(torch.empty(_BLOCK), is_signed, _BLOCK)
 
 
 def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:

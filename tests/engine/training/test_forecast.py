@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torchao.optim import subclass_4bit, subclass_8bit
 
 from engine.experiment.checks import Catalog, DeviceEntry, problems
 from engine.experiment.experiment import Experiment, Precision, experiment_from
@@ -145,6 +146,10 @@ def test_the_parts_are_those_of_the_model():
     ids=["pure", "pure-rounded", "pure-8bit", "8bit", "4bit", "fp8"],
 )
 def test_states_in_fewer_bits_are_forecast_as_they_are_made(settings):
+    for module in (subclass_4bit, subclass_8bit):
+        # as in a new process
+        module.get_qmap_signed.cache_clear()
+        module.get_qmap_unsigned.cache_clear()
     experiment = experiment_from({**LANGUAGE, **settings})
     made, plan = forecast(experiment), RunPlan(experiment, read_catalog())
     model = build(plan, plan.experiment)
