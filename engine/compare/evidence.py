@@ -114,7 +114,7 @@ def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
 
 _Spoiling = Literal["other-program", "throttled", "spilled"]
 _OfSides = Literal["order", "node", "device", "version", "workload", "setting"]
-_OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan"]
+_OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan", "lost-updates"]
 DoubtKind = _Spoiling | _OfSides | _OfRuns
 
 SPOILING: frozenset[DoubtKind] = frozenset(get_args(_Spoiling))
@@ -196,6 +196,14 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
     if first is not None or (loss is not None and not math.isfinite(loss)):
         since = "" if first is None else f" since step {first:,}"
         yield "nan", f"has a loss that is NaN or infinite{since}"
+    unchanged = 0.0 if summary is None else summary.unchanged_weights_fraction or 0.0
+    # rounded stochastically, a weight that stays makes up for it in another step
+    if unchanged >= _MANY_UNCHANGED and not run.experiment.rounds_stochastically:
+        share = f"{100 * unchanged:.0f} % of its weights unchanged"
+        yield "lost-updates", f"left {share} by a step: their updates were lost to rounding"
+
+
+_MANY_UNCHANGED = 0.1
 
 
 class Measured(Protocol):
@@ -310,8 +318,8 @@ _MOST_REASONS = 2
 
 
 def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
-    """Why this run under autocast was hardly faster than `baseline`, as a clause; None if unknown."""
-    if not evidence.run.experiment.precision.is_autocast:
+    """Why this run in 16 bits was hardly faster than `baseline`, as a clause; None if unknown."""
+    if not evidence.run.experiment.precision.is_narrow:
         return None
     return " and ".join(list(_reasons(evidence, baseline))[:_MOST_REASONS]) or None
 

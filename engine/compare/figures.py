@@ -75,14 +75,17 @@ def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Fi
     """The lines of the comparison, in the order shown, in units that suit these runs.
 
     Samples are called images if all runs train on images, and on the `datasets` that others will train on;
-    memory is in MiB if all of it is below 1 GiB. Energy is left out where no run has any.
+    memory is in MiB if all of it is below 1 GiB. Energy and unchanged weights are left out where no run has
+    any.
     """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
     if peaks and max(peaks) < MIB_PER_GIB:
         fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=partial(_peak, unit_mib=1.0))
-    has_energy = any(energy_of(run) is not None for run in runs)
-    shown = (figure for figure in FIGURES if has_energy or figure not in _ENERGIES)
+    absent = {figure for figure in _RARE if all(figure.value(run) is None for run in runs)}
+    # with or above idle, an energy is one measurement
+    absent -= set() if ENERGY in absent else {NET_ENERGY}
+    shown = (figure for figure in FIGURES if figure not in absent)
     return tuple(fitting.get(figure, figure) for figure in shown)
 
 
@@ -130,7 +133,16 @@ PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, partial(_p
 _JOULES = "J/1,000 samples"
 ENERGY = Figure("energy", "Energy", _JOULES, None, True, _energy)
 NET_ENERGY = Figure("net_energy", "Energy above idle", _JOULES, None, True, _net_energy)
-_ENERGIES = (ENERGY, NET_ENERGY)
+UNCHANGED = Figure(
+    "unchanged_weights",
+    "Weights unchanged by a step",
+    "%",
+    1,
+    False,
+    _of("unchanged_weights_fraction", 100.0),
+    is_mean=True,
+)
+_RARE = (ENERGY, NET_ENERGY, UNCHANGED)
 ACCURACY = Figure(
     "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
 )
@@ -143,10 +155,12 @@ FIGURES = (
     Figure("step_ms", "Step time", "ms", None, True, _of("step_ms")),
     Figure("seconds", "Training time", "s", None, True, _of("seconds")),
     PEAK_MEMORY,
-    *_ENERGIES,
+    ENERGY,
+    NET_ENERGY,
     ACCURACY,
     LOSS,
     Figure("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
+    UNCHANGED,
 )
 
 

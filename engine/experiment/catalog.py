@@ -14,7 +14,10 @@ from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, 
 
 
 class Precision(StrEnum):
-    """A run's number formats; `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags."""
+    """A run's number formats; `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags.
+
+    `BF16_PURE` has weights, gradients and optimizer state in BF16, where AMP keeps these in FP32.
+    """
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -22,16 +25,23 @@ class Precision(StrEnum):
     FP16 = "fp16"
     BF16 = "bf16"
     FP16_UNSCALED = "fp16-unscaled"
+    BF16_PURE = "bf16-pure"
 
     @property
     def label(self) -> str:
         """The name on screen, such as "FP16 AMP"."""
         usual = f"{self.upper()} AMP" if self.is_autocast else self.upper()
-        return {"default": "Default FP32", "fp16-unscaled": "FP16 unscaled"}.get(self, usual)
+        names = {"default": "Default FP32", "fp16-unscaled": "FP16 unscaled", "bf16-pure": "Pure BF16"}
+        return names.get(self, usual)
 
     @property
     def is_autocast(self) -> bool:
         return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED)
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if products are computed in formats of fewer than 32 bits, by autocast or throughout."""
+        return self.is_autocast or self is Precision.BF16_PURE
 
 
 NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]  # advice comes with any of them

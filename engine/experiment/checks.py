@@ -21,6 +21,7 @@ from engine.experiment.catalog import (
     DatasetEntry,
     DeviceEntry,
     ModelEntry,
+    Precision,
     PrecisionEntry,
     Task,
 )
@@ -223,6 +224,10 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
         able = ", ".join(other.precision.value for other in device.precisions if other.available)
         but = f"{device.title} cannot do it: {entry.reason}."
         yield _refused(experiment, "precision", but, f"Choose one of: {able}.", able)
+    if experiment.precision is Precision.BF16_PURE and experiment.step.fp32_modules:
+        kept = ", ".join(experiment.step.fp32_modules)
+        message = f"is {kept}, but in {experiment.precision.label} every module is in BF16."
+        yield setting_problem("step.fp32_modules", message, "Leave it empty, or choose bf16.", value=kept)
     yield from _several_problems(experiment, device, catalog)
     cap = experiment.memory_cap_gib
     if cap is not None and cap * MIB_PER_GIB > device.memory_mib:
@@ -252,6 +257,9 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
         cores = f"{most:,} core{'s' * (most > 1)}"
         but = f"from {device.name} on there {are}." if device.is_gpu else f"the CPU has {cores}."
         yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
+    if experiment.rounds_stochastically:
+        but = "each device would round its copy of the weights otherwise."
+        yield _refused(experiment, "optimizer.stochastic_rounding", but, "Switch it off, or use one device.")
     if experiment.ranks.strategy == "fsdp":
         yield from _sharding_problems(experiment)
 
@@ -262,6 +270,9 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
     if own is not None and code is not None:
         message = f"is FSDP2, but {code.file} defines {own}(), which is written for a whole model."
         yield setting_problem("ranks.strategy", message, "Set it to DDP.", value="fsdp", allowed="ddp")
+    if experiment.optimizer.has_few_bits:
+        but = "no checkpoint puts together what FSDP2 keeps of its state on each device."
+        yield _refused(experiment, "optimizer.name", but, f"Choose adamw, or {to_ddp}.")
     if experiment.measure.range_every:
         but = "no device has the whole model, of which FSDP2 keeps a part on each."
         yield _refused(experiment, "measure.range_every", but, f"Set it to 0, or {to_ddp}.", "0")

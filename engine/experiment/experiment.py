@@ -253,6 +253,9 @@ class Experiment(Part):
             why = "is 'on', but fp16-unscaled is the precision that trains without a scaler."
             remedy = "Choose the precision fp16, or set it to auto."
             raise contradiction("scaler.mode", why, remedy, self.scaler.mode)
+        if self.precision is Precision.BF16_PURE and self.scaler.mode == "on":
+            why = "is 'on', but bf16-pure has FP32's range, in which no gradient needs it."
+            raise contradiction("scaler.mode", why, "Set it to auto.", self.scaler.mode)
         try:
             _ = self.own_code
         except ValueError as error:
@@ -287,6 +290,11 @@ class Experiment(Part):
         if self.scaler.mode == "auto":
             return self.precision is Precision.FP16
         return self.scaler.mode == "on"
+
+    @property
+    def rounds_stochastically(self) -> bool:
+        """True if the optimizer rounds weights of BF16 at random."""
+        return self.optimizer.stochastic_rounding and self.precision is Precision.BF16_PURE
 
     def to_json(self) -> str:
         return self.model_dump_json()

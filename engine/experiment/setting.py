@@ -76,6 +76,10 @@ class Chosen:
     def uses_autocast(self) -> bool:
         return any(precision.is_autocast for precision in self.precisions)
 
+    def rounds_weights(self) -> bool:
+        """AdamW in pure BF16, whose weights can be rounded stochastically."""
+        return Precision.BF16_PURE in self.precisions and self.text("optimizer.name").startswith("adamw")
+
     def uses_scaler(self) -> bool:
         """`Experiment.uses_scaler` for any of the precisions."""
         is_auto = self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions

@@ -98,13 +98,20 @@ class Optimizer(Part):
     """The optimizer and its settings; `momentum` is for SGD only; with `fused` None the recipe decides."""
 
     group = Group.OPTIMIZATION
-    name: Literal["adamw", "adam", "sgd"] = setting(
+    name: Literal["adamw", "adam", "sgd", "adamw-8bit", "adamw-4bit", "adamw-fp8"] = setting(
         "adamw",
         "Optimizer",
-        "The rule by which gradients change the weights.",
-        words={"adamw": "AdamW", "sgd": "SGD"},
+        "The rule by which gradients change the weights. AdamW in 8 bits, 4 bits and FP8 are torchao's: the "
+        "same rule, its state in so many bits.",
+        words={
+            "adamw": "AdamW",
+            "sgd": "SGD",
+            "adamw-8bit": "AdamW, 8 bits",
+            "adamw-4bit": "AdamW, 4 bits",
+            "adamw-fp8": "AdamW, FP8",
+        },
         when=Chosen.takes_optimizer,
-        flag=Flag("--optimizer", "NAME", "One of adamw, adam, sgd."),
+        flag=Flag("--optimizer", "NAME", "One of adamw, adam, sgd, adamw-8bit, adamw-4bit, adamw-fp8."),
     )
     learning_rate: Annotated[float, Field(gt=0, le=1_000)] = setting(
         1e-3,
@@ -130,9 +137,30 @@ class Optimizer(Part):
         when=Chosen.takes_optimizer,
         place=1,
     )
+    stochastic_rounding: bool = setting(
+        False,
+        "Stochastic rounding",
+        "Rounds a pure BF16 weight up or down at random, more often to the nearer, so that small updates "
+        "count on average instead of being lost. torchao's AdamW does it; other precisions ignore it.",
+        when=lambda chosen: chosen.takes_optimizer() and chosen.rounds_weights(),
+        place=1,
+    )
+
+    @property
+    def is_adam(self) -> bool:
+        """True for Adam and all forms of AdamW, which keep two numbers for each weight."""
+        return self.name != "sgd"
+
+    @property
+    def has_few_bits(self) -> bool:
+        """True for the forms of AdamW that keep these in fewer than 16 bits."""
+        return self.name in ("adamw-8bit", "adamw-4bit", "adamw-fp8")
 
     @model_validator(mode="after")
-    def _momentum_is_for_sgd(self) -> Self:
+    def _fits_its_rule(self) -> Self:
+        if self.stochastic_rounding and not self.name.startswith("adamw"):
+            why = f"is on, but no {self.name} rounds so: only torchao's AdamW."
+            raise contradiction("stochastic_rounding", why, "Switch it off, or choose adamw.", True)
         if self.momentum and self.name != "sgd":
             raise contradiction(
                 "momentum", f"is for sgd; {self.name} has its own.", "Set it to 0.", self.momentum

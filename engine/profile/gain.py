@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.profile.names import part_phrase, side_names
 from engine.profile.verdict import Verdict, milliseconds, verdict_of
 from engine.protocol.profile import Bar, StepPart, StepProfile
@@ -155,8 +155,10 @@ def _reason(work: _Work, side: _Side, first: _Side) -> str:
         return ""
     if part is StepPart.HOST and side.profile.device_type == "cpu":
         return ", in which Python prepares the next operation, whatever its number format"
-    if part is StepPart.MEMORY and not precision.is_autocast:
+    if part is StepPart.MEMORY and not precision.is_narrow:
         return f", which {precision.label} does not shorten"
+    if precision is Precision.BF16_PURE and part in (StepPart.MEMORY, StepPart.OPTIMIZER):
+        return ""
     if part is StepPart.MEMORY:
         return ", since AMP adds casts to it" if work.fell < 0 else ", much of which AMP leaves in FP32"
     if part is StepPart.MATRIX_UNITS:

@@ -146,8 +146,9 @@ class Summary(Message):
     capturing. The memory breakdown is of one step's tensors, and `other_mib` is the rest of the training
     peak. Utilisation, activity, power and clock are means over the measured steps, temperature and other
     programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
-    `sampling_seconds`. Of a run on several devices speeds and energies are of all together, peaks and times
-    of the device with the highest, and `ranks` has each of them.
+    `sampling_seconds`. Of the weights with a gradient, steps of a run in pure BF16 left the unchanged
+    fraction as they were. Of a run on several devices speeds and energies are of all together, peaks and
+    times of the device with the highest, and `ranks` has each of them.
     """
 
     steps: StepNumber = 0
@@ -170,6 +171,7 @@ class Summary(Message):
     skipped_steps: Whole | None = None
     data_wait_fraction: float | None = None
     first_nan_step: StepNumber | None = None
+    unchanged_weights_fraction: Annotated[float, Field(ge=0, le=1)] | None = None
     best_epoch: Whole | None = None
     recipe: Line | None = None
     left_out: Annotated[dict[Line, Line], Field(max_length=100)] = Field(default_factory=dict)

@@ -67,6 +67,7 @@ NUMBERS = {
     Precision.DEFAULT: "32-bit numbers, PyTorch's default (FP32)",
     Precision.FP16: "mostly 16-bit numbers (FP16)",
     Precision.BF16: "mostly 16-bit numbers (BF16)",
+    Precision.BF16_PURE: "16-bit numbers throughout (BF16)",
     Precision.FP16_UNSCALED: "mostly 16-bit numbers (FP16, unscaled)",
 }
 """The numbers that a training computes with, in words with the term behind them."""

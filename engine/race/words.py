@@ -128,6 +128,7 @@ _OF_ONE_RUN = {
     "drift": "was not equally fast from beginning to end.",
     "unsteady": "did not keep its pace.",
     "nan": "went wrong: its loss stopped being a number.",
+    "lost-updates": "lost many updates of its weights to rounding.",
 }
 
 

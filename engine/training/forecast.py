@@ -13,7 +13,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
@@ -23,10 +23,11 @@ from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
 from engine.training.measuring.breakdown import Breakdown, breakdown_of
 from engine.training.measuring.memory import LiveBytes
-from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.recompute import checkpoint_activations, keep_in_float32, make_bfloat16
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan
 from engine.training.steps.captured import no_collection
+from engine.training.steps.few_bits import imagine_steps, is_torchaos
 from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
@@ -121,6 +122,8 @@ def _model(plan: RunPlan) -> nn.Module:
     if experiment.step.activation_checkpointing:
         checkpoint_activations(model)
     keep_in_float32(model, experiment.step.fp32_modules, _CPU)
+    if experiment.precision is Precision.BF16_PURE:
+        make_bfloat16(model)
     return model.train()
 
 
@@ -130,12 +133,15 @@ def _step(plan: RunPlan, model: nn.Module) -> PlainStep:
     unscaled = settings.model_copy(update={"scaler": settings.scaler.model_copy(update={"mode": "off"})})
     made, fused = plan.workload.optimizers(model), settings.optimizer.fused
     is_fused = "fused" in settings.step.parts if fused is None else fused
+    optimizer = optimizer_for(model, settings, fused=is_fused) if made is None else as_one(made)
+    if is_torchaos(settings):
+        imagine_steps(optimizer)
     return PlainStep(
         model,
         plan.workload.loss,
         unscaled,
         _CPU,
-        optimizer=optimizer_for(model, settings, fused=is_fused) if made is None else as_one(made),
+        optimizer=optimizer,
         record=RecipeRecord(()),
         cache_casts="capture" not in settings.step.parts,
         call=plan.workload.call,

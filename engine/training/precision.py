@@ -212,8 +212,9 @@ def _entries(
 ) -> tuple[PrecisionEntry, ...]:
     """An entry for each precision: the reason against TF32, notes on others, and the clauses from these."""
     notes = {Precision.DEFAULT: default, Precision.FP16: fp16, Precision.BF16: bf16}
+    notes[Precision.BF16_PURE] = bf16
     notes[Precision.FP16_UNSCALED] = "; ".join(filter(None, (_UNSCALED, fp16)))
-    slow = {Precision.FP16: fp16, Precision.BF16: bf16, Precision.FP16_UNSCALED: fp16}
+    slow = {**notes, Precision.DEFAULT: "", Precision.FP16_UNSCALED: fp16}
     return tuple(
         PrecisionEntry(
             precision=precision,

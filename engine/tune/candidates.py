@@ -162,6 +162,7 @@ class _Values:
         self.not_tried.append(
             f"{Precision.FP16_UNSCALED.label}: without a loss scaler small gradients become zero."
         )
+        self.not_tried.append(f"{Precision.BF16_PURE.label}: small updates are lost to rounding.")
 
     def recipes(self) -> Iterator[Option]:
         reasons = {part: self._why_not(part) for part in RECIPE_PARTS}

@@ -16,6 +16,7 @@ from engine.words.numbers import counted, memory_text
 
 EXTRAS = {
     "timm": "over a thousand models for pictures",
+    "torchao": "AdamW in few bits, stochastic rounding",
     "transformers": "language models, such as GPT-2 and Llama",
 }
 """The packages that can be set up as well, and what they are for."""

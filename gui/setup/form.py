@@ -51,8 +51,9 @@ _CHIP_ORDER = (
     Precision.BF16,
     Precision.DEFAULT,
     Precision.FP16_UNSCALED,
+    Precision.BF16_PURE,
 )
-"""The precisions that are compared most, and below them, smaller, two that show what AMP guards against."""
+"""The precisions that are compared most, and below them, smaller, three that show what AMP guards against."""
 
 
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
@@ -270,7 +271,7 @@ class SetupForm(QWidget):
         for precision in _CHIP_ORDER[4:]:
             self.chips[precision].set_small()
         self._chip_note.hide()
-        grid.addWidget(self._chip_note, 3, 0, 1, 2)
+        grid.addWidget(self._chip_note, grid.rowCount(), 0, 1, 2)
         return holder
 
     def _tick(self) -> None:

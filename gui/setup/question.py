@@ -63,7 +63,7 @@ _SWEEP_BUTTON = "Start the sweep"
 def examined(outcome: Outcome) -> Experiment | None:
     """The experiment whose model or numerics are examined: the first in half precision, else the first."""
     experiments = [experiment for _, experiment in outcome.experiments]
-    halves = (experiment for experiment in experiments if experiment.precision.is_autocast)
+    halves = (experiment for experiment in experiments if experiment.precision.is_narrow)
     return next(halves, next(iter(experiments), None))
 
 

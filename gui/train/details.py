@@ -43,7 +43,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
     """The details of a run, by name; until it has ended only the requested recipe."""
     if summary is None:
         return {} if experiment is None else {"Requested recipe": recipe_title(experiment.step.recipe)}
-    energy, waits = summary.energy, summary.data_wait_fraction
+    energy, waits, still = summary.energy, summary.data_wait_fraction, summary.unchanged_weights_fraction
     per_samples = f"{number(energy.per_thousand_samples())} {ENERGY.unit}, " if energy is not None else ""
     lines = {
         "Recipe used": recipe_title(summary.recipe) if summary.recipe else "",
@@ -54,6 +54,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "Card": _card(summary),
         "Energy": "" if energy is None else per_samples + step_energy_text(energy),
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
+        "Weights unchanged by a step": "" if still is None else f"{still * 100:.1f} %",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
         "Sampling ranges": _seconds(summary.sampling_seconds) if summary.sampling_seconds else "",

@@ -105,7 +105,7 @@ _NEAR = {
     Precision.FP32: (Precision.FP32,),
     Precision.TF32: (Precision.TF32, Precision.DEFAULT),
     Precision.FP16: (Precision.FP16, Precision.BF16),
-    Precision.BF16: (Precision.BF16, Precision.FP16),
+    Precision.BF16: (Precision.BF16, Precision.FP16, Precision.BF16_PURE),
 }
 
 

@@ -74,6 +74,7 @@ _OTHERS_FROM = (
     ("torch.utils.checkpoint", ("checkpoint",)),
     ("torch.utils._pytree", ("tree_leaves(", "tree_map_only(")),
     ("torch.utils.data", ("DataLoader(", "IterableDataset", "default_collate(")),
+    ("torchao.optim", ("AdamW4bit(", "AdamW8bit(", "AdamWFp8(", "_AdamW(")),
     ("torchvision.datasets.folder", ("ImageFolder(", "default_loader(")),
     ("torchvision.transforms", ("v2.",)),
     ("transformers", ("LlamaConfig(", "LlamaForCausalLM(")),

@@ -17,6 +17,7 @@ from engine.export.script.own import LINE, OwnFacts, call, literal
 from engine.store.record import RunRecord
 
 _OPTIMIZERS = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}
+_OF_TORCHAO = {"adamw-8bit": "AdamW8bit", "adamw-4bit": "AdamW4bit", "adamw-fp8": "AdamWFp8"}
 _ROOM = LINE - len("    optimizer = ")
 _SCALER_SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval")
 
@@ -228,13 +229,27 @@ class TrainingFacts:
         if self.own_optimizer:
             return "make_optimizer(model)"
         settings, arguments = self.experiment.optimizer, {"lr": "LEARNING_RATE"}
-        if settings.weight_decay or settings.name == "adamw":  # AdamW's default is not 0
+        if settings.weight_decay or settings.name.startswith("adamw"):  # AdamW's default is not 0
             arguments["weight_decay"] = literal(settings.weight_decay)
         if settings.momentum:
             arguments["momentum"] = literal(settings.momentum)
         if self._is_fused:
             arguments["fused"] = "True"
-        return call(_ROOM, f"torch.optim.{_OPTIMIZERS[settings.name]}", "model.parameters()", **arguments)
+        name = _OF_TORCHAO.get(settings.name, "_AdamW")
+        if not self._is_of_torchao:
+            name = f"torch.optim.{_OPTIMIZERS[settings.name]}"
+        elif self.experiment.rounds_stochastically:
+            arguments["bf16_stochastic_round"] = "True"
+        return call(_ROOM, name, "model.parameters()", **arguments)
+
+    def setting_rate(self, rate: str) -> str:
+        """The statement that sets the optimizer's learning rate, which for torchao stays a tensor."""
+        own = 'optimizer.param_groups[0]["lr"]'
+        return f"{own}.fill_({rate})" if self._is_of_torchao else f"{own} = {rate}"
+
+    @property
+    def _is_of_torchao(self) -> bool:
+        return self.experiment.optimizer.has_few_bits or self.experiment.rounds_stochastically
 
     @property
     def zero_momentum(self) -> bool:
@@ -242,7 +257,7 @@ class TrainingFacts:
 
     @property
     def _is_fused(self) -> bool:
-        if self.own_optimizer:
+        if self.own_optimizer or self._is_of_torchao:
             return False
         fused = self.experiment.optimizer.fused
         return "fused" in self.parts if fused is None else fused

@@ -88,7 +88,7 @@ class _Work:
         experiment = plan.experiment
         self._subject = subject
         self.findings += format_findings(subject.model, experiment)
-        if plan.device_entry.tensor_cores and experiment.precision.is_autocast:
+        if plan.device_entry.tensor_cores and experiment.precision.is_narrow:
             self.findings += size_findings(subject.model, experiment.batch_size)
         if note := plan.device_entry.precision(experiment.precision).hardly_faster:
             message = f"On {plan.device_entry.title} {note}."

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from engine.busyness import TOLERATED_SHARE, OtherPrograms
@@ -21,7 +21,6 @@ from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
 from engine.training.ranks.place import here
-from engine.training.ranks.sharded import local
 from engine.training.steps.plain import PlainStep
 
 
@@ -152,9 +151,17 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _storages(values: Iterable[object]) -> dict[int, torch.UntypedStorage]:
     # by identity; sparse tensors have none
-    tensors = (local(value) for value in values if isinstance(value, torch.Tensor))
+    tensors = (plain for value in values if isinstance(value, torch.Tensor) for plain in _within(value))
     storages = (tensor.untyped_storage() for tensor in tensors if tensor.layout is torch.strided)
     return {storage._cdata: storage for storage in storages}
+
+
+def _within(tensor: torch.Tensor) -> list[torch.Tensor]:
+    # the plain tensors of a subclass: a shard, or the codes and scales of a state in few bits
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    return [plain for name in names for plain in _within(getattr(tensor, name))]
 
 
 def _mib(tensors: Iterable[torch.Tensor]) -> float:

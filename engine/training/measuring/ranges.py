@@ -93,9 +93,9 @@ def _histogram(row: list[int], smallest: float, largest: float) -> Exponents:
 
 
 def in_fp32(experiment: Experiment) -> Experiment:
-    """The experiment without a loss scale, and in FP32 instead of autocast."""
+    """The experiment without a loss scale, and in FP32 instead of autocast or pure BF16."""
     scaler = experiment.scaler.model_copy(update={"mode": "off"})
-    precision = Precision.FP32 if experiment.precision.is_autocast else experiment.precision
+    precision = Precision.FP32 if experiment.precision.is_narrow else experiment.precision
     return experiment.model_copy(update={"scaler": scaler, "precision": precision})
 
 
@@ -213,7 +213,7 @@ def measured_ranges(
         if name in counts
     ]
     zeros, nonfinite = _losses(true, own)
-    dtypes = {} if own is None and precision.is_autocast else (own or true).dtypes
+    dtypes = {} if own is None and precision.is_narrow else (own or true).dtypes
     histograms = read([count for *_, count in places])
     rows = tuple(
         ModuleRange(

@@ -1,7 +1,7 @@
-"""Changes to a model's forward: activation checkpointing, and submodules kept in float32.
+"""Changes to a model's forward: activation checkpointing, submodules kept in float32, and pure bfloat16.
 
 Checkpointed activations are recomputed in the backward pass instead of being kept for it. The float32
-submodules are exempt from autocast.
+submodules are exempt from autocast. A bfloat16 model casts its inputs itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch._subclasses import FakeTensor
 from torch.nn.modules.batchnorm import _NormBase
+from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 from engine.experiment.experiment import setting_problem
@@ -73,6 +74,25 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
             if not isinstance(module, _InFloat32):
                 put_around(module, _InFloat32).float32_device_type = device.type
     return names
+
+
+class _InBFloat16(Around):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map_only(torch.Tensor, _cast_down, (args, kwargs))
+        return tree_map_only(torch.Tensor, _cast_up, super().forward(*args, **kwargs))
+
+
+def make_bfloat16(model: nn.Module) -> None:
+    """Casts weights and buffers of floats to bfloat16, those of norms too, as trainers usually do.
+
+    Its inputs are cast where it is called, and its outputs to float32: the loss is computed in that, as
+    under autocast.
+    """
+    put_around(model.to(torch.bfloat16), _InBFloat16)
+
+
+def _cast_down(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
 
 
 def is_kept_in_float32(module: nn.Module) -> bool:

@@ -302,7 +302,7 @@ def _little_work(evidence: Evidence) -> Iterator[Advice]:
 
 
 def _sizes(evidence: Evidence) -> Iterator[Advice]:
-    if not evidence.device.tensor_cores or not evidence.experiment.precision.is_autocast:
+    if not evidence.device.tensor_cores or not evidence.experiment.precision.is_narrow:
         return
     for odd in (odd for odd in evidence.odd_sizes if not odd.is_given):
         first, *others = odd.layers

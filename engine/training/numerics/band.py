@@ -36,6 +36,7 @@ ROUNDING = {
     Precision.FP16: 2.0**-11,
     Precision.FP16_UNSCALED: 2.0**-11,
     Precision.BF16: 2.0**-8,
+    Precision.BF16_PURE: 2.0**-8,
 }
 """Half the gap between 1 and the next number; FP32's whole gap, since half of it would be rounded away."""
 
@@ -149,7 +150,7 @@ class Trials:
         experiment = in_precision(self.bench.experiment, Precision.FP32)
         for repeat in range(1, REPEATS + 1):
             made = yield from self.run(
-                f"FP32, rounded as {precision.label}" if precision.is_autocast else "FP32 again",
+                f"FP32, rounded as {precision.label}" if precision.is_narrow else "FP32 again",
                 experiment,
                 rounding=ROUNDING[precision],
                 repeat=repeat,

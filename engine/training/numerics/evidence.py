@@ -71,7 +71,7 @@ def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evi
             (options["eps"] for options in trainee.step.optimizer.param_groups if "eps" in options),
             default=None,
         )
-        if results.map is not None and settings.precision.is_autocast:
+        if results.map is not None and settings.precision.is_narrow:
             cost = _cost_of(trainee, group, bench)
     if cost is not None and not bench.is_stopped:
         yield numerics_phase("Cost of FP32", 0.5)

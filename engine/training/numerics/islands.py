@@ -175,9 +175,10 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
     """
     precision = bench.experiment.precision
     if not precision.is_autocast:
+        why = "no module can be kept in FP32" if precision.is_narrow else "every module is in FP32 already"
         raise setting_error(
             "precision",
-            f"is {precision.label}, in which every module is in FP32 already.",
+            f"is {precision.label}, in which {why}.",
             "Choose FP16 AMP or BF16 AMP.",
             value=precision,
         )

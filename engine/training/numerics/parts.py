@@ -35,7 +35,7 @@ def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
     yield numerics_phase("Ranges in FP32", 0.0)
     with bench.trainee(in_fp32(experiment)) as trainee:
         true = watched_pass(trainee.model, partial(trainee.go_back, group))
-    if not (experiment.precision.is_autocast or experiment.uses_scaler):
+    if not (experiment.precision.is_narrow or experiment.uses_scaler):
         return measured_ranges(true)
     bench.check_stop()
     yield numerics_phase(f"Ranges in {experiment.precision.label}", 0.5)

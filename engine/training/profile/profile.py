@@ -254,7 +254,7 @@ def _format(plan: RunPlan, model: nn.Module) -> str:
     match precision:
         case Precision.FP16 | Precision.FP16_UNSCALED:
             return "fp16"
-        case Precision.BF16:
+        case Precision.BF16 | Precision.BF16_PURE:
             return "bf16"
         case Precision.TF32 if device.type == "cuda":
             return "tf32"

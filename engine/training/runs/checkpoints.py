@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ValidationError
 from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map_only
 
 from engine.experiment.paths import checkpoint_path, part_path
@@ -290,10 +291,17 @@ def _problem(message: str, remedy: str = "Start it as a new run.") -> Problem:
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a state from `capture_state`, in the host's memory: the device's has other work. Waits for
     the device."""
-    copy: dict[str, Any] = tree_map_only(
-        torch.Tensor, lambda tensor: tensor.detach().to("cpu", copy=True), dict(state)
-    )
+    copy: dict[str, Any] = tree_map_only(torch.Tensor, _copied_tensor, dict(state))
     return copy
+
+
+def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if not is_traceable_wrapper_subclass(tensor):
+        return tensor.detach().to("cpu", copy=True)
+    # of a state in few bits, whose own `to` would share what is on the host already
+    names, rest = tensor.__tensor_flatten__()
+    parts = {name: _copied_tensor(getattr(tensor, name)) for name in names}
+    return type(tensor).__tensor_unflatten__(parts, rest, tensor.shape, tensor.stride())
 
 
 class Rewind:

@@ -41,6 +41,7 @@ from engine.training.ranks.place import here
 from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload
+from engine.training.steps.few_bits import check_torchao
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step, cudnn_search
 
@@ -69,6 +70,7 @@ class RunPlan:
         sizes = {name: getattr(self.facts, name) or None for name in ("image_size", "num_classes")}
         self.workload.experiment = self.experiment = resolved.model_copy(update=sizes)
         self.device = torch.device(self.device_entry.name)
+        check_torchao(resolved, self.device)
         self.samples_per_epoch = self.facts.train_samples // resolved.devices
         self.steps_per_epoch = _steps_per_epoch(resolved, self.samples_per_epoch)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch

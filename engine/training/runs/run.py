@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from engine.experiment.catalog import Precision
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.summary import RankFigures
@@ -16,6 +17,7 @@ from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally, Validation, validate
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
+from engine.training.measuring.unchanged import UnchangedWeights
 from engine.training.precision import float32_mode_name
 from engine.training.ranks.place import here
 from engine.training.ranks.sharded import is_sharded
@@ -56,6 +58,8 @@ class Run:
         every = self.experiment.checkpoint.rewind_every
         keeps = every and checkpoints is not None
         self.rewind = Rewind(every, self.experiment.scaler, self.device) if keeps else None
+        is_pure = self.experiment.precision is Precision.BF16_PURE
+        self._unchanged = UnchangedWeights(step.model, self.total_steps) if is_pure else None
         self._batches_done = 0
         self._paused_seconds = self._sampling_seconds = 0.0
         self._unsent: list[Rows] = []
@@ -131,6 +135,14 @@ class Run:
             # The warm-up's last step allocates anew what measured steps need. A single warm-up step is also
             # the first, before which there is nothing to free.
             self.instruments.settle()
+        unchanged = self._unchanged
+        if unchanged is not None and not unchanged.is_due(self.telemetry.steps):
+            unchanged = None
+        if unchanged is not None:
+            # the work beside the step is in no step's time
+            unchanged.begin()
+            self.telemetry.begin()
+            self.telemetry.data_ready()
         with (
             # the second step's memory is broken down: the first allocates workspaces
             self.instruments.weighing(self.step) if begun == 1 and is_warming else nullcontext(),
@@ -144,6 +156,9 @@ class Run:
                 check_normalised(error, min(map(batch_samples, group)))
                 raise
         self.telemetry.record(figures, samples, rate * self.step.rate_factor)
+        if unchanged is not None:
+            unchanged.end()
+            self.telemetry.begin()
         if begun <= SAMPLED_FIRST:
             self.step.note_communication()
         self._batches_done += len(group)
@@ -274,6 +289,7 @@ class Run:
             "step_ms": speed.step_ms,
             **self.instruments.figures(self.step),
             "energy": self.instruments.energy.over(measured.steps, measured.samples, measured.seconds),
+            "unchanged_weights_fraction": self._unchanged and self._unchanged.fraction,
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
             "recipe": self.step.record.recipe,
             "left_out": dict(self.step.record.left_out),

@@ -11,7 +11,7 @@ from itertools import islice
 import torch
 
 from engine.experiment.checks import accumulation_problem
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
@@ -31,7 +31,8 @@ LEAST_STEPS = 3
 
 # The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"
-_FLOAT32_BYTES = 4
+# A state's bytes for each weight, with a scale in FP32 for each block of 256 weights, or of 128 in 4 bits.
+_FEW_BITS = {"adamw-8bit": 1 + 4 / 256, "adamw-4bit": 0.5 + 4 / 128, "adamw-fp8": 1 + 4 / 256}
 
 
 def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
@@ -186,10 +187,11 @@ def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds
 
 
 def _model_mib(plan: RunPlan, parameters: int | None) -> float:
-    # parameters, gradients and optimizer state, all float32 even under autocast
-    optimizer = plan.experiment.optimizer
-    states = 2 if optimizer.name in ("adam", "adamw") else int(optimizer.momentum > 0)
+    # parameters, gradients and optimizer state, all float32 even under autocast, or all of them bfloat16
+    optimizer, size = plan.experiment.optimizer, 2 if plan.experiment.precision is Precision.BF16_PURE else 4
+    states = 2 if optimizer.is_adam else int(optimizer.momentum > 0)
     # that of a model that did not fit under the cap is counted now that this is lifted
     count = count_parameters(plan.workload.build()) if parameters is None else parameters
     parts = plan.experiment.devices if shards(plan.experiment) else 1
-    return count * _FLOAT32_BYTES * (2 + states) / parts / BYTES_PER_MIB
+    of_states = states * _FEW_BITS.get(optimizer.name, size)
+    return count * (2 * size + of_states) / parts / BYTES_PER_MIB

@@ -245,7 +245,7 @@ class CompiledStep(PlainStep):
 
     def next_phase(self) -> PhaseName | None:
         is_next = self._compiled is not None and self._shape is None
-        return PhaseName.COMPILING if is_next else None
+        return PhaseName.COMPILING if is_next else super().next_phase()
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Makes the plain step; compiles if the batches are larger than any before."""

@@ -21,6 +21,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded, whole
 from engine.training.ranks.sharing import Shared, send_gradients, shared
+from engine.training.steps.few_bits import is_torchaos, torchao_optimizer
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -71,6 +72,8 @@ def optimizer_for(
     `capturable`, the learning rate is on the device, where a CUDA graph reads it at every step.
     """
     settings = experiment.optimizer
+    if is_torchaos(experiment):
+        return torchao_optimizer(list(model.parameters()), experiment)
     is_fused = bool(settings.fused if fused is None else fused)
     parameters = list(model.parameters())
     rate: float | torch.Tensor = settings.learning_rate
@@ -219,6 +222,7 @@ class PlainStep:
         self.autocast_precision = Precision.FP32 if is_sharded(model) else experiment.precision
         self._clip_norm = experiment.step.clip_norm
         self._cache_casts = cache_casts
+        self._is_torchaos = is_torchaos(experiment)
         self._parameters = list(model.parameters())
         self._called = self._shared(experiment)
         self._learning_rate: float | None = None
@@ -245,7 +249,8 @@ class PlainStep:
 
     def next_phase(self) -> PhaseName | None:
         """The phase of the next call besides training; None once the step is steady."""
-        return None
+        # the first update of each weight compiles
+        return PhaseName.COMPILING if self._is_torchaos and not self.optimizer.state else None
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
         """Trains on a group of batches; returns its figures as float32 (columns,), valid until the next call.

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.experiment.experiment import Experiment, named
+from engine.experiment.experiment import Experiment, Precision, named
 from engine.experiment.settings import FAST, RecipePart
 from engine.training.models.outputs import Forward, LossFunction, call_model
+from engine.training.models.recompute import make_bfloat16
 from engine.training.ranks.sharded import shard, shards
 from engine.training.steps.captured import CapturedStep, CompiledStep
+from engine.training.steps.few_bits import is_torchaos
 from engine.training.steps.own import Body, OwnStep, as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, no_fused_form, optimizer_for
 
@@ -43,11 +45,15 @@ def build_step(
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
+    if record.has("channels_last") and experiment.optimizer.has_few_bits:
+        record.leave_out("channels_last", "torchao keeps state in few bits for contiguous weights only")
     for part in _NOT_SHARDED if shards(experiment) else ():
         if record.has(part):
             record.leave_out(part, _NOT_SHARDED[part])
     memory_format = torch.channels_last if record.has("channels_last") else torch.contiguous_format
     model.to(device).train()
+    if experiment.precision is Precision.BF16_PURE:
+        make_bfloat16(model)
     if memory_format is torch.channels_last:
         model.to(memory_format=memory_format)
     if shards(experiment):
@@ -104,6 +110,8 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
     if not (wanted or record.has("fused")):
         return False
     reason = no_fused_form(model, device)
+    if is_torchaos(experiment):
+        reason = "torchao's optimizers have no fused form; they are compiled"
     if reason is None and shards(experiment) and experiment.optimizer.name == "sgd":
         reason = "PyTorch has no fused SGD for what FSDP2 shards"
     if reason is not None:
@@ -116,6 +124,8 @@ def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool
         return "a step that sends gradients to other devices is not captured"
     if device.type != "cuda":
         return "only CUDA devices capture"
+    if is_torchaos(experiment):
+        return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:
         return "the scaler waits for the device unless the optimizer is fused"
     if experiment.optimizer.name == "sgd" and not is_fused:

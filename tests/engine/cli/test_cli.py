@@ -162,9 +162,9 @@ def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) ->
     shown = capsys.readouterr()
     assert shown.out == ""
     assert [line.strip() for line in shown.err.splitlines()] == [
-        "ammeter: Precision is 'fp8', but it must be fp32, tf32, default, fp16, bf16 or fp16-unscaled. "
-        "(precision)",
-        "Set it to fp32, tf32, default, fp16, bf16 or fp16-unscaled.",
+        "ammeter: Precision is 'fp8', but it must be fp32, tf32, default, fp16, bf16, fp16-unscaled or "
+        "bf16-pure. (precision)",
+        "Set it to fp32, tf32, default, fp16, bf16, fp16-unscaled or bf16-pure.",
     ]
 
 

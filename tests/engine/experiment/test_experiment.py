@@ -90,7 +90,9 @@ def agreeing(settings: dict[str, Any]) -> Experiment:
         settings["optimizer"]["momentum"] = 0.0
     if settings["schedule"]["name"] == "one-cycle":
         settings["schedule"]["warmup_steps"] = 0
-    if settings["precision"] is Precision.FP16_UNSCALED:
+    if settings["optimizer"]["name"] in ("adam", "sgd"):
+        settings["optimizer"]["stochastic_rounding"] = False
+    if settings["precision"] in (Precision.FP16_UNSCALED, Precision.BF16_PURE):
         settings["scaler"]["mode"] = "auto"
     if settings["epochs"] is not None:
         settings["steps"] = None

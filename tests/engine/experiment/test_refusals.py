@@ -11,7 +11,7 @@ from engine.experiment.presets import read_toml
 from engine.experiment.problem import Kind, ProblemError
 
 WRONG = [
-    ("precision", "fp8", "fp32, tf32, default, fp16, bf16 or fp16-unscaled"),
+    ("precision", "fp8", "fp32, tf32, default, fp16, bf16, fp16-unscaled or bf16-pure"),
     ("batch_size", "0", "1 or more"),
     ("batch_size", "many", "a whole number"),
     ("batch_size", "2.5", "a whole number"),
@@ -32,7 +32,7 @@ WRONG = [
     ("sequence_length", "1", "2 or more"),
     ("label_smoothing", "1", "less than 1"),
     ("label_smoothing", "-0.1", "0 or more"),
-    ("optimizer.name", "lion", "adamw, adam or sgd"),
+    ("optimizer.name", "lion", "adamw, adam, sgd, adamw-8bit, adamw-4bit or adamw-fp8"),
     ("optimizer.fused", "perhaps", "true or false"),
     ("optimizer.learning_rate", "0", "more than 0"),
     ("optimizer.learning_rate", "nan", "a finite number"),

@@ -144,6 +144,8 @@ CASES: dict[str, dict[str, Any]] = {
         "data": {"augment": True},
         "step": {"clip_norm": 0.5},
     },
+    "pure BF16, clipped": {**FASHION, "precision": "bf16-pure", "step": {"clip_norm": 0.5}},
+    "pure BF16, a language model": {**TOKENS, "precision": "bf16-pure", "steps": 2},
     "FP16 unscaled, in three colours": {
         **FASHION,
         "model": "squeezenet1_1",
@@ -245,6 +247,27 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
 }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adamw", "adamw-4bit"])
+def test_torchaos_optimizers_are_made_as_the_run_made_them(name: str, tmp_path: Path) -> None:
+    settings = {
+        **TURNS,
+        "precision": "bf16-pure",
+        "steps": 5,
+        "schedule": {"name": "cosine"},
+        "optimizer": {"name": name, "stochastic_rounding": True},
+    }
+    # compiling them takes seconds and changes nothing here
+    torch.compiler.set_stance("force_eager")
+    try:
+        run, steps_per_epoch, course = trained_here(settings)
+        text = written(run, steps_per_epoch, tmp_path)
+        assert performed(text, tmp_path) == course
+    finally:
+        torch.compiler.set_stance("default")
+    assert "torchao" in text and ".fill_(" in text
 
 
 @pytest.mark.slow

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torchao.optim import subclass_4bit, subclass_8bit
 
 from engine.experiment.checks import Catalog, DeviceEntry, problems
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.presets import BUILT_IN, preset
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.trials import needed_mib
@@ -15,11 +16,14 @@ from engine.training.data.batches import drawn_samples, turns_of
 from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
+from engine.training.measuring.breakdown import breakdown_of
 from engine.training.measuring.memory import LiveBytes
-from engine.training.models.build import loss_for, model_entries
+from engine.training.models.build import count_parameters, loss_for, model_entries
+from engine.training.models.recompute import make_bfloat16
 from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 from engine.training.runs import workload
-from engine.training.runs.prepare import RunPlan, build
+from engine.training.runs.prepare import RunPlan, build, plain_step
+from engine.training.runs.trial import _model_mib
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
 MIB = 2**20
@@ -79,6 +83,8 @@ def real_peak_mib(experiment: Experiment) -> float:
             record=RecipeRecord(()),
         )
         group = turns_of(drawn, BATCH)[: experiment.step.gradient_accumulation]
+        if plan.experiment.precision is Precision.BF16_PURE:
+            make_bfloat16(model)
         step(group)
         live.restart()
         step(group)
@@ -97,8 +103,19 @@ def real_peak_mib(experiment: Experiment) -> float:
         {**RESNET, "step": {"fp32_modules": "layer4"}, "precision": "bf16"},
         LANGUAGE,
         {**LANGUAGE, "precision": "bf16"},
+        {**LANGUAGE, "precision": "bf16-pure"},
     ],
-    ids=["fp32", "bf16", "sgd", "accumulated", "recomputed", "kept-in-fp32", "text", "text-bf16"],
+    ids=[
+        "fp32",
+        "bf16",
+        "sgd",
+        "accumulated",
+        "recomputed",
+        "kept-in-fp32",
+        "text",
+        "text-bf16",
+        "text-pure",
+    ],
 )
 def test_fake_tensors_take_what_real_ones_take(settings):
     experiment = experiment_from(settings)
@@ -116,6 +133,39 @@ def test_the_parts_are_those_of_the_model():
     assert made.gradients_mib == pytest.approx(made.parameters_mib, rel=0.01)
     assert made.optimizer_state_mib == pytest.approx(2 * made.parameters_mib, rel=0.01)
     assert 0 < made.activations_mib < made.needed_mib
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"precision": "bf16-pure"},
+        {"precision": "bf16-pure", "optimizer": {"stochastic_rounding": True}},
+        {"precision": "bf16-pure", "optimizer": {"name": "adamw-8bit"}},
+        *({"precision": "bf16", "optimizer": {"name": f"adamw-{bits}"}} for bits in ("8bit", "4bit", "fp8")),
+    ],
+    ids=["pure", "pure-rounded", "pure-8bit", "8bit", "4bit", "fp8"],
+)
+def test_states_in_fewer_bits_are_forecast_as_they_are_made(settings):
+    for module in (subclass_4bit, subclass_8bit):
+        # as in a new process
+        module.get_qmap_signed.cache_clear()
+        module.get_qmap_unsigned.cache_clear()
+    experiment = experiment_from({**LANGUAGE, **settings})
+    made, plan = forecast(experiment), RunPlan(experiment, read_catalog())
+    model = build(plan, plan.experiment)
+    step = plain_step(plan, plan.experiment, model.state_dict())
+    for parameter in step.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    torch.compiler.set_stance("force_eager")
+    try:
+        step.optimizer.step()
+    finally:
+        torch.compiler.set_stance("default")
+    parts = breakdown_of(step.model, step.optimizer)
+    assert made.optimizer_state_mib == pytest.approx(parts.optimizer_state_mib, rel=0.01)
+    assert made.parameters_mib == pytest.approx(parts.parameters_mib, rel=0.01)
+    whole = parts.parameters_mib + parts.gradients_mib + parts.optimizer_state_mib
+    assert _model_mib(plan, count_parameters(model)) == pytest.approx(whole, rel=0.1)
 
 
 @pytest.mark.slow

@@ -1,0 +1,56 @@
+"""The share of weights that a step leaves unchanged though they have a gradient: rounding loses updates."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from engine.training.ranks.sharded import local
+
+_SAMPLES = 8
+_MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a percent, and take next to nothing
+
+
+class UnchangedWeights:
+    """Compares weights before and after up to eight steps of a run, evenly spread; its last is one of them.
+
+    Of a large tensor weights at even distances stand for all. Never waits for the device until it is read.
+    """
+
+    def __init__(self, model: nn.Module, total_steps: int) -> None:
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._total_steps = total_steps
+        self._before: list[Tensor] = []
+        self._counts: Tensor | None = None
+
+    def is_due(self, steps: int) -> bool:
+        """True if the step after `steps` steps is one of those."""
+        return (steps + 1) * _SAMPLES // self._total_steps > steps * _SAMPLES // self._total_steps
+
+    def begin(self) -> None:
+        """Keeps the weights before a step."""
+        self._before = [_some(parameter).clone() for parameter in self._parameters]
+
+    def end(self) -> None:
+        """Counts after the step, whose gradients are still there."""
+        for before, parameter in zip(self._before, self._parameters, strict=True):
+            if parameter.grad is not None:
+                moved = _some(parameter.grad) != 0
+                counts = torch.stack([(moved & (_some(parameter) == before)).sum(), moved.sum()])
+                counts = counts * _distance(parameter)
+                self._counts = counts if self._counts is None else self._counts + counts
+        self._before = []
+
+    @property
+    def fraction(self) -> float | None:
+        """The share over all sampled steps; None without any. Waits for the device."""
+        unchanged, all_moved = (0, 0) if self._counts is None else self._counts.tolist()
+        return unchanged / all_moved if all_moved else None
+
+
+def _distance(tensor: Tensor) -> int:
+    return -(-local(tensor).numel() // _MOST_WEIGHTS) or 1
+
+
+def _some(tensor: Tensor) -> Tensor:
+    return local(tensor).detach().flatten()[:: _distance(tensor)]

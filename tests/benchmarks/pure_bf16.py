@@ -1,0 +1,92 @@
+"""Pure BF16 and AdamW in few bits beside BF16 AMP: losses, weights left unchanged, memory of the states.
+
+`uv run python tests/benchmarks/pure_bf16.py [STEPS]` trains a small language model on Python's own source on the
+processor. torchao's updates run uncompiled: compiling takes longer than the training, and changes no result.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import warnings
+from typing import Any
+
+import torch
+
+from engine.experiment.experiment import Experiment, experiment_from, layered
+from engine.protocol.events import Finished, Samples
+from engine.protocol.jobs import Control
+from engine.protocol.summary import Summary
+from engine.training.forecast import forecast
+from engine.training.runs.loop import train
+
+BASE: dict[str, Any] = {
+    "model": "causal-lm-tiny",
+    "dataset": "python-source",
+    "sequence_length": 32,
+    "batch_size": 8,
+    "device": "cpu",
+    "precision": "bf16",
+    "optimizer": {"name": "adamw", "learning_rate": 1e-3},
+    "validation": {"every": 0},
+}
+PURE: dict[str, Any] = {"precision": "bf16-pure"}
+ROUNDED = {**PURE, "optimizer": {"stochastic_rounding": True}}
+LINES: dict[str, dict[str, Any]] = {
+    "BF16 AMP": {},
+    "BF16 AMP, seed 1": {"seed": 1},
+    "BF16 AMP, seed 2": {"seed": 2},
+    "BF16 AMP, AdamW 8 bits": {"optimizer": {"name": "adamw-8bit"}},
+    "BF16 AMP, AdamW 4 bits": {"optimizer": {"name": "adamw-4bit"}},
+    "BF16 AMP, AdamW FP8": {"optimizer": {"name": "adamw-fp8"}},
+    "pure BF16": PURE,
+    "pure BF16, stochastic": ROUNDED,
+    "pure BF16, stochastic, 8 bits": layered(ROUNDED, {"optimizer": {"name": "adamw-8bit"}}),
+}
+SLOWLY = {"optimizer": {"learning_rate": 1e-6}}
+SLOW_LINES = {
+    name: layered(LINES[name], SLOWLY) for name in ("BF16 AMP", "pure BF16", "pure BF16, stochastic")
+}
+LAST = 20
+
+
+def trained(experiment: Experiment) -> tuple[list[float], Summary]:
+    """The loss of each step, and the summary."""
+    events = list(train(experiment, Control()))
+    losses = [loss for event in events if isinstance(event, Samples) for loss in event.loss]
+    end = events[-1]
+    assert isinstance(end, Finished)
+    return losses, end.summary
+
+
+def line(name: str, settings: dict[str, Any], steps: int) -> None:
+    """Trains, and prints a row."""
+    experiment = experiment_from(layered(BASE, {"steps": steps}, settings))
+    expected = forecast(experiment)
+    losses, summary = trained(experiment)
+    first, last = losses[0], statistics.fmean(losses[-LAST:])
+    share = summary.unchanged_weights_fraction
+    unchanged = "" if share is None else f"{100 * share:.1f} %"
+    made, told = summary.optimizer_state_mib or 0.0, expected.optimizer_state_mib
+    off = 100 * (told / made - 1)
+    print(
+        f"| {name} | {first:.4f} | {last:.4f} | {unchanged} | {summary.parameters_mib:.2f} | {made:.2f} "
+        f"| {told:.2f} ({off:+.1f} %) |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    warnings.simplefilter("ignore")
+    torch.compiler.set_stance("force_eager")
+    for title, lines in (("1e-3", LINES), ("1e-6", SLOW_LINES)):
+        print(f"\nLearning rate {title}, {steps} steps\n")
+        print(f"| run | first loss | mean of last {LAST} | unchanged | weights MiB | states MiB | forecast |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        for name, settings in lines.items():
+            line(name, settings, steps)
+
+
+if __name__ == "__main__":
+    main()
