@@ -14,7 +14,11 @@ from engine.experiment.value import MOST_ENTRIES, Line, Mib, Positive, Whole
 
 
 class Precision(StrEnum):
-    """A run's number formats; `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags."""
+    """A run's number formats.
+
+    `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags; `FP8` is BF16 AMP with linear layers in
+    FP8.
+    """
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -22,16 +26,17 @@ class Precision(StrEnum):
     FP16 = "fp16"
     BF16 = "bf16"
     FP16_UNSCALED = "fp16-unscaled"
+    FP8 = "fp8"
 
     @property
     def label(self) -> str:
         """The name on screen, such as "FP16 AMP"."""
         usual = f"{self.upper()} AMP" if self.is_autocast else self.upper()
-        return {"default": "Default FP32", "fp16-unscaled": "FP16 unscaled"}.get(self, usual)
+        return {"default": "Default FP32", "fp16-unscaled": "FP16 unscaled", "fp8": "FP8"}.get(self, usual)
 
     @property
     def is_autocast(self) -> bool:
-        return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED)
+        return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED, Precision.FP8)
 
 
 NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]  # advice comes with any of them

@@ -76,6 +76,9 @@ class Chosen:
     def uses_autocast(self) -> bool:
         return any(precision.is_autocast for precision in self.precisions)
 
+    def uses_fp8(self) -> bool:
+        return Precision.FP8 in self.precisions
+
     def uses_scaler(self) -> bool:
         """`Experiment.uses_scaler` for any of the precisions."""
         is_auto = self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions

@@ -121,6 +121,7 @@ def _model(plan: RunPlan) -> nn.Module:
     if experiment.step.activation_checkpointing:
         checkpoint_activations(model)
     keep_in_float32(model, experiment.step.fp32_modules, _CPU)
+    plan.to_precision(model, experiment, _CPU)
     return model.train()
 
 

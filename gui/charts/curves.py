@@ -25,6 +25,7 @@ _STAGGER = {
     Precision.BF16: 0.175,
     Precision.DEFAULT: 0.9,
     Precision.FP16_UNSCALED: 0.275,
+    Precision.FP8: 0.075,
 }
 
 

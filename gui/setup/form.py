@@ -49,10 +49,11 @@ _CHIP_ORDER = (
     Precision.TF32,
     Precision.FP16,
     Precision.BF16,
+    Precision.FP8,
     Precision.DEFAULT,
     Precision.FP16_UNSCALED,
 )
-"""The precisions that are compared most, and below them, smaller, two that show what AMP guards against."""
+"""The precisions that are compared most, and below them, smaller, those that few need."""
 
 
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
@@ -270,7 +271,7 @@ class SetupForm(QWidget):
         for precision in _CHIP_ORDER[4:]:
             self.chips[precision].set_small()
         self._chip_note.hide()
-        grid.addWidget(self._chip_note, 3, 0, 1, 2)
+        grid.addWidget(self._chip_note, (len(_CHIP_ORDER) + 1) // 2, 0, 1, 2)
         return holder
 
     def _tick(self) -> None:
