@@ -30,7 +30,7 @@ from engine.store.record import RunRecord
 from engine.words.names import listed
 
 _WIDTH = 100
-_LIBRARIES = ("torch", "torchvision", "transformers", "timm", "pyarrow", "safetensors", "numpy")
+_LIBRARIES = ("torch", "torchvision", "transformers", "timm", "torchao", "pyarrow", "safetensors", "numpy")
 
 
 def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
