@@ -105,6 +105,7 @@ _PRECISIONS: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str], tupl
         (10.0, 3.0, 2.0, 3.0),
         "d",
     ),
+    "fp8": (("#F0E442", "#333420", "#68652A"), ("#7D6600", "#EDEADB", "#CEC59E"), (4.0, 3.0), "h"),
     "default": (("#8F6BFF", "#25233B", "#433772"), ("#45107A", "#E5DEEC", "#B8A4CC"), (6.0, 3.0), "+"),
     "fp16-unscaled": (
         ("#D55E00", "#2F2117", "#5D3211"),

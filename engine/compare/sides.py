@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine import Later
@@ -118,7 +119,12 @@ _HARMLESS = (
     "checkpoint.every",
     "checkpoint.rewind_every",
 )
-_OF_PRECISION = ("step.fp32_modules", "step.autocast_tf32")
+_OF_PRECISION = (
+    "step.fp32_modules",
+    "step.autocast_tf32",
+    "step.fp8_recipe",
+    "step.fp8_small_layers",
+)
 
 
 def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
@@ -130,7 +136,7 @@ def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> E
     """The experiment with the target's values on these axes."""
     for axis in axes:
         if axis == "precision":
-            own = {name: getattr(target.step, name) for name in ("fp32_modules", "autocast_tf32")}
+            own = {key.partition(".")[2]: attrgetter(key)(target) for key in _OF_PRECISION}
             step = experiment.step.model_copy(update=own)
             update = {"precision": target.precision, "step": step, "scaler": target.scaler}
         elif axis == "recipe":
@@ -147,6 +153,8 @@ def for_speed(experiment: Experiment) -> Experiment:
     step = experiment.step
     if not experiment.precision.is_autocast:
         step = step.model_copy(update={"fp32_modules": (), "autocast_tf32": False})
+    if experiment.precision is not Precision.FP8:
+        step = step.model_copy(update={"fp8_recipe": "tensorwise", "fp8_small_layers": None})
     return experiment.model_copy(
         update={
             # the same code in another folder is as fast

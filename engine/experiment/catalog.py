@@ -14,9 +14,10 @@ from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, 
 
 
 class Precision(StrEnum):
-    """A run's number formats; `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags.
+    """A run's number formats.
 
-    `BF16_PURE` has weights, gradients and optimizer state in BF16, where AMP keeps these in FP32.
+    `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags; `FP8` is BF16 AMP with linear layers in
+    FP8; `BF16_PURE` has weights, gradients and optimizer state in BF16, where AMP keeps these in FP32.
     """
 
     FP32 = "fp32"
@@ -25,18 +26,24 @@ class Precision(StrEnum):
     FP16 = "fp16"
     BF16 = "bf16"
     FP16_UNSCALED = "fp16-unscaled"
+    FP8 = "fp8"
     BF16_PURE = "bf16-pure"
 
     @property
     def label(self) -> str:
         """The name on screen, such as "FP16 AMP"."""
         usual = f"{self.upper()} AMP" if self.is_autocast else self.upper()
-        names = {"default": "Default FP32", "fp16-unscaled": "FP16 unscaled", "bf16-pure": "Pure BF16"}
+        names = {
+            "default": "Default FP32",
+            "fp16-unscaled": "FP16 unscaled",
+            "bf16-pure": "Pure BF16",
+            "fp8": "FP8",
+        }
         return names.get(self, usual)
 
     @property
     def is_autocast(self) -> bool:
-        return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED)
+        return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED, Precision.FP8)
 
     @property
     def is_narrow(self) -> bool:

@@ -25,7 +25,7 @@ from engine.experiment.catalog import (
     PrecisionEntry,
     Task,
 )
-from engine.experiment.experiment import Experiment, named, setting_problem
+from engine.experiment.experiment import Experiment, Precision, named, setting_problem
 from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.code import MODEL
 from engine.experiment.own.folders import path_problem, path_there_problem, shown_path
@@ -276,6 +276,9 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
     if experiment.measure.range_every:
         but = "no device has the whole model, of which FSDP2 keeps a part on each."
         yield _refused(experiment, "measure.range_every", but, f"Set it to 0, or {to_ddp}.", "0")
+    if experiment.precision is Precision.FP8:
+        but = "FSDP2 casts whole blocks itself, and linear layers are in FP8 only under autocast."
+        yield _refused(experiment, "precision", but, f"Choose another, or {to_ddp}.")
     if experiment.step.fp32_modules and experiment.precision.is_autocast:
         kept = ", ".join(experiment.step.fp32_modules)
         message = f"is {kept}, but FSDP2 casts whole blocks of the model, and no module within them apart."

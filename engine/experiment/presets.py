@@ -44,6 +44,7 @@ BUILT_IN = (
     "published-resnet50",
     "published-vit-b16",
     "causal-lm",
+    "language-formats",
     "batch-limit",
     "debug-ladder",
 )

@@ -80,6 +80,9 @@ class Chosen:
         """AdamW in pure BF16, whose weights can be rounded stochastically."""
         return Precision.BF16_PURE in self.precisions and self.text("optimizer.name").startswith("adamw")
 
+    def uses_fp8(self) -> bool:
+        return Precision.FP8 in self.precisions
+
     def uses_scaler(self) -> bool:
         """`Experiment.uses_scaler` for any of the precisions."""
         is_auto = self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions

@@ -325,6 +325,23 @@ class Step(Part):
             when=Chosen.uses_autocast,
         )
     )
+    fp8_recipe: Literal["tensorwise", "rowwise", "rowwise_with_gw_hp"] = setting(
+        "tensorwise",
+        "FP8 scaling",
+        "How numbers are scaled into FP8's range. Tensorwise: one scale for a tensor, the fastest. Rowwise: "
+        "one for each row, more exact; most exact with the gradients of weights in BF16.",
+        words={"rowwise_with_gw_hp": "Rowwise, weight gradients in BF16"},
+        group=Group.FORMATS,
+        when=Chosen.uses_fp8,
+    )
+    fp8_small_layers: Annotated[bool | None, NoneFromText] = setting(
+        None,
+        "FP8 in small layers",
+        "Converts linear layers too small to gain time, too. Auto: only where FP8 is emulated, which tells "
+        "no speed.",
+        group=Group.FORMATS,
+        when=Chosen.uses_fp8,
+    )
     activation_checkpointing: bool = setting(
         False,
         "Activation checkpointing",

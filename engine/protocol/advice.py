@@ -102,6 +102,8 @@ class FindingKind(StrEnum):
     BRANCHES = "branches"
     """Python branches on a tensor's value: it waits, and cannot be captured."""
     EMULATED = "emulated"
+    FP8 = "FP8"
+    """What is in FP8, and what would have to change for a gain."""
     ODD_SIZE = "odd size"
     NO_GRADIENT = "no gradient"
     OUTPUT_NOT_FLOAT = "output not float"
@@ -114,7 +116,7 @@ class Finding(Message):
 
     `message` is one sentence and `remedy` another. `file` and `line` name a place in the user's code or in a
     library; None where there is none. `count` is how often it happens in a forward pass, or in how many
-    parameters or layers. `detail` is the traceback of an error, the user's own frames only.
+    parameters or layers. `detail` is the traceback of an error, the user's own frames only, or a table.
     """
 
     kind: FindingKind
@@ -161,16 +163,41 @@ class ModuleRow(Message):
         return len(self.name.split(".")) if self.name else 0
 
 
+class NotInFP8(StrEnum):
+    """Why a linear layer stays in BF16, or in FP32."""
+
+    OUTPUT = "the output layer"
+    SIZE = "a size is no multiple of 16"
+    TOKENS = "the tokens of a batch are no multiple of 16"
+    SMALL = "too small to gain time"
+    NOT_CALLED = "the model does not call it as nn.Linear"
+    FP32 = "kept in FP32"
+
+
+class LinearLayer(Message):
+    """A linear layer under FP8, converted if there is no `reason` against it.
+
+    `tokens` are the rows of a batch that it multiplies, None where only the model itself would tell.
+    """
+
+    name: Line
+    inputs: Whole
+    outputs: Whole
+    tokens: Whole | None = None
+    reason: NotInFP8 | None = None
+
+
 class Checked(Message):
     """The answer to the job `check`: findings, errors first, and the model's modules in their order.
 
     `inputs`, `outputs` and `loss` describe one small batch, such as "2×10 float32"; they are empty where the
-    check did not get that far.
+    check did not get that far. `linear_layers` are those under FP8, and none in other precisions.
     """
 
     event: Literal["checked"] = "checked"
     findings: Annotated[tuple[Finding, ...], Field(max_length=MOST_ENTRIES)] = ()
     tree: Annotated[tuple[ModuleRow, ...], Field(max_length=MOST_ENTRIES)] = ()
+    linear_layers: Annotated[tuple[LinearLayer, ...], Field(max_length=MOST_ENTRIES)] = ()
     parameters: Whole = 0
     inputs: Line = ""
     outputs: Line = ""

@@ -112,7 +112,7 @@ TimeRows = Annotated[tuple[TimeRow, ...], Field(max_length=MOST_TABLE_ROWS)]
 
 
 class Peak(Message):
-    """The highest throughput of matrix products and convolutions in a format: fp32, tf32, fp16 or bf16."""
+    """The highest throughput of products and convolutions in a format: fp32, tf32, fp16, bf16 or fp8."""
 
     format: Line
     tflops: Rate

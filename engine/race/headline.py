@@ -69,6 +69,7 @@ NUMBERS = {
     Precision.BF16: "mostly 16-bit numbers (BF16)",
     Precision.BF16_PURE: "16-bit numbers throughout (BF16)",
     Precision.FP16_UNSCALED: "mostly 16-bit numbers (FP16, unscaled)",
+    Precision.FP8: "mostly 8-bit and 16-bit numbers (FP8)",
 }
 """The numbers that a training computes with, in words with the term behind them."""
 

@@ -124,6 +124,7 @@ def _model(plan: RunPlan) -> nn.Module:
     keep_in_float32(model, experiment.step.fp32_modules, _CPU)
     if experiment.precision is Precision.BF16_PURE:
         make_bfloat16(model)
+    plan.to_precision(model, experiment, _CPU)
     return model.train()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -83,10 +84,18 @@ _AUTOCAST_DTYPES = {
     Precision.FP16: torch.float16,
     Precision.BF16: torch.bfloat16,
     Precision.FP16_UNSCALED: torch.float16,
+    Precision.FP8: torch.bfloat16,
 }
-_AMPERE, _TURING, _VOLTA = (8, 0), (7, 5), (7, 0)
+_ADA, _AMPERE, _TURING, _VOLTA = (8, 9), (8, 0), (7, 5), (7, 0)
 _NOT_NVIDIA = "TF32 is a format of NVIDIA GPUs"
 _SAME_AS_FP32 = "the same as FP32, since TF32 is a format of NVIDIA GPUs"
+_NO_FP8 = "FP8 is tried on NVIDIA GPUs only"
+_NO_TORCHAO = (
+    "torchao is not installed here; `ammeter engine install --with torchao`, or `uv sync --extra fp8` in a "
+    "clone, installs it"
+)
+EMULATED_NOTE = "FP8 is emulated on a CPU: the losses are as on a GPU, and the speed is that of no GPU."
+_EMULATED = "emulated, which shows losses and no speed"
 _UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
 
 
@@ -178,16 +187,17 @@ def cuda_precisions(capability: tuple[int, int], name: str = "") -> tuple[Precis
     fp16 = "without Tensor Cores FP16 saves memory but hardly any time"
     if has_tensor_cores(name, capability):
         fp16 = ""
-    if capability >= _AMPERE:
-        return _entries(fp16=fp16)
     shown = ".".join(map(str, capability))
+    fp8 = "" if capability >= _ADA else f"FP8 needs compute capability 8.9; this one has {shown}"
+    if capability >= _AMPERE:
+        return _entries(fp16=fp16, fp8=fp8)
     tf32 = f"TF32 needs an Ampere card (compute capability 8.0); this one has {shown}"
-    return _entries(tf32, _SAME_AS_FP32, fp16, "before Ampere BF16 is emulated and slow")
+    return _entries(tf32, _SAME_AS_FP32, fp16, "before Ampere BF16 is emulated and slow", fp8=fp8)
 
 
 def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
     """The precisions of an accelerator other than an NVIDIA card."""
-    return _entries(_NOT_NVIDIA, _SAME_AS_FP32)
+    return _entries(_NOT_NVIDIA, _SAME_AS_FP32, fp8=_NO_FP8)
 
 
 def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
@@ -198,9 +208,9 @@ def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
         bf16 = "saves time only where the CPU computes in BF16"
 
     def clause(precision: Precision, note: str) -> str:
-        return f"{precision.label} {'is ' if note is fp16 else ''}{note}"
+        return f"{precision.label} {'is ' if note in (fp16, _EMULATED) else ''}{note}"
 
-    return _entries(_NOT_NVIDIA, _SAME_AS_FP32, fp16, bf16, clause)
+    return _entries(_NOT_NVIDIA, _SAME_AS_FP32, fp16, bf16, clause, fp8_note=_EMULATED)
 
 
 def _entries(
@@ -209,17 +219,22 @@ def _entries(
     fp16: str = "",
     bf16: str = "",
     clause: Callable[[Precision, str], str] = lambda precision, note: note,
+    *,
+    fp8: str = "",
+    fp8_note: str = "",
 ) -> tuple[PrecisionEntry, ...]:
-    """An entry for each precision: the reason against TF32, notes on others, and the clauses from these."""
+    """An entry for each precision: reasons against TF32 and FP8, notes on others, and clauses from these."""
+    reasons = {Precision.TF32: tf32, Precision.FP8: fp8 or ("" if find_spec("torchao") else _NO_TORCHAO)}
     notes = {Precision.DEFAULT: default, Precision.FP16: fp16, Precision.BF16: bf16}
     notes[Precision.BF16_PURE] = bf16
     notes[Precision.FP16_UNSCALED] = "; ".join(filter(None, (_UNSCALED, fp16)))
+    notes[Precision.FP8] = fp8_note
     slow = {**notes, Precision.DEFAULT: "", Precision.FP16_UNSCALED: fp16}
     return tuple(
         PrecisionEntry(
             precision=precision,
-            available=precision is not Precision.TF32 or not tf32,
-            reason=(precision is Precision.TF32 and tf32) or None,
+            available=not reasons.get(precision),
+            reason=reasons.get(precision) or None,
             note=notes.get(precision) or None,
             hardly_faster=clause(precision, slow[precision]) if slow.get(precision) else None,
         )

@@ -66,6 +66,7 @@ GLOSSARY: Mapping[str, str] = {
     "TF32": "32-bit numbers that the card shortens to about 3 digits when it multiplies.",
     "FP16": "16-bit numbers with about 3 digits and a small range: tiny values can become zero.",
     "BF16": "16-bit numbers with about 2 digits and the same range as FP32.",
+    "FP8": "8-bit numbers with about 1 digit, for the factors of large matrix products; the rest is BF16.",
     "AMP": "Automatic mixed precision: PyTorch chooses which calculations use 16 bits.",
     "batch": "How many images (or sequences, or samples) are trained on at once, in one step.",
     "peak memory": "The most memory that the training held at any moment.",

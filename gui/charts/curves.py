@@ -26,6 +26,7 @@ _STAGGER = {
     Precision.DEFAULT: 0.9,
     Precision.FP16_UNSCALED: 0.275,
     Precision.BF16_PURE: 0.65,
+    Precision.FP8: 0.075,
 }
 
 

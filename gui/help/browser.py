@@ -92,7 +92,7 @@ class GuidePage:
 
 _ORDER = (
     ("", (FIRST_PAGE,)),
-    ("Number formats", ("fp32", "tf32", "fp16", "bf16", "bf16-pure", "few-bits")),
+    ("Number formats", ("fp32", "tf32", "fp16", "bf16", "fp8", "bf16-pure", "few-bits")),
     ("Mixed precision", ("autocast", "loss-scaling", "when-it-helps")),
     (
         "What the figures mean",

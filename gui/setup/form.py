@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Precision, setting_help, setting_title
 from engine.experiment.own.code import OWN
 from engine.experiment.presets import Preset
+from engine.experiment.settings import PLAIN
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit, link_button
 from gui.setup.data import PathEdit
@@ -49,11 +50,12 @@ _CHIP_ORDER = (
     Precision.TF32,
     Precision.FP16,
     Precision.BF16,
+    Precision.FP8,
     Precision.DEFAULT,
     Precision.FP16_UNSCALED,
     Precision.BF16_PURE,
 )
-"""The precisions that are compared most, and below them, smaller, three that show what AMP guards against."""
+"""The precisions that are compared most, and below them, smaller, those that few need."""
 
 
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
@@ -253,6 +255,8 @@ class SetupForm(QWidget):
             chip.setEnabled(available or is_ticked)
             if is_ticked and entry is not None and entry.available and entry.note:
                 notes.setdefault(entry.note, []).append(precision.label)
+        for note in _fp8_notes(draft, catalog):
+            notes[note] = [Precision.FP8.label]
         count = len(draft.ticked)
         self._fields["precision"].set_note(f"{count} selected" if count else "none selected")
         lines = (f"{' and '.join(labels)}: {note}" for note, labels in notes.items())
@@ -321,6 +325,17 @@ class SetupForm(QWidget):
             lambda text: panel.change(lambda draft: replace(draft, within_percent=text))
         )
         self.hours.edited.connect(lambda text: panel.change(lambda draft: replace(draft, most_hours=text)))
+
+
+def _fp8_notes(draft: Draft, catalog: Catalog | None) -> Iterator[str]:
+    """What FP8 cannot do for the draft, if it is ticked."""
+    if Precision.FP8 not in draft.ticked or catalog is None:
+        return
+    model, device = catalog.model(draft.text("model")), catalog.device(draft.text("device"))
+    if model is not None and model.is_convolutional:
+        yield f"does nothing for {model.name}, since convolutions are never converted"
+    elif device is not None and device.is_gpu and draft.text("step.recipe") in ("", PLAIN):
+        yield "promises no gain unless the speed recipe compiles the model"
 
 
 class KeptCodeLine(QWidget):

@@ -23,7 +23,7 @@ from study_pictures import STUDY_PICTURES
 from resources.looks import LIGHT
 
 TARGET = Path(__file__).resolve().parents[2] / "resources" / "guide" / "pictures"
-FP32, TF32, FP16, BF16 = (LIGHT.look(name) for name in ("fp32", "tf32", "fp16", "bf16"))
+FP32, TF32, FP16, BF16, FP8 = (LIGHT.look(name) for name in ("fp32", "tf32", "fp16", "bf16", "fp8"))
 
 # Each format: its colour, the bits of its exponent and mantissa, those that are kept but not used, the
 # smallest normal number and the smallest of all, and the largest (IEEE 754, and torch.finfo).
@@ -32,6 +32,7 @@ FORMATS = {
     "TF32": (TF32, 8, 10, 13, 2.0**-126, None, (2 - 2.0**-10) * 2.0**127),
     "FP16": (FP16, 5, 10, 0, 2.0**-14, 2.0**-24, 65_504.0),
     "BF16": (BF16, 8, 7, 0, 2.0**-126, 2.0**-133, (2 - 2.0**-7) * 2.0**127),
+    "FP8": (FP8, 4, 3, 0, 2.0**-6, 2.0**-9, 448.0),
 }
 
 

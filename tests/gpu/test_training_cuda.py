@@ -14,7 +14,7 @@ from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Finished, Samples, Skipped, Summary
 from engine.protocol.jobs import Control
 from engine.training.data.datasets import load_source
-from engine.training.doctor import examine_torch
+from engine.training.doctor import device_entries, examine_torch
 from engine.training.failures import problem_of
 from engine.training.measuring.telemetry import Telemetry
 from engine.training.models.build import build_model
@@ -59,11 +59,7 @@ def samples_in(events: list[Event]) -> Samples:
 
 
 def available() -> list[Precision]:
-    return [
-        name
-        for name in Precision
-        if name is not Precision.TF32 or torch.cuda.get_device_capability() >= (8, 0)
-    ]
+    return [entry.precision for entry in device_entries()[0].precisions if entry.available]
 
 
 def worst_error(result: torch.Tensor, exact: torch.Tensor) -> float:

@@ -72,6 +72,8 @@ _OTHERS_FROM = (
     ("torch.distributed.algorithms.ddp_comm_hooks", ("default_hooks.",)),
     ("torch.nn.parallel", ("DistributedDataParallel",)),
     ("torch.utils.checkpoint", ("checkpoint",)),
+    ("torchao.float8", ("Float8LinearConfig.", "convert_to_float8_training(")),
+    ("torchao.float8.float8_linear", ("Float8Linear)",)),
     ("torch.utils._pytree", ("tree_leaves(", "tree_map_only(")),
     ("torch.utils.data", ("DataLoader(", "IterableDataset", "default_collate(")),
     ("torchao.optim", ("AdamW4bit(", "AdamW8bit(", "AdamWFp8(", "_AdamW(")),
@@ -88,7 +90,7 @@ def imports_of(body: str) -> str:
     for modules, names in ((_STANDARD, _STANDARD_FROM), (_OTHERS, _OTHERS_FROM)):
         lines = [f"import {name}" for name in modules if _occurs(f"{name.rpartition(' as ')[2]}.", body)]
         for module, known in names:
-            used = [name.rstrip("(.") for name in known if _occurs(name, body)]
+            used = [name.rstrip("(.)") for name in known if _occurs(name, body)]
             lines += [f"from {module} import {', '.join(used)}"] if used else []
         groups.append("\n".join(lines))
     return "\n\n".join(filter(None, groups))

@@ -34,6 +34,7 @@ _FORMATS = {
     Precision.FP16: "torch.float16",
     Precision.FP16_UNSCALED: "torch.float16",
     Precision.BF16: "torch.bfloat16",
+    Precision.FP8: "torch.bfloat16",
 }
 
 
@@ -212,6 +213,12 @@ class TrainingFacts:
     @property
     def autocast_dtype(self) -> str | None:
         return _FORMATS.get(self.experiment.precision)
+
+    @property
+    def fp8_small(self) -> bool:
+        """True if layers too small to gain time are in FP8 too."""
+        takes_small = self.experiment.step.fp8_small_layers
+        return self.experiment.device == "cpu" if takes_small is None else takes_small
 
     @property
     def scaler(self) -> str | None:

@@ -14,15 +14,17 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
-from engine.protocol.advice import Checked, Finding, FindingKind, Severity
+from engine.protocol.advice import Checked, Finding, FindingKind, LinearLayer, Severity
 from engine.training.checks.passes import CPU, Pass, Subject, raised, small_batches
 from engine.training.checks.places import CodePlace, ModuleTree, finding_at, running, tensors_text
 from engine.training.checks.static import static_findings, waits_in_text
 from engine.training.checks.watches import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
+from engine.training.models.fp8 import layers_sentence, layers_table
 from engine.training.models.sizes import size_findings
-from engine.training.runs.prepare import RunPlan
+from engine.training.precision import EMULATED_NOTE
+from engine.training.runs.prepare import UNCOMPILED_FP8, RunPlan
 
 LIMIT_SECONDS = 60.0
 # A model that takes longer in FP32 goes only forward under autocast, and in BF16 in place of FP16: a CPU may
@@ -57,6 +59,7 @@ class _Work:
         self._experiment = experiment
         self._subject: Subject | None = None
         self._passes: list[Pass] = []
+        self._linear_layers: tuple[LinearLayer, ...] = ()
         self._is_given_up = False
         self.built_parameters = 0  # of all modules, counted as these are made
 
@@ -90,7 +93,10 @@ class _Work:
         self.findings += format_findings(subject.model, experiment)
         if plan.device_entry.tensor_cores and experiment.precision.is_narrow:
             self.findings += size_findings(subject.model, experiment.batch_size)
-        if note := plan.device_entry.precision(experiment.precision).hardly_faster:
+        if experiment.precision is Precision.FP8:
+            self._linear_layers = plan.layers_of(subject.model, experiment)
+            self.findings += _fp8_findings(plan, self._linear_layers)
+        elif note := plan.device_entry.precision(experiment.precision).hardly_faster:
             message = f"On {plan.device_entry.title} {note}."
             remedy = "Choose another precision to save time; memory is saved all the same."
             self.findings.append(finding_at(None, FindingKind.EMULATED, "warning", message, remedy))
@@ -133,6 +139,7 @@ class _Work:
         return Checked(
             findings=findings,
             tree=passes[-1].tree.rows() if passes else ModuleTree(subject.model).rows(),
+            linear_layers=self._linear_layers[:MOST_ENTRIES],
             parameters=count_parameters(subject.model),
             inputs=tensors_text(subject.batches[0][0]),
             outputs=passes[-1].outputs if passes else "",
@@ -151,6 +158,20 @@ def _counted_parameters(work: _Work) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Finding]:
+    experiment, kind = plan.experiment, FindingKind.FP8
+    is_converted = any(layer.reason is None for layer in layers)
+    severity: Severity = "note" if is_converted else "warning"
+    remedy = "Multiples of 16 can be converted." if layers else "Choose BF16 AMP."
+    told = finding_at(None, kind, severity, layers_sentence(layers), remedy)
+    yield told.model_copy(update={"detail": layers_table(layers) if layers else ""})
+    if plan.device.type == "cpu":
+        remedy = "Train it on a GPU of compute capability 8.9 or later to know its speed."
+        yield finding_at(None, FindingKind.EMULATED, "note", EMULATED_NOTE, remedy)
+    elif is_converted and "compile" not in experiment.step.parts:
+        yield finding_at(None, kind, "warning", UNCOMPILED_FP8, "Add compile to the speed recipe.")
 
 
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:

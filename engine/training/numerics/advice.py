@@ -245,7 +245,10 @@ _MOST_MODULES = 100
 
 
 def cost_advice(evidence: Evidence) -> Iterator[Advice]:
-    """The advice, what costs most first."""
+    """The advice, what costs most first; none on the time of FP8 where it is emulated."""
+    if evidence.experiment.precision is Precision.FP8 and not evidence.device.is_gpu:
+        yield from _memory(evidence)
+        return
     yield from _slow_format(evidence)
     yield from _casts(evidence)
     yield from _little_work(evidence)

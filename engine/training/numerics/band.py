@@ -37,6 +37,7 @@ ROUNDING = {
     Precision.FP16_UNSCALED: 2.0**-11,
     Precision.BF16: 2.0**-8,
     Precision.BF16_PURE: 2.0**-8,
+    Precision.FP8: 2.0**-4,
 }
 """Half the gap between 1 and the next number; FP32's whole gap, since half of it would be rounded away."""
 

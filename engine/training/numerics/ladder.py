@@ -57,7 +57,9 @@ class _Look:
 
 def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ladder]:
     """Trains FP32's repeats and the precisions of the device from equal weights."""
-    offered = [rung for rung in RUNGS if bench.plan.device_entry.precision(rung).available]
+    # where it is not asked for, FP8 would take a band of its own, and much time where it is emulated
+    rungs_to_climb = (*RUNGS, Precision.FP8) if bench.experiment.precision is Precision.FP8 else RUNGS
+    offered = [rung for rung in rungs_to_climb if bench.plan.device_entry.precision(rung).available]
     look = yield from _look(bench, offered)
     steps = affordable_steps(bench, look.seconds, _BUDGET_SECONDS)
     coarser = dict.fromkeys(ROUNDING[rung] for rung in offered)

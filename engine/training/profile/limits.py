@@ -26,6 +26,7 @@ _FORMATS = {
     "tf32": (Precision.TF32, torch.float32),
     "fp16": (Precision.FP16, torch.float16),
     "bf16": (Precision.BF16, torch.bfloat16),
+    "fp8": (Precision.FP8, torch.float8_e4m3fn),
 }
 _SIZES = (256, 512, 1_024, 2_048, 4_096, 8_192)
 _LARGEST_SIZES = 3
@@ -63,7 +64,7 @@ def measure_limits(device: torch.device, control: Control) -> Limits | None:
     with _bench(device, control) as bench:
         limits = Limits(peaks=(), gb_per_second=bench.bytes_per_second() / 1e9)
         for name in _FORMATS:
-            if name != "tf32" or (device.type == "cuda" and torch.cuda.is_tf32_supported()):
+            if name not in _ONLY_ON or _ONLY_ON[name](device):
                 limits = bench.with_peak(limits, name)
     if control.stop_requested.is_set():
         return None
@@ -83,6 +84,18 @@ def _bench(device: torch.device, control: Control) -> Iterator[_Bench]:
     finally:
         if device.type in ("cuda", "xpu"):
             torch.get_device_module(device).empty_cache()
+
+
+def _has_tf32(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_tf32_supported()
+
+
+def _has_fp8(device: torch.device) -> bool:
+    is_nvidia = device.type == "cuda" and torch.version.hip is None
+    return is_nvidia and torch.cuda.get_device_capability(device) >= (8, 9)
+
+
+_ONLY_ON: dict[str, Callable[[torch.device], bool]] = {"tf32": _has_tf32, "fp8": _has_fp8}
 
 
 Operation = Callable[[], object]
@@ -188,6 +201,12 @@ class _Bench:
         self, shape: tuple[int, int, int], dtype: torch.dtype, *, is_transposed: bool = False
     ) -> Operation:
         rows, inner, columns = shape
+        if dtype.itemsize == 1:
+            # only these layouts; scales of 1, with the sums as torchao's forward pass has them
+            one = torch.ones((), device=self._device)
+            multiply = partial(torch._scaled_mm, scale_a=one, scale_b=one, use_fast_accum=True)
+            factors = self._numbers((rows, inner), dtype), self._numbers((columns, inner), dtype).t()
+            return partial(multiply, *factors, out_dtype=torch.bfloat16)
         second = (columns, inner) if is_transposed else (inner, columns)
         weight = self._numbers(second, dtype)
         result = torch.empty(rows, columns, dtype=dtype, device=self._device)

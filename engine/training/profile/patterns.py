@@ -392,6 +392,34 @@ def _zeroed_gradients(case: _Case) -> _Found:
     )
 
 
+# of a converted layer's autograd function, and of torch.compile by what it has fused
+_FP8_LAYER = "matmul_with_hp_or_float8_args"
+_FP8_FUSED = re.compile(r"^triton_(poi|red|per)_fused_\w*(scaled_mm|abs_\w*max|amax|clamp)")
+
+
+def _scaled_to_fp8(case: _Case) -> _Found:
+    # what FP8 takes beside its products
+    if case.experiment.precision is not Precision.FP8 or not case.trace.is_of_device:
+        return
+    works = [work for work in case.work if kernel_class(work.name).part is StepPart.MEMORY]
+    casts = [work for work in works if _FP8_FUSED.search(work.name) or _is_in_fp8_layer(work)]
+    ms, remedy = case.ms(casts), fast_recipe(case.experiment, "compile")
+    why = "compiled, they are fused." if remedy else "layers with larger sizes would win more of it back."
+    yield _advice(
+        AdviceKind.CASTS,
+        ms * _HALVED,
+        f"Finding scales for FP8 and casting to it take time that its products have to win back: {why}",
+        f"They take {case.of_step(ms)}, by the names of their kernels, in {case.count(casts, 'kernel')}.",
+        modules=_modules_of(casts),
+        remedy=remedy,
+    )
+
+
+def _is_in_fp8_layer(work: DeviceWork) -> bool:
+    around = work.operation.around() if work.operation is not None else ()
+    return any(operation.name.startswith(_FP8_LAYER) for operation in around)
+
+
 _PATTERNS = (
     _starved,
     _pageable_copy,
@@ -401,6 +429,7 @@ _PATTERNS = (
     _could_be_tf32,
     _odd_size,
     _layout,
+    _scaled_to_fp8,
     _unfused_optimizer,
     _zeroed_gradients,
 )

@@ -256,6 +256,9 @@ def _format(plan: RunPlan, model: nn.Module) -> str:
             return "fp16"
         case Precision.BF16 | Precision.BF16_PURE:
             return "bf16"
+        case Precision.FP8:
+            is_converted = any(layer.reason is None for layer in plan.linear_layers)
+            return "fp8" if is_converted and device.type == "cuda" else "bf16"
         case Precision.TF32 if device.type == "cuda":
             return "tf32"
         case Precision.DEFAULT if device.type == "cuda" and torch.cuda.is_tf32_supported():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from torch import nn
 
 from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.checks import Catalog, DatasetEntry, accumulation_problem, dataset_of, resolve
-from engine.experiment.experiment import Experiment, setting_error
+from engine.experiment.experiment import Experiment, Precision, setting_error
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import PLAIN
+from engine.protocol.advice import LinearLayer
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Control
 from engine.training.data.batches import own_seed
@@ -34,18 +36,21 @@ from engine.training.measuring.energy import EnergyMeter, energy_meter
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
 from engine.training.models.build import count_parameters
+from engine.training.models.fp8 import check_recipe, convert, layers_sentence, linear_layers
 from engine.training.models.own import seed_everything
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.precision import float32_mode
 from engine.training.ranks.place import here
 from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.run import Run
+from engine.training.runs.tokens import batch_tokens
 from engine.training.runs.workload import Workload
 from engine.training.steps.few_bits import check_torchao
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step, cudnn_search
 
 _REPORTED_FRACTION = 0.01
+UNCOMPILED_FP8 = "FP8 promises no gain without compilation: scaling and casting take kernels of their own."
 
 
 class RunPlan:
@@ -75,6 +80,28 @@ class RunPlan:
         self.steps_per_epoch = _steps_per_epoch(resolved, self.samples_per_epoch)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
         self.counts_energy = True
+        self.linear_layers: tuple[LinearLayer, ...] = ()
+        """Those of the last model that was built for FP8."""
+        check_recipe(resolved, self.device)
+
+    @cached_property
+    def tokens(self) -> Mapping[str, int]:
+        """`batch_tokens` of a batch. Reseeds the random numbers."""
+        parts = (self.workload, self.model_entry, self.dataset_entry, self.facts)
+        return batch_tokens(self.experiment, *parts)
+
+    def to_precision(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
+        """If the precision is FP8, converts linear layers of a model that is kept in FP32 already.
+
+        `device` is that of the autocast.
+        """
+        if experiment.precision is Precision.FP8:
+            self.linear_layers = self.layers_of(model, experiment)
+            convert(model, self.linear_layers, experiment.step, device, is_emulated=self.device.type == "cpu")
+
+    def layers_of(self, model: nn.Module, experiment: Experiment) -> tuple[LinearLayer, ...]:
+        """The linear layers of a model under FP8, before their conversion."""
+        return linear_layers(model, experiment.step, self.tokens, is_emulated=self.device.type == "cpu")
 
 
 def take_device(plan: RunPlan) -> None:
@@ -180,7 +207,9 @@ def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[
 
 
 def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
-    """The plan's model on the CPU, recomputed and kept in FP32 as `experiment` says. Raises ProblemError."""
+    """The plan's model on the CPU, as `experiment` recomputes and formats its parts. Raises ProblemError."""
+    if experiment.precision is Precision.FP8:
+        _ = plan.tokens  # which are found before the model's own random numbers begin
     model = plan.workload.build()
     if experiment.step.activation_checkpointing and not checkpoint_activations(model):
         raise setting_error(
@@ -190,6 +219,7 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
             value="true",
         )
     keep_in_float32(model, experiment.step.fp32_modules, plan.device)
+    plan.to_precision(model, experiment, plan.device)
     return model
 
 
@@ -258,6 +288,10 @@ def _started(plan: RunPlan, model: nn.Module, resumed_step: int | None) -> Start
 def _notes(plan: RunPlan) -> tuple[str, ...]:
     experiment, device = plan.experiment, plan.device_entry
     notes = []
+    if experiment.precision is Precision.FP8:
+        notes.append(layers_sentence(plan.linear_layers))
+        if device.is_gpu and "compile" not in experiment.step.parts:
+            notes.append(UNCOMPILED_FP8)
     if note := device.precision(experiment.precision).note:
         notes.append(f"{experiment.precision.label} on {device.title}: {note}.")
     is_fused = experiment.optimizer.fused or (

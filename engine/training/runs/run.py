@@ -18,7 +18,7 @@ from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally, Validation, validate
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.measuring.unchanged import UnchangedWeights
-from engine.training.precision import float32_mode_name
+from engine.training.precision import EMULATED_NOTE, float32_mode_name
 from engine.training.ranks.place import here
 from engine.training.ranks.sharded import is_sharded
 from engine.training.ranks.sharing import SAMPLED_FIRST, share_buffers, summed
@@ -278,6 +278,8 @@ class Run:
         settings, scaler, measured = self.experiment, self.step.scaler, self.tally.measured
         if self.device.type == "cpu" and settings.memory_cap_gib is not None:
             speed = Speed(note=CAPPED_CPU_NOTE)
+        elif self.device.type == "cpu" and settings.precision is Precision.FP8:
+            speed = Speed(note=EMULATED_NOTE)
         else:
             speed = self.instruments.with_note(self.tally.speed())
         mode = float32_mode_name(settings.precision, settings.step.autocast_tf32)

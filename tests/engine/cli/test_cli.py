@@ -103,7 +103,7 @@ def test_what_the_parser_refuses_has_the_same_form(refused, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "key", "value"),
     [
-        (["--precision", "fp8"], "precision", "fp8"),
+        (["--precision", "fp4"], "precision", "fp4"),
         (["--batch-size", "many"], "batch_size", "many"),
         (["--image-size", "0"], "image_size", "0"),
         (["--epochs", "0"], "epochs", "0"),
@@ -158,13 +158,13 @@ def test_a_comparison_of_one_thing_with_itself_is_refused(refused, precisions):
 
 
 def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) -> None:
-    assert main(["run", "--precision", "fp8"]) == 2
+    assert main(["run", "--precision", "fp4"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert [line.strip() for line in shown.err.splitlines()] == [
-        "ammeter: Precision is 'fp8', but it must be fp32, tf32, default, fp16, bf16, fp16-unscaled or "
+        "ammeter: Precision is 'fp4', but it must be fp32, tf32, default, fp16, bf16, fp16-unscaled, fp8 or "
         "bf16-pure. (precision)",
-        "Set it to fp32, tf32, default, fp16, bf16, fp16-unscaled or bf16-pure.",
+        "Set it to fp32, tf32, default, fp16, bf16, fp16-unscaled, fp8 or bf16-pure.",
     ]
 
 

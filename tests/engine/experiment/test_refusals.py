@@ -11,7 +11,7 @@ from engine.experiment.presets import read_toml
 from engine.experiment.problem import Kind, ProblemError
 
 WRONG = [
-    ("precision", "fp8", "fp32, tf32, default, fp16, bf16, fp16-unscaled or bf16-pure"),
+    ("precision", "fp4", "fp32, tf32, default, fp16, bf16, fp16-unscaled, fp8 or bf16-pure"),
     ("batch_size", "0", "1 or more"),
     ("batch_size", "many", "a whole number"),
     ("batch_size", "2.5", "a whole number"),
@@ -100,7 +100,7 @@ def test_an_unknown_key_is_answered_with_the_nearest_ones(key: str, remedy: str)
 
 def test_several_wrong_values_are_all_named() -> None:
     with pytest.raises(ProblemError) as caught:
-        experiment_from({"batch_size": 0, "precision": "fp8"})
+        experiment_from({"batch_size": 0, "precision": "fp4"})
     assert {problem.key for problem in caught.value.problems} == {"batch_size", "precision"}
 
 

@@ -94,6 +94,7 @@ def test_a_search_for_a_term_of_the_race_finds_a_page_about_it(term: str) -> Non
         ("fp32", torch.float32, ("1.19 × 10⁻⁷", "3.40 × 10³⁸", "1.18 × 10⁻³⁸")),
         ("fp16", torch.float16, ("0.00098", "65,504", "6.10 × 10⁻⁵", "5.96 × 10⁻⁸")),
         ("bf16", torch.bfloat16, ("0.0078", "3.39 × 10³⁸", "1.18 × 10⁻³⁸")),
+        ("fp8", torch.float8_e4m3fn, ("0.125", "448", "0.0156")),
     ],
 )
 def test_the_numbers_of_a_format_are_those_of_torch(name, kind, digits):
@@ -176,7 +177,7 @@ def test_no_page_is_wider_than_the_window(guide: GuideDialog) -> None:
 def test_arrows_go_through_the_list(guide: GuideDialog, qtbot: QtBot) -> None:
     qtbot.keyClick(guide.list.list, Qt.Key.Key_Down)
     assert guide.current == "fp32"
-    for _ in range(3):
+    for _ in range(4):
         qtbot.keyClick(guide.list.list, Qt.Key.Key_Down)
     qtbot.keyClick(guide.list.list, Qt.Key.Key_Down)
     assert guide.current == "autocast"

@@ -137,3 +137,10 @@ def test_flags_and_random_numbers_stay_as_they_were():
 def test_smaller_arrays_are_taken_where_large_ones_do_not_fit(monkeypatch):
     monkeypatch.setattr(module, "_ARRAY_MIB", {"cpu": (2**40, 1)})
     assert measured().gb_per_second > 0.01
+
+
+def test_a_product_in_fp8_is_one_of_scaled_factors() -> None:
+    bench = _Bench(CPU, Control())
+    result = bench.product((32, 64, 16), torch.float8_e4m3fn)()
+    assert isinstance(result, torch.Tensor)
+    assert result.shape == (32, 16) and result.dtype is torch.bfloat16

@@ -314,3 +314,20 @@ def test_what_could_save_most_comes_first(recorded, tmp_path):
 def test_an_empty_recording_gives_no_advice():
     nothing = profile().model_copy(update={"step_ms": 0.0, "bar": Bar()})
     assert advise_on_time(Trace(), nothing, Experiment()) == ()
+
+
+@pytest.mark.parametrize("recipe", ["plain", "compile"])
+def test_scaling_and_casting_to_fp8_is_told_with_its_share_of_the_step(recorded, told, recipe):
+    if recipe == "plain":
+        recorded.operation("matmul_with_hp_or_float8_argsBackward", 1_000, 1_100)
+        recorded.operation("aten::mul", 1_010, 1_020)
+        recorded.kernel(ELEMENTWISE, 1_200, 3_200, launched=1_012)
+    else:
+        recorded.kernel("triton_red_fused_abs_max_0", 1_200, 2_200)
+        recorded.kernel("triton_poi_fused__to_copy_clamp_mul_t_1", 2_200, 3_200)
+    product(recorded, "nvjet_sm90_qqtst_128x256_128x4_2x1_v_bz_coopB_TNT", HALVES)
+    asked = {"precision": "fp8", "step": {"recipe": recipe}}
+    advice = told(AdviceKind.CASTS, recorded, profile("fp8", memory=2.0), **asked)
+    assert advice.evidence.startswith("They take 2.00 ms of a step of 10.0 ms (20\N{NO-BREAK SPACE}%)")
+    assert advice.changes == ((("step.recipe", "fast"),) if recipe == "plain" else ())
+    assert told(AdviceKind.CASTS, recorded, profile("bf16", memory=2.0), precision="bf16") is None

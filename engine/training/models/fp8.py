@@ -1,0 +1,178 @@
+"""Linear layers in FP8 by torchao: which of a model's can be, why others stay in BF16, and the conversion."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import request_error
+from engine.experiment.settings import Step
+from engine.protocol.advice import LinearLayer, NotInFP8
+from engine.training.models.libraries import quiet
+from engine.training.models.recompute import Around, own_class, put_around
+from engine.words.names import listed
+
+_MULTIPLE = 16
+"""cuBLAS takes FP8 products only whose summed side is a multiple of 16."""
+
+
+def linear_layers(
+    model: nn.Module, step: Step, tokens: Mapping[str, int], *, is_emulated: bool
+) -> tuple[LinearLayer, ...]:
+    """A model's linear layers before a conversion, in its order; `tokens` are those of a batch by name.
+
+    Without any in `tokens` they are unknown, and no layer is left out for their sake.
+    """
+    kept = [f"{name}." for name, _ in model.named_modules() if _matches(name, step.fp32_modules)]
+    linear = [(name, it) for name, it in model.named_modules() if isinstance(it, nn.Linear)]
+    takes_small = is_emulated if step.fp8_small_layers is None else step.fp8_small_layers
+    layers = []
+    for place, (name, it) in enumerate(linear):
+        rows, sizes = tokens.get(name), (it.in_features, it.out_features)
+        reason: NotInFP8 | None = None
+        if f"{name}.".startswith(tuple(kept)):
+            reason = NotInFP8.FP32
+        elif place == len(linear) - 1:
+            reason = NotInFP8.OUTPUT
+        elif own_class(it) is not nn.Linear or (tokens and rows is None):
+            reason = NotInFP8.NOT_CALLED
+        elif any(size % _MULTIPLE for size in sizes):
+            reason = NotInFP8.SIZE
+        elif rows is not None and rows % _MULTIPLE and _sums_tokens(step):
+            reason = NotInFP8.TOKENS
+        elif not takes_small and is_small(*sizes, step.fp8_recipe):
+            reason = NotInFP8.SMALL
+        layers.append(LinearLayer(name=name, inputs=sizes[0], outputs=sizes[1], tokens=rows, reason=reason))
+    return tuple(layers)
+
+
+def is_small(inputs: int, outputs: int, recipe: str) -> bool:
+    """True for a layer that gains no time: the thresholds that torchao measured on an H100.
+
+    See `_auto_filter_for_recipe` in torchao's float8_linear_utils.py; it has none for weight gradients in
+    BF16, for which those of `rowwise` stand in.
+    """
+    if recipe == "tensorwise":
+        return inputs <= 4_096 and outputs <= 1_024
+    return outputs <= 2_048 or inputs <= 1_024 or (outputs <= 4_096 and inputs <= 2_048)
+
+
+def layers_sentence(layers: Iterable[LinearLayer]) -> str:
+    """How many layers are in FP8, and what the others are."""
+    reasons = Counter(layer.reason for layer in layers)
+    converted, all_of_them = reasons.pop(None, 0), reasons.total()
+    if not converted and not all_of_them:
+        return "FP8 does nothing for this model: it has no linear layers, and others are never converted."
+    known = (reason for reason in NotInFP8 if reasons[reason])
+    others = listed([_OTHERS[reason].format(reasons[reason]) for reason in known])
+    if not converted:
+        which = "its only linear layer is not"
+        if all_of_them > 1:
+            which = f"none of its {all_of_them:,} linear layers is"
+        return f"FP8 does nothing for this model: {which} converted ({others})."
+    return f"FP8 in {converted:,} of {converted + all_of_them:,} linear layers; not in {others}."
+
+
+def layers_table(layers: Sequence[LinearLayer]) -> str:
+    """A line for each layer: its name, sizes, the tokens of a batch, and whether it is in FP8 or why not."""
+    rows = [("linear layer", "inputs", "outputs", "tokens", "in FP8")]
+    for layer in layers[:_MOST_LISTED]:
+        tokens = "" if layer.tokens is None else f"{layer.tokens:,}"
+        told = f"no: {layer.reason}" if layer.reason else "yes"
+        rows.append((layer.name, f"{layer.inputs:,}", f"{layer.outputs:,}", tokens, told))
+    name, *sizes, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = ("  ".join([row[0].ljust(name), *map(str.rjust, row[1:4], sizes), row[4]]) for row in rows)
+    return "\n".join(lines)
+
+
+_MOST_LISTED = 400
+_OTHERS = {
+    NotInFP8.OUTPUT: "the output layer",
+    NotInFP8.SIZE: "{:,} with a size that is no multiple of 16",
+    NotInFP8.TOKENS: "{:,} whose tokens in a batch are no multiple of 16",
+    NotInFP8.SMALL: "{:,} too small to gain time",
+    NotInFP8.NOT_CALLED: "{:,} that the model does not call as nn.Linear",
+    NotInFP8.FP32: "{:,} kept in FP32",
+}
+
+
+class _InFP8(Around):
+    """Computes in FP8 under autocast; without it, it is the nn.Linear that it was."""
+
+    fp8_device_type: str
+    fp8_sums_tokens: bool
+
+    def forward(self, inputs: Tensor) -> Any:
+        kind, layer = self.fp8_device_type, self
+        assert isinstance(layer, nn.Linear)
+        # an epoch's last batch may be smaller
+        is_odd = self.fp8_sums_tokens and inputs.numel() // layer.in_features % _MULTIPLE
+        if not torch.is_autocast_enabled(kind) or (is_odd and torch.is_grad_enabled()):
+            return nn.functional.linear(inputs, layer.weight, layer.bias)
+        # torchao looks at the autocast of a GPU only, so that on a CPU it would take float32
+        return super().forward(inputs.to(torch.get_autocast_dtype(kind)))
+
+
+def convert(
+    model: nn.Module, layers: Iterable[LinearLayer], step: Step, device: torch.device, *, is_emulated: bool
+) -> None:
+    """Converts the layers without a reason against it, in place; weights keep their names and stay in FP32.
+
+    `device` is that of the autocast. Raises ProblemError where torchao cannot be imported.
+    """
+    wanted = {id(model.get_submodule(layer.name)) for layer in layers if layer.reason is None}
+    if not wanted:
+        return
+    float8, converted = _torchao()
+    config = float8.Float8LinearConfig.from_recipe_name(step.fp8_recipe)
+    with quiet():
+        float8.convert_to_float8_training(
+            model,
+            config=replace(config, emulate=is_emulated),
+            module_filter_fn=lambda module, name: id(module) in wanted,
+        )
+    for module in model.modules():
+        if isinstance(module, converted):
+            around = put_around(module, _InFP8)
+            around.fp8_device_type, around.fp8_sums_tokens = device.type, _sums_tokens(step)
+
+
+def check_recipe(experiment: Experiment, device: torch.device) -> None:
+    """Raises ProblemError for a scaling that the device does not have."""
+    recipe = experiment.step.fp8_recipe
+    if experiment.precision is not Precision.FP8 or recipe == "tensorwise" or device.type != "cuda":
+        return
+    if (capability := torch.cuda.get_device_capability(device)) < _HOPPER:
+        shown = ".".join(map(str, capability))
+        message = f"FP8 scaling is '{recipe}', which needs compute capability 9.0; this card has {shown}."
+        raise request_error(message, "Set it to tensorwise.", key="step.fp8_recipe", value=recipe)
+
+
+_HOPPER = (9, 0)
+
+
+def _torchao() -> tuple[Any, type[nn.Module]]:
+    # imported here: it takes seconds
+    try:
+        with quiet():
+            return import_module("torchao.float8"), import_module("torchao.float8.float8_linear").Float8Linear
+    except ImportError as error:
+        message = f"FP8 needs torchao, which cannot be imported here: {error}."
+        raise request_error(message, "Install torchao again, or use BF16 AMP.", key="precision") from None
+
+
+def _sums_tokens(step: Step) -> bool:
+    # in the gradient of the weights
+    return step.fp8_recipe != "rowwise_with_gw_hp"
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,190 @@
+"""Runs in FP8 on the CPU, where it is emulated: losses, resuming, what a run and a check say of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.experiment.checks import problems
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.protocol.advice import FindingKind, NotInFP8
+from engine.protocol.events import Event, Finished, Log, Samples, Started
+from engine.protocol.jobs import Control
+from engine.training.checks.check import check
+from engine.training.doctor import read_catalog
+from engine.training.forecast import forecast
+from engine.training.models.libraries import quiet
+from engine.training.precision import (
+    EMULATED_NOTE,
+    Processor,
+    cpu_precisions,
+    cuda_precisions,
+    other_accelerator_precisions,
+)
+from engine.training.runs.loop import train
+
+from .conftest import OwnRuns
+
+MODEL = """
+    import torch
+    from torch import nn
+
+    def model():
+        block = lambda: nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+        return nn.Sequential(nn.Embedding(64, 32), block(), block(), nn.Linear(32, 36), nn.Linear(36, 64))
+
+    def batch(size):
+        tokens = torch.randint(64, (size, 16))
+        return tokens, (3 * tokens + 1) % 64
+
+    def loss(outputs, targets):
+        return nn.functional.cross_entropy(outputs.flatten(0, 1).float(), targets.flatten())
+"""
+LAYERS = "FP8 in 4 of 6 linear layers; not in the output layer and 1 with a size that is no multiple of 16."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torchao() -> None:
+    """Imported once: it takes seconds, and its own code warns."""
+    pytest.importorskip("torchao")
+    with quiet():
+        import torchao.float8  # noqa: F401
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> OwnRuns:
+    found = OwnRuns(tmp_path)
+    found.write(MODEL)
+    return found
+
+
+def experiment(runs: OwnRuns, precision: str = "fp8", **settings: Any) -> Experiment:
+    asked = {"optimizer": {"learning_rate": 0.004}, "steps": 40, "batch_size": 16, "samples": 64, **settings}
+    return runs.experiment(runs.folder / "net.py", precision=precision, **asked)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {},
+        {"fp8_recipe": "rowwise"},
+        {"fp8_recipe": "rowwise_with_gw_hp", "activation_checkpointing": True},
+        {"gradient_accumulation": 2, "clip_norm": 1.0},
+    ],
+)
+def test_a_model_learns_in_fp8_nearly_as_in_bf16_and_a_little_differently(
+    runs: OwnRuns, step: dict[str, Any]
+) -> None:
+    bf16, fp8 = (runs.losses(experiment(runs, name, step=step)) for name in ("bf16", "fp8"))
+    assert fp8 != bf16
+    assert len(fp8) == 40 and fp8[-1] < 0.7 * fp8[0]
+    assert fp8 == pytest.approx(bf16, abs=0.02 * fp8[0])
+
+
+def test_a_run_says_which_layers_are_in_fp8_and_tells_no_speed(runs: OwnRuns) -> None:
+    events = runs.events(experiment(runs))
+    started = next(event for event in events if isinstance(event, Started))
+    assert started.notes[0] == LAYERS
+    assert started.hardly_faster == "FP8 is emulated, which shows losses and no speed"
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    summary = finished.summary
+    assert (summary.samples_per_second, summary.step_ms, summary.speed_note) == (None, None, EMULATED_NOTE)
+    assert f"Speed: {EMULATED_NOTE}" in [event.message for event in events if isinstance(event, Log)]
+
+
+def test_a_resumed_run_has_the_losses_of_one_that_never_stopped(runs: OwnRuns, tmp_path: Path) -> None:
+    asked = experiment(runs, checkpoint={"last": True}, step={"fp8_recipe": "rowwise"}, steps=60)
+    whole = runs.losses(asked)
+    control, first = Control(), []
+    for event in train(asked, control, tmp_path / "kept"):
+        first.append(event)
+        if control.step >= 3:
+            control.stop_requested.set()
+    resumed = runs.events(asked, checkpoints=tmp_path / "kept", resume=True)
+    assert 3 <= len(losses_of(first)) < 60
+    assert losses_of([*first, *resumed]) == whole
+
+
+def losses_of(events: Sequence[Event]) -> tuple[float, ...]:
+    return tuple(loss for event in events if isinstance(event, Samples) for loss in event.loss)
+
+
+def test_check_lists_each_linear_layer_with_the_tokens_of_a_batch(runs: OwnRuns) -> None:
+    checked = check(experiment(runs, batch_size=10))
+    rows = [(row.name, row.inputs, row.outputs, row.tokens, row.reason) for row in checked.linear_layers]
+    assert rows[0] == ("1.1", 32, 64, 160, None)
+    assert rows[-2:] == [
+        ("3", 32, 36, 160, NotInFP8.SIZE),
+        ("4", 36, 64, 160, NotInFP8.OUTPUT),
+    ]
+    said = [finding.message for finding in checked.findings]
+    assert LAYERS in said and EMULATED_NOTE in said
+    table = next(finding.detail for finding in checked.findings if finding.message == LAYERS)
+    assert table.splitlines()[0] == "linear layer  inputs  outputs  tokens  in FP8"
+    assert table.splitlines()[-2] == "3                 32       36     160  no: a size is no multiple of 16"
+    assert not checked.errors
+    assert not check(experiment(runs, "bf16")).linear_layers
+
+
+def test_a_model_of_convolutions_is_told_that_fp8_does_nothing_for_it() -> None:
+    settings = {"model": "small-cnn", "dataset": "synthetic", "image_size": 16, "samples": 8, "batch_size": 8}
+    cnn = experiment_from({**settings, "precision": "fp8", "device": "cpu", "steps": 1})
+    (finding,) = [found for found in check(cnn).findings if found.kind is FindingKind.FP8]
+    assert finding.severity == "warning"
+    assert finding.message.startswith("FP8 does nothing for this model: ")
+
+
+def test_a_forecast_counts_what_fp8_takes_beside_bf16(runs: OwnRuns) -> None:
+    mine, other = (forecast(experiment(runs, name)) for name in ("fp8", "bf16"))
+    assert mine.parameters_mib == other.parameters_mib
+    assert mine.needed_mib >= 0.9 * other.needed_mib
+
+
+def test_fsdp_and_devices_without_fp8_are_refused_with_a_sentence(
+    runs: OwnRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sharded = experiment(runs, devices=2, ranks={"strategy": "fsdp"})
+    (problem,) = [found for found in problems(sharded, read_catalog()) if found.key == "precision"]
+    assert "FSDP2 casts whole blocks itself" in problem.message
+
+    def why(entries: Any) -> str | None:
+        reason: str | None = next(entry.reason for entry in entries if entry.precision is Precision.FP8)
+        return reason
+
+    assert why(cuda_precisions((8, 9))) is why(cuda_precisions((9, 0))) is None
+    assert why(cuda_precisions((8, 6))) == "FP8 needs compute capability 8.9; this one has 8.6"
+    assert why(other_accelerator_precisions()) == "FP8 is tried on NVIDIA GPUs only"
+    monkeypatch.setattr("engine.training.precision.find_spec", lambda name: None)
+    for entries in (cuda_precisions((9, 0)), cpu_precisions(Processor("CPU", 1_024.0))):
+        assert "`ammeter engine install --with torchao`" in (why(entries) or "")
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In this process, without the compiler's own trials of what vectors this machine can do."""
+    import torch._inductor.config
+
+    torch._dynamo.reset()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
+    settings = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
+    with torch._inductor.config.patch(settings):
+        yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_a_compiled_model_learns_in_fp8_too(runs: OwnRuns) -> None:
+    plain, compiled = (
+        runs.events(experiment(runs, step={"recipe": recipe}, steps=10)) for recipe in ("plain", "compile")
+    )
+    finished = compiled[-1]
+    assert isinstance(finished, Finished) and finished.summary.left_out == {}
+    assert finished.summary.recipe == "compile"
+    assert losses_of(compiled) == pytest.approx(losses_of(plain), rel=0.02)

@@ -1,0 +1,91 @@
+"""FP8 on a card that has it: it trains under each scaling, and its time beside BF16 in large layers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.experiment.experiment import Precision, experiment_from
+from engine.protocol.events import Event, Finished, Samples, Started
+from engine.protocol.jobs import Control
+from engine.training.doctor import device_entries
+from engine.training.runs.loop import train
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.timeout(600),  # compiling takes its time
+    pytest.mark.skipif(
+        not device_entries()[0].precision(Precision.FP8).available or not torch.cuda.is_available(),
+        reason="needs a card of compute capability 8.9, and torchao",
+    ),
+]
+LANGUAGE: dict[str, Any] = {
+    "model": "causal-lm-tiny",
+    "dataset": "synthetic-tokens",
+    "num_classes": 512,
+    "sequence_length": 64,
+    "batch_size": 16,
+    "samples": 256,
+    "steps": 30,
+    "device": "cuda:0",
+    "optimizer": {"learning_rate": 1e-3},
+}
+# by rows from compute capability 9.0 on
+RECIPES = ["tensorwise"]
+if torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0):
+    RECIPES += ["rowwise", "rowwise_with_gw_hp"]
+
+
+@pytest.fixture(autouse=True)
+def compiled_in_this_process() -> Iterator[None]:
+    """No helper processes, which would outlive the test."""
+    from torch._inductor import config
+
+    torch._dynamo.reset()
+    with config.patch({"compile_threads": 1}):
+        yield
+    torch._dynamo.reset()
+
+
+def events_of(precision: str, **step: Any) -> list[Event]:
+    asked = experiment_from({**LANGUAGE, "precision": precision, "step": step})
+    return list(train(asked, Control()))
+
+
+def losses(events: list[Event]) -> list[float]:
+    return [loss for event in events if isinstance(event, Samples) for loss in event.loss]
+
+
+@pytest.mark.parametrize("recipe", ["plain", "fast"])
+@pytest.mark.parametrize("scaling", RECIPES)
+def test_a_language_model_trains_in_fp8_as_in_bf16(scaling: str, recipe: str) -> None:
+    own = events_of("fp8", fp8_recipe=scaling, fp8_small_layers=True, recipe=recipe)
+    started, finished = own[0], own[-1]
+    assert isinstance(started, Started) and isinstance(finished, Finished)
+    assert started.notes[0] == "FP8 in 28 of 29 linear layers; not in the output layer."
+    assert finished.summary.left_out.keys() <= {"channels_last"}
+    found = losses(own)
+    assert found == pytest.approx(losses(events_of("bf16")), abs=0.02 * found[0])
+
+
+def test_the_last_smaller_batch_whose_tokens_fp8_cannot_sum_trains_too() -> None:
+    asked = {**LANGUAGE, "precision": "fp8", "samples": 35, "sequence_length": 17, "steps": 6}
+    step = {"fp8_small_layers": True}
+    found = losses(list(train(experiment_from({**asked, "step": step}), Control())))
+    assert len(found) == 6 and found[-1] < found[0]
+
+
+def test_the_ratio_to_bf16_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    script = Path(__file__).parents[1] / "benchmarks" / "fp8_linear.py"
+    command = [sys.executable, str(script), "--rounds", "3", "--sizes", "4096", "8192"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{done.stdout}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("/ BF16") == 12 if len(RECIPES) == 3 else done.stdout
