@@ -29,8 +29,9 @@ class NearLine(Line):
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """The home of the user there."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of the user there; the user here knows no machine yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     home = tmp_path / "home"
     home.mkdir()
     return home
