@@ -52,10 +52,17 @@ class FarMachine:
         stub = self.home / "stub"
         stub.mkdir(exist_ok=True)
         (stub / "sitecustomize.py").write_text(
-            "import runpy, sys\n"
+            "import os, runpy, sys\n"
             "if sys.orig_argv[-2:] == ['-m', 'engine.worker']:\n"
+            f"    os.environ['TRAIN_NO_FURTHER'] = {str(self.home / 'no-further')!r}\n"
             f"    runpy.run_path({str(CLONE / 'tests' / script)!r})\n"
         )
+
+    def train_to(self, step: int) -> None:
+        """From now on no run of `training_worker.py` gets past that step."""
+        part = self.home / "no-further.part"
+        part.write_text(str(step))
+        part.replace(self.home / "no-further")
 
     def make_known(self) -> None:
         """Puts it into the list of machines, as `ammeter machines add` does."""

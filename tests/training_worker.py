@@ -37,7 +37,7 @@ def say(event: Event) -> None:
 
 def furthest(step: int) -> int:
     with suppress(OSError):
-        return int(Path(os.environ.get("TRAIN_NO_FURTHER", "")).read_text())
+        return int(Path(os.environ["TRAIN_NO_FURTHER"]).read_text())
     return step
 
 

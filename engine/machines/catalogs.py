@@ -44,6 +44,12 @@ def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
     return None
 
 
+def forget_catalog(machine: str) -> None:
+    """It is read again."""
+    with suppress(OSError):
+        _path(machine).unlink(missing_ok=True)
+
+
 def refuse_kept(store: Store, machine: str, remedy: str) -> None:
     """Raises ProblemError where a run still trains on a machine; in the remedy `{run}` is its id."""
     for run_id in store.kept_runs(machine):
@@ -54,6 +60,5 @@ def refuse_kept(store: Store, machine: str, remedy: str) -> None:
 def forget_machine(store: Store, machine: str) -> None:
     """Takes a machine from the list, with what is kept of it here. Raises ProblemError."""
     Machines().remove(machine)
-    with suppress(OSError):
-        _path(machine).unlink(missing_ok=True)
+    forget_catalog(machine)
     Forecasts(store.path.parent, machine).forget()

@@ -20,11 +20,6 @@ from engine.protocol.events import Check
 
 _LEAST_BYTES, _ENGINE_BYTES = 2 * BYTES_PER_GIB, 12 * BYTES_PER_GIB
 _CARD = "Graphics card"
-_SLURM = """
-sbatch --version && nodes=$(sinfo -h -o '%D nodes in %P' "$@") || exit 1
-echo "${nodes:-There is no such partition.}"
-[ -n "$nodes" ]
-"""
 _PROCESSORS = ("x86_64", "aarch64", "arm64")
 
 
@@ -135,16 +130,15 @@ def _tools(look: Look) -> Check:
 
 
 def _of_slurm(slurm: Slurm, line: Line) -> Check:
-    wanted = [argument for argument in slurm.arguments[:1] if "--partition" in argument]
+    partition = ["-p", slurm.partition] if slurm.partition else []
     try:
-        answer = run_script(line, _SLURM, wanted)
+        answer = run_script(line, "sbatch --version && sinfo -h -o '%D nodes in %P' \"$@\"", partition)
     except ProblemError as error:
         return _failed("Slurm", error.problem)
-    said = "; ".join(shortened(each, 200) for each in answer.text.strip().splitlines()[:20])
-    if answer.status:
-        remedy = "Name the login node of a cluster, and one of its partitions."
-        return Check(name="Slurm", status="problem", detail=said or "There is no sbatch.", remedy=remedy)
-    return Check(name="Slurm", status="ok", detail=said)
+    said = "; ".join(shortened(each, 200) for each in answer.text.splitlines()[:20])
+    is_there = answer.status == 0 and ";" in said
+    remedy = "" if is_there else "Name the login node of a cluster, and one of its partitions."
+    return Check(name="Slurm", status="ok" if is_there else "problem", detail=said, remedy=remedy)
 
 
 def _failed(name: str, problem: Problem) -> Check:

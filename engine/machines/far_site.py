@@ -103,15 +103,7 @@ class FarSite:
         given, self._allocation = self._allocation, None
         if given is not None:
             folder = self._line.machine.folder
-            words = (
-                f"{folder}/{PROGRAM}",
-                "-P",
-                "-m",
-                "engine.worker.slurm",
-                "give-back",
-                folder,
-                given.name,
-            )
+            words = f"{folder}/{PROGRAM} -P -m engine.worker.slurm give-back {folder} {given.name}".split()
             # it ends by itself too, some time later
             with suppress(ProblemError):
                 self._line.ask(words, seconds=_ANSWER_SECONDS)

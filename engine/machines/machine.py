@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 import tomli_w
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from engine.experiment.paths import machines_path, part_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
@@ -61,17 +53,13 @@ class Machine(BaseModel):
     program: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{0,64}$")] = ""
     slurm: Slurm | None = None
 
-    @model_validator(mode="after")
-    def _is_somewhere(self) -> Machine:
-        if not (self.host or self.slurm):
-            raise ValueError("a host is needed")
-        return self
-
     @property
     def place(self) -> str:
         """The host in words, and that it is a cluster."""
-        words = self.host or "this machine"
-        return words if self.slurm is None else f"{words} ({self.slurm.words})"
+        if self.slurm is None:
+            return self.host
+        partition = f", partition {self.slurm.partition}" if self.slurm.partition else ""
+        return f"{self.host or 'this machine'} (Slurm{partition})"
 
 
 class _File(BaseModel):
@@ -145,14 +133,17 @@ def new_machine(name: str, host: str, folder: str = "", slurm: Mapping[str, obje
         )
     given = {"name": name, "host": host.strip(), "slurm": slurm, **({"folder": folder} if folder else {})}
     try:
-        return Machine.model_validate(given)
+        machine = Machine.model_validate(given)
     except ValidationError as error:
         wrong = error.errors()[0]
-        key = next((str(part) for part in wrong["loc"] if part in _WRONG), "host")
+        key = next(str(part) for part in wrong["loc"] if part in _WRONG)
         what, remedy = _WRONG[key]
-        value = shortened(str(wrong["input"]) if wrong["loc"] else host)
+        value = shortened(str(wrong["input"]))
         why = f", which {wrong['ctx']['error']}" if key == "options" and "ctx" in wrong else ""
         raise request_error(f"'{value}' is not {what}{why}.", remedy, key=key, value=value) from None
+    if not machine.place:
+        raise request_error("A machine needs a host.", _WRONG["host"][1], key="host", value=host)
+    return machine
 
 
 _WRONG = {

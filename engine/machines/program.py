@@ -32,6 +32,7 @@ from engine.installation.wanted import (
     Wanted,
 )
 from engine.machines.bundle import PYTHONS, program_archive, program_id
+from engine.machines.catalogs import forget_catalog
 from engine.machines.line import NOT_FOUND, Channel, Line
 from engine.machines.machine import Machine, Machines
 from engine.machines.script import Answer, Look, look_at, run_script
@@ -161,6 +162,7 @@ class FarInstaller:
             self._demand(done.status == 0, f"The new program cannot be put to use: {why}.")
             self.machine = self.machine.model_copy(update={"program": new})
             Machines().put(self.machine)
+            forget_catalog(self.machine.name)
             if there.installation is not None and keeps:
                 yield Installed(there.installation)
         except Stopped:

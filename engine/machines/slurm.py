@@ -65,11 +65,6 @@ class Slurm(BaseModel):
         named = {"partition": self.partition, "account": self.account, "time": self.time_limit}
         return (*(f"--{name}={value}" for name, value in named.items() if value), *self.options)
 
-    @property
-    def words(self) -> str:
-        """In a list of machines: "Slurm, partition gpu"."""
-        return f"Slurm, partition {self.partition}" if self.partition else "Slurm"
-
 
 class JobState(BaseModel):
     """What Slurm says of a job; untrusted. It is "KEPT" once its worker has begun."""
@@ -85,32 +80,26 @@ class JobState(BaseModel):
 
 
 _REASONS = {
-    "None": "",
+    "None": "in Slurm",
     "Resources": "for a free node",
     "Priority": "behind other jobs",
     "Dependency": "for another job, on which it depends",
     "BeginTime": "for the time at which it may begin",
     "JobHeldUser": "held: `scontrol release` lets it begin",
     "JobHeldAdmin": "held by an administrator",
-    "Licenses": "for a licence",
     "Reservation": "for its reservation",
     "ReqNodeNotAvail": "for a node that is not available",
-    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions":
-        "for nodes that are down, drained or reserved",
     "PartitionConfig": "in vain: its partition has no such nodes",
     "PartitionNodeLimit": "in vain: its partition has no such nodes",
     "PartitionTimeLimit": "in vain: its time limit is longer than its partition's",
     "PartitionDown": "for its partition, which is down",
-    "PartitionInactive": "for its partition, which is inactive",
     "BadConstraints": "in vain: no node has what its options ask for",
     "AccountNotAllowed": "in vain: its account may not use the partition",
     "InvalidAccount": "in vain: its account is not valid",
-    "InvalidQOS": "in vain: its quality of service is not valid",
     "AssocMaxJobsLimit": "until fewer of your jobs run",
     "QOSMaxJobsPerUserLimit": "until fewer of your jobs run",
-    "AssocGrpGRES": "until your group uses fewer cards",
     "QOSMaxGRESPerUser": "until you use fewer cards",
-}  # fmt: skip
+}
 """By Slurm's reason for a job that is pending; others are shown as they are."""
 
 
@@ -119,8 +108,7 @@ def waiting_words(job: JobState) -> str:
     if job.state in ("RUNNING", "CONFIGURING"):
         return f"waiting for {job.node or 'its node'} to begin"
     told = job.reason if job.state == "PENDING" else job.state
-    known = _REASONS.get(told, _REASONS.get(told.partition(",")[0], f"in Slurm ({told})"))
-    words = f"waiting {known or 'in Slurm'}"
+    words = f"waiting {_REASONS.get(told.partition(',')[0], f'in Slurm ({told})')}"
     if job.starts_in is None:
         return words
     now = datetime.now()
@@ -133,29 +121,25 @@ def ending(job: JobState, machine: str) -> Lost:
     """What ended a worker whose job has ended, with the node."""
     node = f" on {job.node}" if job.node else ""
     words, kind, has_failed = _ENDINGS.get(job.state, _ENDINGS[""])
-    why = words.format(
-        node=node, its=job.node or "its node", limit=job.limit or "its partition", name=machine
-    )
+    its, limit = job.node or "its node", job.limit or "its partition"
+    why = words.format(node=node, its=its, limit=limit, name=machine)
     said = f" It last said: {job.output.rstrip('.')}." if has_failed and job.output else ""
     return Lost(f"{why}{said}", kind, has_failed)
 
 
+_SHARED = "the folder of {name} must be on a file system that its nodes share"
 _DIED, _NODE = Kind.WORKER_DIED, Kind.NODE_LOST
 _ENDINGS: dict[str, tuple[str, Kind, bool]] = {
     "": ("The process that keeps the run on {name} was ended{node}.", _DIED, False),
     "CANCELLED": ("The job was cancelled in Slurm{node}.", _DIED, False),
     "TIMEOUT": ("The job reached its time limit of {limit} in Slurm{node}.", _DIED, False),
     "DEADLINE": ("The job reached its deadline in Slurm{node}.", _DIED, False),
-    "COMPLETED": ("The job ended{node} before its worker began.", _DIED, False),
+    "COMPLETED": (f"The job saw no worker{{node}}: {_SHARED}.", Kind.REQUEST, True),
     "GONE": ("Slurm knows nothing of the job any more.", _DIED, False),
     "PREEMPTED": ("The job had to make room for another one{node}.", _NODE, False),
     "NODE_FAIL": ("Slurm has lost {its}, on which it trained.", _NODE, False),
     "BOOT_FAIL": ("The node {its} did not start.", _NODE, False),
     "OUT_OF_MEMORY": ("The job took more memory than Slurm allows it{node}.", _DIED, True),
     "FAILED": ("The job failed in Slurm{node}.", _DIED, True),
-    "UNSEEN": (
-        "The job runs{node}, but nothing that it writes is seen at the login: {name} needs a folder on a "
-        "file system that both share.", Kind.REQUEST, True,
-    ),
-}  # fmt: skip
+}
 """By the state of the job, "" for one that runs on: a sentence, its kind, and whether the run has failed."""

@@ -177,8 +177,11 @@ class Sweeper(Inspector):
                 problem = yield from self._pilot(record, turn.cell, spend)
             elif turn.run_id is not None:
                 problem = yield from self._run(record, turn.run_id, spend)
-        if problem is None:
-            self._check_block(record, turn)
+        if problem is None and turn.kind == "run" and self._launcher.site.has_nodes:
+            # its job may have ended between two turns, and the next one have begun on another node
+            record = self._store.sweeps.find(record.id)
+            if len(set(map(node_of, _block_of(record, turn)[1]))) > 1:
+                self._trains_elsewhere(record, turn)
         if problem is None or problem.kind in _OF_ALL_CELLS:
             return turn, problem
         # another end of its job leaves the block to its node
@@ -189,30 +192,22 @@ class Sweeper(Inspector):
 
     def _begin_block(self, record: SweepRecord, turn: Turn) -> None:
         block, done = _block_of(record, turn)
-        if block != self._block:
-            # the first one begins on the node of the pilots, and one that has begun goes on where it was
-            nodes = {node_of(run) for run in done}
-            if self._block is not None or nodes:
-                self._launcher.site.begin_block((nodes.pop() or "") if len(nodes) == 1 else "")
-            self._block = block
-
-    def _check_block(self, record: SweepRecord, turn: Turn) -> None:
-        # its job may have ended between two turns, and the next one have begun on another node
-        if turn.kind == "run" and self._launcher.site.has_nodes:
-            record = self._store.sweeps.find(record.id)
-            if len(set(map(node_of, _block_of(record, turn)[1]))) > 1:
-                self._trains_elsewhere(record, turn)
+        nodes = {node_of(run) or "" for run in done}
+        # the first one begins on the node of the pilots, and one that has begun goes on where it was
+        if block != self._block and (self._block or nodes):
+            self._launcher.site.begin_block(nodes.pop() if len(nodes) == 1 else "")
+        self._block = block
 
     def _trains_elsewhere(self, record: SweepRecord, turn: Turn) -> bool:
-        """The node is lost: the whole block is trained again on another one, so that each ratio is of one
-        node. False if that was tried often enough."""
+        """Has the block trained again on another node, so that each ratio is of one; False if it was tried
+        often enough."""
         block, done = _block_of(record, turn)
         self._losses[block] += 1
-        if self._losses[block] > _MOST_LOSSES:
-            return False
-        self._store.remove([run.id for run in done])
-        self._launcher.site.begin_block()
-        return True
+        is_tried = self._losses[block] <= _MOST_LOSSES
+        if is_tried:
+            self._store.remove([run.id for run in done])
+            self._launcher.site.begin_block()
+        return is_tried
 
     def _pilot(self, record: SweepRecord, cell: int, spend: _Spend) -> _TurnEvents:
         experiment = pilot_of(record.grid.cells[cell].experiment)
@@ -309,9 +304,11 @@ class Sweeper(Inspector):
 
 def _block_of(record: SweepRecord, turn: Turn) -> tuple[_Block, list[RunRecord]]:
     """The block of a turn, and its runs that are finished."""
-    group = next(group for group in groups_of(record) if any(cell.index == turn.cell for cell in group.cells))
-    runs = [run for cell in group.cells for run in finished_runs(cell) if run.repeat == turn.repeat]
-    return (group.baseline, turn.repeat), runs
+    groups = [group for group in groups_of(record) if any(cell.index == turn.cell for cell in group.cells)]
+    # none if its cell takes no more turns
+    cells = [cell for group in groups for cell in group.cells]
+    runs = [run for cell in cells for run in finished_runs(cell) if run.repeat == turn.repeat]
+    return (groups[0].baseline if groups else turn.cell, turn.repeat), runs
 
 
 def _next_turn(record: SweepRecord) -> Turn | None:

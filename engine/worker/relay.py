@@ -99,15 +99,8 @@ class Relay:
         own = {name: str(self._home / folder) for name, folder in _ENVIRONMENT.items()}
         environment = {**own, "AMMETER_FAR": "1", **opened["environment"]}
         asked = opened.get("allocation")
-        write_whole(
-            self._folder / "opened.json",
-            {
-                "protocol": PROTOCOL,
-                "environment": environment,
-                "patience": opened["patience"],
-                "allocation": asked,
-            },
-        )
+        kept = {"environment": environment, "patience": opened["patience"], "allocation": asked}
+        write_whole(self._folder / "opened.json", {"protocol": PROTOCOL, **kept})
         if asked is not None:
             try:
                 Allocation(self._home, asked["name"]).ask(self._folder.name, asked["arguments"])

@@ -1,18 +1,15 @@
-"""Slurm, as a machine's relays see it: an allocation is one job of sbatch, on one node of its own.
+"""Slurm, as a machine's relays see it: an allocation is a job on a node of its own (`serve`), in which each
+worker that asks gets a keeper, so that one wait in the queue serves a run and what follows it.
 
-    python -P -m engine.worker.slurm serve HOME ALLOCATION       what the job runs
-    python -P -m engine.worker.slurm give-back HOME ALLOCATION   ends it once nothing in it runs
+    python -P -m engine.worker.slurm serve|give-back HOME ALLOCATION
 
-The job starts a keeper for each worker that asks for one, so that one wait in the queue serves a run and what
-follows it. They meet in the folder allocations/ALLOCATION, which the nodes share with the login node:
+Those who ask and the job meet in the folder allocations/ALLOCATION, which login node and nodes share:
 
     lock     held (flock) while somebody decides whether there is a job
-    job      its id, as sbatch told it
-    served   written by the job, once it runs
-    output   what the job wrote
-    over     it takes no more workers
-    given    nobody will ask for more
+    job      its id; `output` is what it wrote, and `served` is there once it runs
     WORKER   a worker that waits for its keeper, named as its folder is
+    given    nobody will ask for more (`give-back`): the job ends once nothing in it runs
+    over     it takes no more workers
 
 Needs nothing beside the standard library.
 """
@@ -41,7 +38,6 @@ _LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 10.0
 """Between two questions to Slurm: while a worker waits, and while it runs."""
 _SERVE_SECONDS = 0.2
 _IDLE_SECONDS = 120.0
-_UNSEEN_SECONDS = 60.0
 _ENDING_SECONDS = 8.0
 _WORKER = re.compile(r"[0-9a-f]{32}")
 _FIELDS = ("state", "reason", "start", "node", "limit")
@@ -58,7 +54,7 @@ class Allocation:
     def __init__(self, home: Path, name: str) -> None:
         if not _WORKER.fullmatch(name):
             raise ValueError("this is not the name of an allocation")
-        self._home, self.folder = home, home / "allocations" / name
+        self.home, self.folder = home, home / "allocations" / name
 
     def ask(self, worker: str, arguments: list[str]) -> None:
         """Has a worker's keeper started in it, in a new job unless there is one. Raises OSError in the words
@@ -66,13 +62,9 @@ class Allocation:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             (self.folder / "given").unlink(missing_ok=True)
-            (self.folder / worker).touch()
             if not self._has_job():
-                try:
-                    self._submit(arguments)
-                except OSError:
-                    (self.folder / worker).unlink(missing_ok=True)
-                    raise
+                self._submit(arguments)
+            (self.folder / worker).touch()
 
     def withdraw(self, worker: str) -> bool:
         """A worker is not wanted any more: False if its keeper was started. A job that nobody waits for then
@@ -85,15 +77,20 @@ class Allocation:
             self._cancel_unused()
         return True
 
+    def end(self) -> None:
+        """The job takes no more workers, unless one waits."""
+        with self._locked():
+            if not self.waiting():
+                (self.folder / "over").touch()
+
     def give_back(self) -> None:
         """Nobody will ask for more: the job ends once nothing in it runs."""
-        if self.folder.exists():
-            with self._locked():
-                (self.folder / "given").touch()
-                self._cancel_unused()
+        with self._locked():
+            (self.folder / "given").touch()
+            self._cancel_unused()
 
     def waiting(self) -> list[str]:
-        """The workers that wait for their keepers."""
+        """The workers that wait."""
         return [name for name in os.listdir(self.folder) if _WORKER.fullmatch(name)]  # noqa: PTH208 - many times
 
     @property
@@ -103,30 +100,22 @@ class Allocation:
         return ""
 
     def state(self) -> dict[str, str]:
-        """What Slurm says of the job: squeue, or scontrol of one that squeue has forgotten, or sacct.
+        """What Slurm says of the job: squeue, or sacct of one that squeue has forgotten.
 
         The state is "GONE" if nobody knows it any more, and "" if nobody could be asked.
         """
-        job = self.job
-        if not job:
+        if not (job := self.job):
             return {"state": "GONE"}
         status, said = _answer("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%r|%S|%N|%l")
-        if status == 0 and "|" in said:
-            return dict(zip(_FIELDS, said.splitlines()[0].split("|"), strict=False))
-        is_unknown = status == 0 or "Invalid job id" in said
-        status, said = _answer("scontrol", "show", "job", "-o", job)
-        known = dict(part.split("=", 1) for part in said.split() if "=" in part)
-        if status == 0 and "JobState" in known:
-            names = ("JobState", "Reason", "StartTime", "NodeList", "TimeLimit")
-            return {field: known.get(name, "") for field, name in zip(_FIELDS, names, strict=True)}
-        status, said = _answer(
-            "sacct", "-n", "-P", "-X", "-j", job, "-o", "State,Reason,Start,NodeList,Timelimit"
-        )
-        if status == 0 and "|" in said:
-            found = dict(zip(_FIELDS, said.splitlines()[0].split("|"), strict=False))
-            # "CANCELLED by 1000"
-            return {**found, "state": found["state"].split(" ")[0]}
-        return {"state": "GONE" if is_unknown else ""}
+        is_unknown = "Invalid job id" in said or not (status or said)
+        if status or is_unknown:
+            fields = "State,Reason,Start,NodeList,Timelimit"
+            status, said = _answer("sacct", "-n", "-P", "-X", "-j", job, "-o", fields)
+        if status or "|" not in said:
+            return {"state": "GONE" if is_unknown else ""}
+        found = dict(zip(_FIELDS, said.splitlines()[0].split("|"), strict=False))
+        # "CANCELLED by 1000"
+        return {**found, "state": found["state"].split(" ")[0]}
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -138,15 +127,16 @@ class Allocation:
             os.close(lock)
 
     def _has_job(self) -> bool:
-        return bool(self.job) and not (self.folder / "over").exists() and self.state()["state"] in _LIVE
+        is_over = not self.job or (self.folder / "over").exists()
+        return not is_over and self.state()["state"] in set(_LIVE) - {"COMPLETING"}
 
     def _submit(self, arguments: list[str]) -> None:
         for name in ("over", "served", "job"):
             (self.folder / name).unlink(missing_ok=True)
-        serve = (_python(), "-P", "-m", "engine.worker.slurm", "serve", str(self._home), self.folder.name)
+        serve = (_python(), "-P", "-m", "engine.worker.slurm", "serve", str(self.home), self.folder.name)
         # ours come last, and hold
         ours = ("--parsable", "--exclusive", "--nodes=1", "--no-requeue", "--job-name=ammeter")
-        places = (f"--chdir={self._home}", f"--output={self.folder}/output")
+        places = (f"--chdir={self.home}", f"--output={self.folder}/output")
         script = f"#!/bin/sh\nexec {shlex.join(serve)}\n"
         status, said = _answer("sbatch", *arguments, *ours, *places, stdin=script)
         job = said.strip().rpartition("\n")[2].partition(";")[0]
@@ -165,15 +155,15 @@ class JobWatch:
     """The state of a worker's job, asked for in a thread of its own, since Slurm may take its time."""
 
     def __init__(self, allocation: Allocation, folder: Path) -> None:
-        self.allocation, self._folder = allocation, folder
+        self.allocation, self._kept = allocation, folder / "keeper.json"
         self.state: dict[str, str] = {"state": ""}
         self._told: dict[str, str] = {}
-        self._is_kept = (folder / "keeper.json").exists()
+        self._is_kept = self._kept.exists()
         threading.Thread(target=self._look, name="job", daemon=True).start()
 
     @property
     def is_over(self) -> bool:
-        """True once the job has ended, or is of no use."""
+        """True once the job has ended."""
         return self.state["state"] not in _LIVE
 
     def news(self) -> dict[str, Any] | None:
@@ -182,69 +172,54 @@ class JobWatch:
             return None
         known = self.state
         with contextlib.suppress(FileNotFoundError):
-            kept = json.loads((self._folder / "keeper.json").read_text())
-            self._is_kept, known = True, {"state": "KEPT", "node": kept["node"]}
+            node = json.loads(self._kept.read_text())["node"]
+            self._is_kept, known = True, {"state": "KEPT", "node": node}
         if known == self._told or not known["state"]:
             return None
         self._told = known
         return {**known, "starts_in": _seconds_until(known.get("start", ""))}
 
-    def ending(self) -> dict[str, Any]:
+    def ending(self) -> dict[str, str]:
         """How the job has ended, once Slurm has made up its mind: it may notice later than we do."""
         deadline = time.monotonic() + _ENDING_SECONDS
         while not self.is_over and time.monotonic() < deadline:
             self.state = self.allocation.state()
             time.sleep(0.5)
-        output = ""
+        said = b""
         with contextlib.suppress(OSError):
-            output = (self.allocation.folder / "output").read_bytes()[-_MOST_ANSWER:].decode(errors="replace")
-        last = output.strip().rpartition("\n")[2]
-        return {**self.state, "output": last[:300]}
+            said = (self.allocation.folder / "output").read_bytes()[-_MOST_ANSWER:].rstrip()
+        return {**self.state, "output": said.rpartition(b"\n")[2].decode(errors="replace")[:300]}
 
     def _look(self) -> None:
-        unseen_since = None
-        while True:
+        while not self.is_over:
             self.state = self.allocation.state()
-            is_kept = (self._folder / "keeper.json").exists()
-            is_unseen = self.state["state"] == "RUNNING" and not is_kept
-            unseen_since = (unseen_since or time.monotonic()) if is_unseen else None
-            if unseen_since is not None and time.monotonic() - unseen_since > _UNSEEN_SECONDS:
-                # it writes its files where nobody here can see them
-                self.state = {**self.state, "state": "UNSEEN"}
-                return
-            if self.is_over:
-                return
-            time.sleep(_LOOK_AGAIN_SECONDS if is_kept else _LOOK_SECONDS)
+            time.sleep(_LOOK_AGAIN_SECONDS if self._is_kept else _LOOK_SECONDS)
 
 
 def job_of(home: Path, folder: Path) -> JobWatch | None:
     """The job of a worker that waits for Slurm, or runs in it; None for any other."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        asked = json.loads((folder / "opened.json").read_text()).get("allocation")
-        return None if asked is None else JobWatch(Allocation(home, asked["name"]), folder)
+    with contextlib.suppress(FileNotFoundError):
+        if asked := json.loads((folder / "opened.json").read_text()).get("allocation"):
+            return JobWatch(Allocation(home, asked["name"]), folder)
     return None
 
 
-def serve(home: Path, name: str) -> None:
+def serve(allocation: Allocation) -> None:
     """Starts the keepers of the workers that ask for them; returns after a while without any."""
-    allocation = Allocation(home, name)
     (allocation.folder / "served").touch()
     keepers: list[subprocess.Popen[bytes]] = []
     idle_since = time.monotonic()
-    while True:
+    while not (allocation.folder / "over").exists():
         for worker in allocation.waiting():
             # whoever removes it has it: it may be withdrawn at the same time
             with contextlib.suppress(FileNotFoundError):
                 (allocation.folder / worker).unlink()
-                keepers.append(start_keeper(home, home / "workers" / worker))
+                keepers.append(start_keeper(allocation.home, allocation.home / "workers" / worker))
         keepers = [keeper for keeper in keepers if keeper.poll() is None]
         if keepers:
             idle_since = time.monotonic()
         elif (allocation.folder / "given").exists() or time.monotonic() - idle_since > _IDLE_SECONDS:
-            with allocation._locked():
-                if not allocation.waiting():
-                    (allocation.folder / "over").touch()
-                    return
+            allocation.end()
         time.sleep(_SERVE_SECONDS)
 
 
@@ -269,21 +244,12 @@ def _python() -> str:
 
 def _answer(*words: str, stdin: str = "") -> tuple[int, str]:
     """The status of one of Slurm's programs, and what it said."""
-    environment = {**os.environ, "SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"}
+    own, pipes = {"SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"}, (subprocess.PIPE, subprocess.STDOUT)
+    how: dict[str, Any] = dict(zip(("stdout", "stderr"), pipes, strict=True), env={**os.environ, **own})
     try:
-        done = subprocess.run(
-            words,
-            input=stdin.encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_ANSWER_SECONDS,
-            env=environment,
-            check=False,
-        )
-    except FileNotFoundError:
-        return 127, f"{words[0]} is not there"
-    except subprocess.TimeoutExpired:
-        return 124, f"{words[0]} did not answer"
+        done = subprocess.run(words, input=stdin.encode(), timeout=_ANSWER_SECONDS, check=False, **how)
+    except (OSError, subprocess.TimeoutExpired):
+        return 127, f"{words[0]} does not answer"
     return done.returncode, done.stdout[:_MOST_ANSWER].decode(errors="replace")
 
 
@@ -297,10 +263,8 @@ def _seconds_until(moment: str) -> float | None:
 def main() -> int:
     verb, home, name = sys.argv[1:]
     os.umask(0o077)
-    if verb == "serve":
-        serve(Path(home), name)
-    else:
-        Allocation(Path(home).resolve(), name).give_back()
+    allocation = Allocation(Path(home).resolve(), name)
+    serve(allocation) if verb == "serve" else allocation.give_back()
     return 0
 
 

@@ -13,7 +13,7 @@ from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.trust import is_untrusted
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.installation.installed import engine_here
 from engine.protocol.events import Checked, Failed, Finished, ForecastMade, Started
 from engine.runner import Runner
@@ -37,6 +37,7 @@ class EngineThread(QThread):
 
     catalog_read = Signal(object)  # Catalog
     catalog_failed = Signal(str, object)  # the name of another machine, Problem
+    machine_waits = Signal(str, str)  # its name, and what a question to it waits for
     run_began = Signal(str)  # run id
     run_event = Signal(str, object)  # run id, the engine's event
     run_ended = Signal(str, object)  # run id, Finished, Failed or None
@@ -247,6 +248,7 @@ class EngineThread(QThread):
         if self._runner is None or self._runs_on is not launcher:
             # the user has seen it waiting in the table, and will look for it there
             self._runner, self._runs_on = Runner(store, launcher, keeps_refused=True), launcher
+            self._runner.tell_wait = partial(self.machine_waits.emit, machine)
         return self._runner
 
     def _work(self, store: Store) -> None:
@@ -321,12 +323,18 @@ class EngineThread(QThread):
             is_over = self._closing or self._engine_is_new or self._is_held
             return None if is_over else self.waiting_list.take()
 
+    def _refuse_wait(self) -> None:
+        # nobody asked for it, so it is no reason to wait for a node of a cluster
+        if self.launcher(self._machine).site.has_nodes:
+            raise request_error("On a cluster a model is looked at when it trains.", "Train it.")
+
     def _check(self, runner: Runner, experiment: Experiment) -> None:
         def is_unwanted() -> bool:
             return self._to_check is not experiment or self._is_wanted_elsewhere()
 
         answer: Checked | Problem
         try:
+            self._refuse_wait()
             answer = runner.check(experiment, is_unwanted)
         except ProblemError as error:
             answer = error.problem
@@ -340,6 +348,7 @@ class EngineThread(QThread):
     def _forecast(self, runner: Runner, experiment: Experiment) -> None:
         made: ForecastMade | None = None
         try:
+            self._refuse_wait()
             made = runner.forecast(experiment, self._gives_way)
         except ProblemError as error:
             # a model that cannot be forecast is no problem, nor one that is asked about before it runs; a

@@ -88,6 +88,7 @@ class Experiments(QObject):
         self._thread.catalog_failed.connect(self._take_refusal)
         self._thread.engine_missed.connect(self._take_engine)
         self.checked, self.idle = self._thread.check_ended, self._thread.idle
+        self.machine_waits = self._thread.machine_waits
         self.limits: Studies[Limit] = Studies("limit", store, self._thread, self)
         self.numerics: Studies[Numerics] = Studies("numerics", store, self._thread, self)
         self.profiles: Studies[Profiles] = Studies("profile", store, self._thread, self)

@@ -39,6 +39,7 @@ class MachinesController(QObject):
         self._experiments.machine_changed.connect(self._show_machine)
         self._experiments.machine_failed.connect(self._fail)
         self._experiments.catalog_known.connect(self._note_answer)
+        self._experiments.machine_waits.connect(self._show_wait)
 
     def stop(self) -> None:
         """Waits for what is asked of a machine, which nothing shows any more: the window closes."""
@@ -150,6 +151,10 @@ class MachinesController(QObject):
             catalog, read = kept
             self._window.setup.set_catalog(catalog)
             self._chip.set_device(catalog.devices[0].title, (f"as of {date_text(read.astimezone())}",))
+
+    def _show_wait(self, name: str, words: str) -> None:
+        if name == self._experiments.machine:
+            self._chip.set_device(words, ())
 
     def _note_answer(self, catalog: Catalog) -> None:
         if catalog.machine:

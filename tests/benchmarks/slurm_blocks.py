@@ -1,6 +1,6 @@
 """Trains a sweep in blocks over a cluster of two nodes, of which one is killed in the middle of a block.
 
-    uv run python tests/benchmarks/slurm_blocks.py [--repeats 2] [--kill-at 9]
+    uv run python tests/benchmarks/slurm_blocks.py [--repeats 2] [--kill-at 10]
 
 Slurm's daemons are real, and both nodes are this machine; the worker is a stand-in that trains nothing, on
 the second node three times slower. Aim: each of the 24 cells once per repeat, both runs of a ratio on one
@@ -27,7 +27,7 @@ from engine.store.store import Store
 from engine.sweep.order import TurnEnded, TurnStarted
 from engine.sweep.results import results_of
 from engine.sweep.sweeper import Sweeper
-from engine.training.doctor import read_catalog
+from tests.gui.machines import CATALOG
 from tests.slurm import Cluster, cluster_here
 
 _BASE = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "steps": 600, "epochs": None}
@@ -41,7 +41,7 @@ _AXES = (
 def train(cluster: Cluster, store: Store, repeats: int, kill_at: int) -> str:
     """Trains the sweep, kills the node of the turn `kill_at`, and returns the sweep's id."""
     with launcher_on(cluster.machine) as launcher:
-        sweeper = Sweeper(store, launcher, read_catalog())
+        sweeper = Sweeper(store, launcher, CATALOG)
         sweep_id = sweeper.prepare("Blocks", grid_of(_BASE, _AXES), Plan(repeats=repeats))
         turns = 0
         for event in sweeper.carry_on(sweep_id):
@@ -60,7 +60,7 @@ def train(cluster: Cluster, store: Store, repeats: int, kill_at: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--kill-at", type=int, default=9)
+    parser.add_argument("--kill-at", type=int, default=10)
     options = parser.parse_args()
     began = time.monotonic()
     with (

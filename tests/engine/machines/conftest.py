@@ -28,6 +28,12 @@ class NearLine(Line):
         return ["env", f"HOME={self.home}", "sh", "-c", script]
 
 
+@pytest.fixture(autouse=True)
+def own_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of machines is none that a person or another test has."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of the user there; the user here knows no machine yet."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,13 +14,12 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.machines.slurm import JobState, Slurm, ending, waiting_words
-from engine.worker import slurm
 from engine.worker.slurm import Allocation, JobWatch
 
 NAME, WORKER = "a" * 32, "1" * 32
 
 
-def test_a_cluster_is_kept_with_its_wishes(home) -> None:
+def test_a_cluster_is_kept_with_its_wishes() -> None:
     wishes = {"partition": "gpu", "account": "lab", "time_limit": "1-12:00:00", "options": ["--gres=gpu:1"]}
     machine = new_machine("Cluster", "me@login", "/scratch/me", wishes)
     Machines().put(machine)
@@ -62,7 +60,7 @@ def test_what_would_break_the_job_is_refused(key: str, value: Any, why: str) -> 
 
 
 def test_a_machine_is_somewhere() -> None:
-    with pytest.raises(ProblemError, match="is not a host"):
+    with pytest.raises(ProblemError, match="needs a host"):
         new_machine("Cluster", "")
 
 
@@ -97,6 +95,13 @@ def test_a_reason_is_told_in_words_and_an_unknown_one_as_it_is() -> None:
         ("NODE_FAIL", "Slurm has lost n7, on which it trained.", Kind.NODE_LOST, False),
         ("BOOT_FAIL", "The node n7 did not start.", Kind.NODE_LOST, False),
         ("FAILED", "The job failed in Slurm on n7. It last said: no such file.", Kind.WORKER_DIED, True),
+        (
+            "COMPLETED",
+            "The job saw no worker on n7: the folder of far must be on a file system that its nodes share."
+            " It last said: no such file.",
+            Kind.REQUEST,
+            True,
+        ),
         ("RUNNING", "The process that keeps the run on far was ended on n7.", Kind.WORKER_DIED, False),
     ],
 )
@@ -113,7 +118,7 @@ def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
     def put(**scripts: str) -> None:
-        for name in ("sbatch", "squeue", "scontrol", "sacct", "scancel"):
+        for name in ("sbatch", "squeue", "sacct", "scancel"):
             script = scripts.get(name, "exit 1")
             (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/calls\n{script}\n')
             (folder / name).chmod(0o755)
@@ -135,14 +140,10 @@ UNKNOWN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
         ({"squeue": "echo 'PENDING|Resources|N/A||1:00:00'"}, ("PENDING", "Resources", "")),
         ({"squeue": "echo 'RUNNING|None|2026-01-01T00:00:00|n1|1:00'"}, ("RUNNING", "None", "n1")),
         (
-            {"squeue": UNKNOWN, "scontrol": "echo 'JobId=7 JobState=TIMEOUT Reason=TimeLimit NodeList=n2'"},
-            ("TIMEOUT", "TimeLimit", "n2"),
-        ),
-        (
-            {"squeue": UNKNOWN, "scontrol": UNKNOWN, "sacct": "echo 'CANCELLED by 0|None|Unknown|n3|1:00'"},
+            {"squeue": UNKNOWN, "sacct": "echo 'CANCELLED by 0|None|Unknown|n3|1:00'"},
             ("CANCELLED", "None", "n3"),
         ),
-        ({"squeue": UNKNOWN, "scontrol": UNKNOWN}, ("GONE", "", "")),
+        ({"squeue": UNKNOWN}, ("GONE", "", "")),
         ({"squeue": "echo 'Unable to contact slurm controller' >&2; exit 1"}, ("", "", "")),
     ],
 )
@@ -186,21 +187,6 @@ def test_sbatch_is_quoted_where_it_refuses(tmp_path: Path, says) -> None:
     with pytest.raises(OSError, match=r"^sbatch: invalid account$"):
         allocation.ask(WORKER, [])
     assert allocation.waiting() == []
-
-
-def test_a_job_whose_files_are_not_seen_is_told(
-    tmp_path: Path, says, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    says(sbatch="cat >/dev/null; echo 7", squeue="echo 'RUNNING|None|N/A|n1|1:00'")
-    monkeypatch.setattr(slurm, "_UNSEEN_SECONDS", -1.0)
-    allocation = Allocation(tmp_path, NAME)
-    allocation.ask(WORKER, [])
-    watch = JobWatch(allocation, tmp_path / "workers" / WORKER)
-    for thread in threading.enumerate():
-        if thread.name == "job":
-            thread.join(10)
-    assert watch.is_over and watch.ending()["state"] == "UNSEEN"
-    assert ending(JobState(**watch.ending()), "far").kind is Kind.REQUEST
 
 
 def test_a_worker_that_begins_is_told_once_with_its_node(tmp_path: Path, says) -> None:

@@ -13,7 +13,9 @@ from engine.machines.far_site import FarSite
 from engine.machines.slurm import Slurm
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Phase, PhaseName
+from engine.protocol.jobs import FarPlace
 from engine.worker.launcher import Launcher, Session, iterate
+from engine.worker.supervision import ProcessSession
 from tests.far import eventually
 from tests.slurm import NODES, Cluster
 
@@ -66,6 +68,19 @@ def test_one_that_waits_says_why_and_is_stopped_by_cancelling_its_job(cluster: C
         assert isinstance(last, Finished) and last.stopped
         assert last.summary.speed_note == "Stopped before training began."
         eventually(lambda: len(cluster.jobs()) == 2)
+        # one that is to be kept waits on without its program
+        places: list[FarPlace] = []
+        kept = launcher.start(JOB, keep=places.append)
+        assert isinstance(kept, ProcessSession)
+        until(kept, Phase)
+        kept.leave()
+        launcher.close()
+        assert sorted(job.split()[0] for job in cluster.jobs()) == ["PENDING", "RUNNING", "RUNNING"]
+        cluster.ask("scancel", cluster.ask("squeue", "-h", "-t", "RUNNING", "-o", "%i").split()[0])
+        with closing(launcher.take_up(places[0], JOB)) as again:
+            until(again, Heartbeat)
+            again.stop()
+            assert isinstance(events_of(again)[-1], Finished)
     assert cluster.folders() == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import pytest
@@ -23,16 +22,15 @@ from engine.sweep.order import TurnEnded
 from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.sweep.words import columns_of
-from engine.training.doctor import read_catalog
 from engine.worker.launcher import Launcher
 from engine.worker.process import End, Garbage, Lost
 from engine.worker.site import ThisMachine
 from engine.worker.supervision import Limits, ProcessSession
-from tests.engine.sweep.conftest import OF_GRID
+from tests.gui.machines import CATALOG
 
-known_catalog = cache(read_catalog)
 PRECISIONS = Axis(key="precision", values=("fp32", "bf16"))
-PAIR = grid_of(OF_GRID, [PRECISIONS])
+SETTINGS = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "steps": 40}
+PAIR = grid_of(SETTINGS, [PRECISIONS])
 GAIN = 1.5
 """How much faster the second precision is, on whatever node."""
 SLOWNESS = {"n1": 1.0, "n2": 3.0, "n3": 0.5}
@@ -124,7 +122,7 @@ class Night:
         return Cluster(Nodes(*nodes), self._started, loses)
 
     def train(self, cluster: Cluster, grid: Grid = PAIR, **options: Any) -> list[TurnEnded]:
-        sweeper = Sweeper(self.store, cluster, known_catalog())
+        sweeper = Sweeper(self.store, cluster, CATALOG)
         self.id = self.id or sweeper.prepare("Night", grid, Plan(repeats=3))
         return [event for event in sweeper.carry_on(self.id, **options) if isinstance(event, TurnEnded)]
 
@@ -190,7 +188,7 @@ def test_a_block_that_was_interrupted_goes_on_on_its_node(night: Night) -> None:
 
 def test_a_block_whose_job_ended_between_two_turns_is_trained_again(night: Night) -> None:
     cluster = night.cluster("n1", "n2", "n3", "n1", "n2")
-    sweeper = Sweeper(night.store, cluster, known_catalog())
+    sweeper = Sweeper(night.store, cluster, CATALOG)
     night.id = sweeper.prepare("Night", PAIR, Plan(repeats=3))
     for event in sweeper.carry_on(night.id):
         if isinstance(event, TurnEnded) and cluster.count == 1:

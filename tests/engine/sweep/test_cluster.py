@@ -15,10 +15,10 @@ from engine.store.store import Store
 from engine.sweep.order import TurnEnded, TurnStarted
 from engine.sweep.results import results_of
 from engine.sweep.sweeper import Sweeper
-from engine.training.doctor import read_catalog
+from tests.gui.machines import CATALOG
 from tests.slurm import NODES, Cluster
 
-SETTINGS = {"dataset": "synthetic", "samples": 64, "device": "cpu", "steps": 600}
+SETTINGS = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "steps": 600}
 PAIR = grid_of(SETTINGS, [Axis(key="precision", values=("fp32", "bf16"))])
 
 
@@ -30,7 +30,7 @@ def test_the_block_of_a_lost_node_is_trained_again_on_the_other(
     cluster.talk("training_worker.py")
     turns, problems, lost = 0, [], ""
     with launcher_on(cluster.machine) as launcher:
-        sweeper = Sweeper(store, launcher, read_catalog())
+        sweeper = Sweeper(store, launcher, CATALOG)
         sweep = sweeper.prepare("Night", PAIR, Plan(repeats=1))
         for event in sweeper.carry_on(sweep):
             turns += isinstance(event, TurnStarted)

@@ -98,7 +98,7 @@ class Said:
     """In place of a worker process: what it said, and then its end."""
 
     pid, stderr_tail = 1, "its last words"
-    is_away, place, delay_seconds = False, None, 0.0
+    is_away, is_waiting, place, delay_seconds = False, False, None, 0.0
 
     def __init__(self, said: Iterable[bytes]) -> None:
         self._items = iter([*map(item_of, said), End()])

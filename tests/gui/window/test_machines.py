@@ -19,7 +19,7 @@ from engine.installation.wanted import Wanted
 from engine.machines import far_site
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.protocol import jobs
-from engine.protocol.events import CatalogRead
+from engine.protocol.events import CatalogRead, Event, Phase, PhaseName
 from engine.store.record import Status
 from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
@@ -64,6 +64,16 @@ class Answering(Launcher):
             return Told(CatalogRead(catalog=FAR_CATALOG if self.site.name else CATALOG))
         self.trained.append(job)
         return Told()
+
+
+class Waiting(Told):
+    """Says that it waits for a node, and waits."""
+
+    _said: Phase | None = Phase(name=PhaseName.WAITING, detail="waiting for a free node")
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        said, self._said = self._said, None
+        return said or super().next_event(timeout_seconds)
 
 
 @pytest.fixture
@@ -261,6 +271,19 @@ def test_the_dialog_checks_a_machine_and_adds_it(qtbot, near_ssh):
     )
 
 
+def test_a_cluster_is_asked_for_nothing_but_its_catalog_and_what_that_waits_for_is_told(
+    qtbot, window, launchers, monkeypatch
+):
+    cluster = launchers["box"]
+    cluster.site.has_nodes = True
+    monkeypatch.setattr(cluster, "start", lambda job, keep=None: cluster.trained.append(job) or Waiting())
+    window.machines.use("box")
+    qtbot.waitUntil(
+        lambda: "waiting for a free node" in window.top_bar.device.accessibleName(), timeout=WAIT_MS
+    )
+    assert [type(job) for job in cluster.trained] == [jobs.ReadCatalog]
+
+
 def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):
     # it deletes itself
     dialog = AddMachineDialog()
@@ -331,6 +354,7 @@ def put_python_again(home: Path) -> Path:
 @pytest.mark.slow
 def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path, saved, near):
     near.talk("training_worker.py")
+    near.train_to(100)
     near.make_known()
     settings = Settings(tmp_path / "window.json", {"workspace": "train"})
 
@@ -341,7 +365,7 @@ def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path,
         return window
 
     first = opened()
-    run = saved.add(experiment_from(SETTINGS | {"steps": 1_500}), machine="near").id
+    run = saved.add(experiment_from(SETTINGS | {"steps": 300}), machine="near").id
     first.experiments.runs.reload()
     first.experiments.queue.enqueue_runs([run])
     qtbot.waitUntil(
@@ -351,8 +375,9 @@ def test_a_run_that_a_closed_window_left_is_read_on_by_the_next(qtbot, tmp_path,
     first.close_without_asking()
     place = saved.kept_place(run)
     assert place is not None and place.events_at > 0 and not saved.run(run).status.is_over
+    near.train_to(300)
     second = opened()
     qtbot.waitUntil(lambda: saved.run(run).status.is_over, timeout=2 * WAIT_MS)
     assert saved.run(run).status is Status.FINISHED and saved.kept_place(run) is None
-    assert saved.samples(run)["step"].tolist() == list(range(1, 1_501))
+    assert saved.samples(run)["step"].tolist() == list(range(1, 301))
     second.close_without_asking()
