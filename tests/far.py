@@ -27,7 +27,7 @@ from engine.machines.machine import Machine, Machines
 
 CLONE = Path(__file__).parents[1]
 SSHD = Path("/usr/sbin/sshd")
-_WAIT_SECONDS = 30.0
+_WAIT_SECONDS = 60.0
 
 
 def eventually(holds: Callable[[], object], seconds: float = _WAIT_SECONDS) -> None:
@@ -52,10 +52,17 @@ class FarMachine:
         stub = self.home / "stub"
         stub.mkdir(exist_ok=True)
         (stub / "sitecustomize.py").write_text(
-            "import runpy, sys\n"
+            "import os, runpy, sys\n"
             "if sys.orig_argv[-2:] == ['-m', 'engine.worker']:\n"
+            f"    os.environ['TRAIN_NO_FURTHER'] = {str(self.home / 'no-further')!r}\n"
             f"    runpy.run_path({str(CLONE / 'tests' / script)!r})\n"
         )
+
+    def train_to(self, step: int) -> None:
+        """From now on no run of `training_worker.py` gets past that step."""
+        part = self.home / "no-further.part"
+        part.write_text(str(step))
+        part.replace(self.home / "no-further")
 
     def make_known(self) -> None:
         """Puts it into the list of machines, as `ammeter machines add` does."""
@@ -225,7 +232,7 @@ def used(machine: FarMachine) -> Iterator[FarMachine]:
     try:
         yield machine
         with suppress(AssertionError):
-            eventually(lambda: not machine.running(), 10)
+            eventually(lambda: not machine.running(), 30)
         left = [command_of(pid).replace(b"\0", b" ").decode() for pid in machine.running()]
     finally:
         _kill_all(machine.running())

@@ -22,6 +22,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -139,7 +140,11 @@ def _serve(requests: socket.socket) -> None:
     import torchvision  # noqa: F401
 
     import engine.worker.perform  # noqa: F401 - what a worker imports first, with torch
+    from engine.training.models.libraries import imported
 
+    if find_spec("transformers"):
+        # two seconds in each worker that trains a language model
+        imported("transformers.models.llama.modeling_llama")
     # collecting would write to pages that all workers share
     gc.collect()
     gc.freeze()

@@ -13,13 +13,7 @@ from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import AsJson, MachineName
 from engine.cli.session import DONE, FAILED, ProgressLine, text_column
-from engine.experiment.problem import (
-    Kind,
-    Problem,
-    ProblemError,
-    request_error,
-    unknown_name,
-)
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
 from engine.installation.description import Description, description_here

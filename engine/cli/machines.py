@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Annotated
 
@@ -88,10 +89,11 @@ def add(
         remedy = f"Choose another name, or `ammeter machines remove {machine.name}` first."
         raise request_error(message, remedy, key="name", value=name)
     machines.put(machine)
+    typed = shlex.quote(machine.name)
     lines = [
         f"Added {machine.name}.",
-        f"`ammeter machines check {_typed(machine)}` looks whether it is ready,",
-        f"`ammeter engine install --machine {_typed(machine)}` sets it up.",
+        f"`ammeter machines check {typed}` looks whether it is ready,",
+        f"`ammeter engine install --machine {typed}` sets it up.",
     ]
     output.outcome(as_json, machine.model_dump(), *lines)
     return DONE
@@ -108,8 +110,7 @@ def check(name: _Name, as_json: AsJson = False) -> int:
 def remove(
     name: _Name,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Give up runs that still train there; what they have is kept."),
+        bool, typer.Option("--force", help="Give up runs that still train there; what they have is kept.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -127,10 +128,6 @@ def remove(
         forget_machine(store, machine.name)
     output.outcome(as_json, {"removed": machine.name}, f"Forgot {machine.name}.")
     return DONE
-
-
-def _typed(machine: Machine) -> str:
-    return f"'{machine.name}'" if " " in machine.name else machine.name
 
 
 ACTIONS: dict[str, Callable[..., int]] = {"list": list_, "add": add, "check": check, "remove": remove}

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.compare.devices import BY_DEVICE, device_rows
-from engine.compare.evidence import about_machine, is_spoiled
-from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
+from engine.compare.evidence import about_machine
+from engine.compare.figures import ENERGY, SPEED, energy_of, figures, training_peak
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.problem import Problem
-from engine.experiment.value import printable, shortened
+from engine.experiment.value import printable
 from engine.export.document import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
@@ -258,36 +258,3 @@ def run_summary(run: RunRecord) -> None:
     if len(groups) > 1:
         line()
     line(f"{run.status.value.capitalize()}; saved as {run.id}.")
-
-
-def runs_table(runs: Sequence[RunRecord]) -> None:
-    """Saved runs, one a line."""
-    columns = [figure for figure in figures(runs) if figure.name in _IN_LIST]
-    numbers = [f"{figure.title}, {figure.unit}" for figure in columns]
-    headings = ["Id", "Name", "Status", "When", "Model", "Dataset", "Precision", "Recipe", "Batch", *numbers]
-    has_tags = any(run.tags for run in runs)
-    rows = [
-        [
-            run.id,
-            shortened(run.name),
-            run.status.value,
-            when(run.created),
-            run.experiment.model,
-            dataset_words(run.experiment.dataset),
-            run.experiment.precision.label,
-            run.experiment.step.recipe,
-            f"{run.experiment.batch_size:,}",
-            *(_in_list(figure, run) for figure in columns),
-            *([", ".join(run.tags)] if has_tags else []),
-        ]
-        for run in runs
-    ]
-    table([*headings, *(["Tags"] if has_tags else [])], rows, ["Batch", *numbers])
-
-
-def _in_list(figure: Figure, run: RunRecord) -> str:
-    text = figure.text(figure.value(run))
-    return f"{text}, not clean" if figure.name == SPEED.name and is_spoiled(run.summary) else text
-
-
-_IN_LIST = ("samples_per_second", "peak_memory", "accuracy")

@@ -12,7 +12,7 @@ from engine.cli.session import Session, TargetOption, find, open_session, saved_
 from engine.cli.study import follow
 from engine.cli.sweep import time_limit_seconds
 from engine.experiment.experiment import all_settings, experiment_from, layered, setting_error
-from engine.experiment.problem import ProblemError, request_error, request_problem
+from engine.experiment.problem import request_error
 from engine.experiment.value import shortened
 from engine.export.formats import LIMIT, NUMERICS, PROFILE, TRACES, TUNE
 from engine.limit.driver import DEFAULT_MARGIN, LimitDriver
@@ -333,8 +333,7 @@ def _plan(
             raise request_error(message, remedy, key="change", value=kind, allowed=_KINDS)
     if guard not in ("alike", "none"):
         message, allowed = f"--guard is '{shortened(guard)}', but it must be alike or none.", "alike, none"
-        problem = request_problem(message, "Choose one of them.", key="guard", value=guard, allowed=allowed)
-        raise ProblemError(problem)
+        raise request_error(message, "Choose one of them.", key="guard", value=guard, allowed=allowed)
     return TuningPlan(
         kinds=tuple(kind for kind in CHANGE_KINDS if kind in wanted),
         changes_batch=any_batch,

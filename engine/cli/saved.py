@@ -74,11 +74,8 @@ def results(
             rows = [(*row, each.machine) for row, each in zip(rows, saved, strict=True)]
         output.table(headings, rows)
     elif not unreadable:
-        output.line(f"There are no saved results yet. {_FIRST}")
+        output.line("There are no saved results yet. `ammeter run --preset hello-amp` makes the first one.")
     return 0
-
-
-_FIRST = "`ammeter run --preset hello-amp` makes the first one."
 
 
 def _kind(result: _Result) -> str:
@@ -119,30 +116,12 @@ def _warn(unreadable: Iterable[UnreadableRun]) -> None:
 
 def runs(limit: _Most = None, as_json: AsJson = False) -> int:
     """List the saved runs, newest first."""
-    with saved_results() as store:
-        readable, unreadable = store.listing(limit)
-    if as_json:
-        output.json_object({"runs": [run.to_dict() for run in readable], **_beside(unreadable)})
-        return 0
-    _warn(unreadable)
-    if readable:
-        output.runs_table(readable)
-    elif not unreadable:
-        output.line(f"There are no saved runs yet. {_FIRST}")
-    return 0
+    return results(RUN, limit, as_json)
 
 
 def sweeps(as_json: AsJson = False) -> int:
     """List the saved sweeps, newest first."""
-    with saved_results() as store:
-        records = store.sweeps.newest()
-    if as_json:
-        output.json_object({"sweeps": [shown.overview(record) for record in records]})
-    elif records:
-        shown.show_list(records)
-    else:
-        output.line("There are no saved sweeps yet. `ammeter sweep --preset batch-sweep` makes one.")
-    return 0
+    return results(SWEEP, as_json=as_json)
 
 
 def show(

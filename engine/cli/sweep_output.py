@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -189,21 +189,3 @@ def status(record: SweepRecord) -> str:
 def _grid(grid: Grid) -> dict[str, Any]:
     axes = [{"key": axis.key, "title": axis.title, "values": list(axis.values)} for axis in grid.axes]
     return {"base": grid.base, "axes": axes, "compared": grid.axes[grid.compared].key}
-
-
-def show_list(records: Sequence[SweepRecord]) -> None:
-    """Saved sweeps, a line for each."""
-    headings = ("Id", "Name", "Status", "When", "Swept", "Cells", "Runs")
-    rows = [
-        (
-            record.id,
-            record.name,
-            status(record),
-            output.when(record.created),
-            ", ".join(axis.title for axis in record.grid.axes),
-            f"{record.grid.size:,}",
-            f"{sum(len(cell.runs) for cell in record.cells):,}",
-        )
-        for record in records
-    ]
-    output.table(headings, rows, ("Cells", "Runs"))

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from engine import __version__
-from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import one_line, printable, shortened
 from engine.store import checkpoints, journal, kept
 from engine.store.connection import Connection
 from engine.store.queue import leave, may_take, row_of
 from engine.store.readings import Readings
 from engine.store.record import Status
+from engine.store.schema import insert
 from resources.looks import OWN_COLOURS
 
 KEPT_SECONDS = 24 * 3600.0
@@ -85,8 +86,7 @@ class Edits(Readings):
     def rename(self, run_id: str, name: str) -> None:
         """Gives a run another name. Raises ProblemError for an empty one."""
         if not (kept := cleaned_name(name)):
-            problem = request_problem("name is empty.", "Give the run a name.", key="name", value=name)
-            raise ProblemError(problem)
+            raise request_error("name is empty.", "Give the run a name.", key="name", value=name)
         self._set("name", {run_id: kept})
 
     def set_tags(self, run_id: str, tags: Iterable[str]) -> None:
@@ -215,10 +215,7 @@ def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 
 def add_comparison(connection: sqlite3.Connection, comparison: str, title: str) -> None:
     """Adds a comparison with the time and the version."""
-    connection.execute(
-        "INSERT INTO comparisons (id, title, created, ammeter) VALUES (?, ?, ?, ?)",
-        (comparison, title, time.time(), __version__),
-    )
+    insert(connection, "comparisons", id=comparison, title=title, created=time.time(), ammeter=__version__)
 
 
 def drop_comparison(connection: sqlite3.Connection, comparison: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import asdict
 
 from engine.protocol.jobs import FarPlace
 from engine.store.schema import insert
@@ -10,23 +11,14 @@ from engine.store.schema import insert
 
 def keep(connection: sqlite3.Connection, run_id: str, place: FarPlace) -> None:
     """Notes where a run trains, and how far it has been recorded."""
-    row = {"run": run_id, "machine": place.machine, "worker": place.worker}
-    insert(
-        connection,
-        "kept_runs",
-        "INSERT OR REPLACE",
-        **row,
-        events_at=place.events_at,
-        errors_at=place.errors_at,
-    )
+    insert(connection, "kept_runs", "INSERT OR REPLACE", run=run_id, **asdict(place))
 
 
 def place_of(connection: sqlite3.Connection, run_id: str) -> FarPlace | None:
     """Where a run trains on; None where it does not."""
-    row = connection.execute("SELECT * FROM kept_runs WHERE run = ?", (run_id,)).fetchone()
-    if row is None:
-        return None
-    return FarPlace(row["machine"], row["worker"], row["events_at"], row["errors_at"])
+    statement = "SELECT machine, worker, events_at, errors_at FROM kept_runs WHERE run = ?"
+    row = connection.execute(statement, (run_id,)).fetchone()
+    return None if row is None else FarPlace(*row)
 
 
 def forget(connection: sqlite3.Connection, run_id: str) -> None:

@@ -23,6 +23,7 @@ from engine.store.saved import whole_runs
 from engine.store.saved.studies import Studies
 from engine.store.saved.sweeps import Sweeps
 from engine.store.saved.whole_runs import Arrival, WholeRun
+from engine.store.schema import insert
 
 
 class Store(Edits):
@@ -95,22 +96,22 @@ class Store(Edits):
             replaced = [row["id"] for row in rows]
             self._drop(connection, replaced)
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
-            title = cleaned_name(name or "") or f"Run {number}"
-            side = None if label is None else cleaned_name(label)
-            values = (
-                run_id,
-                number,
-                title,
-                Status.QUEUED,
-                time.time(),
-                experiment.to_json(),
-                comparison,
-                side,
-            )
-            connection.execute(
-                "INSERT INTO runs (id, number, name, status, created, experiment, comparison, label, owner,"
-                " sweep, cell, repeat, machine) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*values, me(), sweep, cell, repeat, machine),
+            insert(
+                connection,
+                "runs",
+                id=run_id,
+                number=number,
+                status=Status.QUEUED,
+                created=time.time(),
+                name=cleaned_name(name or "") or f"Run {number}",
+                experiment=experiment.to_json(),
+                label=None if label is None else cleaned_name(label),
+                owner=me(),
+                comparison=comparison,
+                sweep=sweep,
+                cell=cell,
+                repeat=repeat,
+                machine=machine,
             )
         self._drop_files(replaced)
         return self.run(run_id)

@@ -23,13 +23,7 @@ from engine.store.record import Status
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.sweep.order import PilotWatch
-from engine.tune.candidates import (
-    Changes,
-    Space,
-    baseline_of,
-    changed,
-    space_of,
-)
+from engine.tune.candidates import Changes, Space, baseline_of, changed, space_of
 from engine.tune.halving import SHORT, Ask, Outcome, search
 from engine.tune.proof import (
     BASELINE_LABEL,

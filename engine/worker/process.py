@@ -105,6 +105,7 @@ class WorkerProcess:
         self._inbox: queue.Queue[Event | Garbage | End] = queue.Queue()
         self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
         self._stderr_rest = b""
+        self._is_closed = False
         self._readers = (
             threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
@@ -207,8 +208,11 @@ class WorkerProcess:
         status = -getattr(signal, "SIGKILL", 9)
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self._process.wait(_REAP_SECONDS)
-        for reader in self._readers:
-            reader.join(timeout_seconds)
+        if not self._is_closed:
+            # only once: what left the tree may hold the end of a stream for as long as it lives
+            self._is_closed = True
+            for reader in self._readers:
+                reader.join(timeout_seconds)
         return status
 
     def keep(self) -> None:

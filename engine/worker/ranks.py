@@ -35,9 +35,10 @@ from engine.worker.supervision import Limits, Watch
 _FOLDER = "ammeter-ranks-"
 """Before the number of the process that made it, in which the ranks meet."""
 _LOOK_SECONDS = 0.02
-_ANSWER_SECONDS = 1.0
+_ANSWER_SECONDS, _SILENT_ANSWER_SECONDS = 5.0, 1.0
 LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})
 """Of a rank: sooner than those of the whole run, which name none."""
+_PLACE = re.compile(r"Current thread 0x.*\n  File .*\n")
 _WAITING = re.compile(
     r"Current thread 0x.*\n"
     r'  File ".*/(torch/(autograd/graph|distributed/.*|cuda/streams)|training/ranks/.*)\.py"'
@@ -241,9 +242,13 @@ class _Together:
         # all stand still for want of the one that waits for none of the others
         for worker in self._workers:
             worker.ask_where()
-        time.sleep(_ANSWER_SECONDS)
-        tails = [worker.stderr_tail for worker in self._workers]
-        if not self._watches[rank].is_silent:
+        is_silent = self._watches[rank].is_silent
+        before, tails = [""], [""]
+        deadline = time.monotonic() + (_SILENT_ANSWER_SECONDS if is_silent else _ANSWER_SECONDS)
+        while (tails != before or not all(map(_PLACE.search, tails))) and time.monotonic() < deadline:
+            time.sleep(_SILENT_ANSWER_SECONDS / 4)
+            before, tails = tails, [worker.stderr_tail for worker in self._workers]
+        if not is_silent:
             elsewhere = [number for number, tail in enumerate(tails) if not _WAITING.search(tail)]
             if len(elsewhere) != 1:
                 return Failed(problem=problem, detail="\n".join(tails))

@@ -29,13 +29,7 @@ class LimitController(StudyController[StudyView[Limit]]):
     def __init__(
         self, setup: SetupPanel, panel: LimitPanel, experiments: Experiments, parent: QObject | None = None
     ) -> None:
-        super().__init__(
-            experiments,
-            experiments.limits,
-            panel.show_view,
-            panel,
-            parent,
-        )
+        super().__init__(experiments, experiments.limits, panel.show_view, panel, parent)
         self._setup, self._panel = setup, panel
         self._limits, self._forecaster = experiments.limits, experiments.forecaster
         self._need: Need | None = None

@@ -42,10 +42,7 @@ class DevicesView(AnswerPage):
             return
         answer, *more = exchange_sentences(profiles)
         parts: list[Part] = [wrapped(sentence, "body") for sentence in more]
-        tables = (
-            (BY_DEVICE, DEVICE_HEADINGS, devices),
-            (BY_SIZE, SIZE_HEADINGS, size_rows(profiles)),
-        )
+        tables = ((BY_DEVICE, DEVICE_HEADINGS, devices), (BY_SIZE, SIZE_HEADINGS, size_rows(profiles)))
         for title, headings, rows in tables:
             if rows:
                 parts += [label(title, "heading"), _table(title, headings, rows)]

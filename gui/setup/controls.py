@@ -245,10 +245,7 @@ class ChoiceBox(ComboBox):
 
 _PARTS = "parts"
 _CHOICES = {
-    PLAIN: (
-        "Plain",
-        "The training loop as guides write it, so that any gain is due to the precision alone.",
-    ),
+    PLAIN: ("Plain", "The training loop as guides write it, so that any gain is due to the precision alone."),
     FAST: (
         "Fast",
         "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part that "

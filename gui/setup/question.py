@@ -273,10 +273,7 @@ class _RowDelegate(QStyledItemDelegate):
         return QSize(0, _ROW_HEIGHT)
 
     def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
         question = cast("Question", index.data(Qt.ItemDataRole.UserRole))
         rect = QRectF(option.rect)

@@ -119,7 +119,9 @@ def _runs_of_the_checkout(scratch: Path) -> Path:
     archive = scratch / "runs.ammeter"
     environment = os.environ | {"AMMETER_HOME": str(scratch / "elsewhere"), "OMP_NUM_THREADS": "1"}
     precisions = ("--precision", "fp32", "--precision", "fp16")
-    words = ["compare", "--preset", "hello-amp", *precisions, "--device", "cpu", "--json"]
+    # in one process: each worker would import torch anew
+    where = ("--device", "cpu", "--target", "thread")
+    words = ["compare", "--preset", "hello-amp", *precisions, *where, "--json"]
     said = json.loads(output_of([sys.executable, "-m", "gui", *words], environment, ROOT))
     ids = [run["id"] for run in said["runs"]]
     output_of([sys.executable, "-m", "gui", "export", *ids, "--to", archive], environment, ROOT)

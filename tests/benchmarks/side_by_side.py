@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 from by_hand import Workload
+from numpy.typing import NDArray
 from within import within
 
 from engine.experiment.experiment import Experiment, experiment_from
@@ -60,16 +61,18 @@ def ratio(over: Rounds, under: Rounds) -> tuple[float, float, float]:
     """
     rng = np.random.default_rng(0)
     ratios = [np.median(one) / np.median(other) for one, other in zip(over, under, strict=True)]
-    drawn = [
-        [_drawn_median(over[number], rng) / _drawn_median(under[number], rng) for number in chosen]
-        for chosen in rng.integers(len(over), size=(_RESAMPLES, len(over)))
-    ]
+    chosen = rng.integers(len(over), size=(_RESAMPLES, len(over)))
+    drawn = np.empty(chosen.shape)
+    for number, (one, other) in enumerate(zip(over, under, strict=True)):
+        places = chosen == number
+        count = int(np.count_nonzero(places))
+        drawn[places] = _drawn_medians(one, count, rng) / _drawn_medians(other, count, rng)
     low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
     return float(np.median(ratios)), float(low), float(high)
 
 
-def _drawn_median(blocks: Sequence[float], rng: np.random.Generator) -> float:
-    return float(np.median(rng.choice(blocks, size=len(blocks))))
+def _drawn_medians(blocks: Sequence[float], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    return np.median(rng.choice(blocks, size=(count, len(blocks))), axis=1)
 
 
 def speed(rounds: Rounds) -> float:

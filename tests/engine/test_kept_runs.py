@@ -43,7 +43,9 @@ FLAGS = [f"--set={key}={value}" for key, value in SETTINGS.items() if key != "st
 
 @pytest.fixture
 def there(near: FarMachine, home: Path) -> Iterator[Launcher]:
+    """Trains to step 100, and on from there once a test lets it."""
     near.talk("training_worker.py")
+    near.train_to(100)
     near.make_known()
     with launcher_on(near.machine) as launcher:
         yield launcher
@@ -68,7 +70,9 @@ def begun(store: Store, launcher: Launcher, steps: int = 20, **place: object) ->
     return store.run(run.id)
 
 
-def read_on(store: Store, launcher: Launcher, run_id: str) -> list[Event]:
+def read_on(store: Store, launcher: Launcher, run_id: str, near: FarMachine) -> list[Event]:
+    """All that is left of a run, which may now train to its end."""
+    near.train_to(300)
     return list(Runner(store, launcher).run(run_id))
 
 
@@ -80,7 +84,7 @@ def test_a_run_there_is_recorded_here_with_its_machine(
     store: Store, there: Launcher, near: FarMachine
 ) -> None:
     run = store.add(EXPERIMENT, machine="near")
-    events = read_on(store, there, run.id)
+    events = read_on(store, there, run.id, near)
     assert isinstance(events[-1], Finished)
     saved = store.run(run.id)
     assert saved.status is Status.FINISHED and saved.machine == "near"
@@ -96,27 +100,30 @@ def test_a_run_that_was_left_is_read_on(store: Store, there: Launcher, near: Far
     before = steps_of(store, run.id)
     assert before == list(range(1, len(before) + 1)) and len(before) < 300
     assert store.recover() == (), "its process is gone, but it trains"
-    events = read_on(store, there, run.id)
+    events = read_on(store, there, run.id, near)
     assert isinstance(events[-1], Finished) and store.run(run.id).status is Status.FINISHED
     assert steps_of(store, run.id) == list(range(1, 301))
     assert [type(event) for event in store.events(run.id)].count(Started) == 1
     eventually(lambda: not near.folders())
 
 
-def test_it_can_be_left_as_often_as_one_likes(store: Store, there: Launcher) -> None:
+def test_it_can_be_left_as_often_as_one_likes(store: Store, there: Launcher, near: FarMachine) -> None:
     run = begun(store, there)
-    for _ in range(4):
+    for furthest in (140, 180, 220, 260):
+        near.train_to(furthest)
         runner, seen = Runner(store, there), 0
         for event in runner.run(run.id):
             seen += isinstance(event, Samples)
             if seen == 3:
                 runner.leave()
     assert store.kept_place(run.id) is not None
-    read_on(store, there, run.id)
+    read_on(store, there, run.id, near)
     assert steps_of(store, run.id) == list(range(1, 301))
 
 
-def test_what_was_taken_and_not_committed_is_read_again(store: Store, there: Launcher) -> None:
+def test_what_was_taken_and_not_committed_is_read_again(
+    store: Store, there: Launcher, near: FarMachine
+) -> None:
     class Killed(Recorder):
         def close(self) -> None:
             """As by a kill: what waits is lost."""
@@ -129,7 +136,7 @@ def test_what_was_taken_and_not_committed_is_read_again(store: Store, there: Lau
         run = begun(store, there, steps=60)
     assert original is not Killed
     assert len(steps_of(store, run.id)) < 300
-    read_on(store, there, run.id)
+    read_on(store, there, run.id, near)
     assert steps_of(store, run.id) == list(range(1, 301))
 
 
@@ -152,7 +159,7 @@ def test_a_run_whose_keeper_is_gone_is_interrupted_with_what_it_had(
     for pid in near.running():
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not near.running())
-    events = read_on(store, there, run.id)
+    events = read_on(store, there, run.id, near)
     assert isinstance(events[-1], Failed) and "near" in events[-1].problem.message
     saved = store.run(run.id)
     assert saved.status is Status.INTERRUPTED and saved.problem is None and saved.summary is not None
@@ -170,35 +177,37 @@ def test_a_run_whose_folder_was_removed_is_interrupted(
     eventually(lambda: not near.running())
     near.folders()[0].rename(near.home / "elsewhere")
     before = steps_of(store, run.id)
-    read_on(store, there, run.id)
+    read_on(store, there, run.id, near)
     assert store.run(run.id).status is Status.INTERRUPTED and steps_of(store, run.id) == before
 
 
-def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher) -> None:
+def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher, near: FarMachine) -> None:
     run = begun(store, there)
     for delete in (store.delete, store.remove):
         with pytest.raises(ProblemError) as refused:
             delete([run.id])
         assert "still trains on near" in refused.value.problem.message
-    read_on(store, there, run.id)
+    read_on(store, there, run.id, near)
     store.remove([run.id])
     assert not store.has(run.id)
 
 
-def test_a_living_program_keeps_its_run(store: Store, there: Launcher) -> None:
+def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: FarMachine) -> None:
     run = begun(store, there)
     other = this_process().model_copy(update={"pid": 1, "started": 0.0, "host": "another"})
     with store._connection.writing() as connection:
         connection.execute("UPDATE runs SET owner = ?", (other.model_dump_json(),))
     with pytest.raises(ProblemError) as refused:
-        read_on(store, there, run.id)
+        read_on(store, there, run.id, near)
     assert "another Ammeter" in refused.value.problem.message
     with store._connection.writing() as connection:
         connection.execute("UPDATE runs SET owner = ?", (this_process().model_dump_json(),))
-    read_on(store, there, run.id)
+    read_on(store, there, run.id, near)
 
 
-def test_the_place_of_a_sweep_goes_on_and_is_not_trained_beside_itself(store: Store, there: Launcher) -> None:
+def test_the_place_of_a_sweep_goes_on_and_is_not_trained_beside_itself(
+    store: Store, there: Launcher, near: FarMachine
+) -> None:
     axes = (Axis(key="precision", values=("fp32", "bf16")),)
     sweep = store.sweeps.add("", Grid(base=SETTINGS, axes=axes), Plan(), device_name="", machine="near")
     saved = store.sweeps.find(sweep)
@@ -206,13 +215,13 @@ def test_the_place_of_a_sweep_goes_on_and_is_not_trained_beside_itself(store: St
     run = begun(store, there, sweep=sweep, cell=0, repeat=1, comparison=saved.comparison)
     again = store.add(EXPERIMENT, sweep=sweep, cell=0, repeat=1, machine="near")
     assert again.id == run.id and again.status is Status.RUNNING
-    read_on(store, there, again.id)
+    read_on(store, there, again.id, near)
     assert [each.id for each in store.runs()] == [run.id]
     with pytest.raises(ProblemError):
         store.add(EXPERIMENT, sweep=sweep, cell=0, repeat=1, machine="near")
 
 
-def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher) -> None:
+def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher, near: FarMachine) -> None:
     saving = experiment_from({**SETTINGS, "checkpoint": {"last": True}})
     run = store.add(saving, machine="near")
     runner = Runner(store, there)
@@ -225,7 +234,7 @@ def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher) -> N
     with closing(Runner(store, there).run(run.id)) as events:
         next(event for event in events if isinstance(event, Samples))
     # what it dropped when it began again is not dropped once more
-    read_on(store, there, run.id)
+    read_on(store, there, run.id, near)
     assert store.run(run.id).status is Status.FINISHED and steps_of(store, run.id) == list(range(1, 301))
 
 
@@ -239,21 +248,23 @@ def test_a_run_without_checkpoints_there_is_not_queued_again(store: Store, there
     assert "no checkpoint" in refused.value.problem.message
 
 
-def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher) -> None:
+def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher, near: FarMachine) -> None:
     run = store.add(EXPERIMENT)
     with pytest.raises(ProblemError) as refused:
-        read_on(store, there, run.id)
+        read_on(store, there, run.id, near)
     assert refused.value.problem.message == f"{run.name} is of this machine."
     assert store.run(run.id).status is Status.QUEUED
 
 
-def test_a_path_that_is_here_is_looked_for_there(store: Store, there: Launcher, tmp_path: Path) -> None:
+def test_a_path_that_is_here_is_looked_for_there(
+    store: Store, there: Launcher, tmp_path: Path, near: FarMachine
+) -> None:
     here = store.add(experiment_from({**SETTINGS, "path": str(tmp_path)}), machine="near")
-    last = read_on(store, there, here.id)[-1]
+    last = read_on(store, there, here.id, near)[-1]
     assert isinstance(last, Failed)
     assert last.problem.remedy == "Check it. It was looked for on near, not on this machine."
     elsewhere = store.add(experiment_from({**SETTINGS, "path": "/no/such"}), machine="near")
-    last = read_on(store, there, elsewhere.id)[-1]
+    last = read_on(store, there, elsewhere.id, near)[-1]
     assert isinstance(last, Failed) and last.problem.remedy == "Check it."
 
 
@@ -278,9 +289,9 @@ def some_samples(store: Store, least: int = 20) -> Callable[[], bool]:
 
 @pytest.mark.slow
 def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
-    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str]
+    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: FarMachine
 ) -> None:
-    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "800")
+    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
     eventually(some_samples(saved))
     began.kill()
     began.communicate()
@@ -288,28 +299,30 @@ def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
     assert run.status is Status.RUNNING
     assert main(["results"]) == 0
     assert "trains on near" in capsys.readouterr().out
+    near.train_to(300)
     assert main(["resume", run.id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"] == "near"
-    assert steps_of(saved, run.id) == list(range(1, 801))
+    assert steps_of(saved, run.id) == list(range(1, 301))
 
 
 @pytest.mark.slow
 def test_a_command_line_that_is_told_to_end_leaves_it_and_says_how_to_come_back(
-    saved: Store, there: Launcher
+    saved: Store, there: Launcher, near: FarMachine
 ) -> None:
-    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "800")
+    began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
     eventually(some_samples(saved))
     began.send_signal(signal.SIGTERM)
     _, said = began.communicate(timeout=60)
     (run,) = saved.runs()
     assert began.returncode == 128 + signal.SIGTERM
     assert f"{run.name} was left; it goes on training on near." in said and f"resume {run.id}" in said
+    near.train_to(300)
     assert main(["resume", run.id, "--json"]) == 0
-    assert steps_of(saved, run.id) == list(range(1, 801))
+    assert steps_of(saved, run.id) == list(range(1, 301))
 
 
 def test_a_machine_with_a_run_is_forgotten_only_by_force(
-    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str]
+    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: FarMachine
 ) -> None:
     run = begun(saved, there)
     assert main(["machines", "remove", "near"]) == 2
@@ -319,6 +332,7 @@ def test_a_machine_with_a_run_is_forgotten_only_by_force(
     assert again.status is Status.INTERRUPTED and len(steps_of(saved, run.id)) >= 20
     assert main(["resume", run.id]) == 2
     assert "machine" in capsys.readouterr().err
+    near.train_to(300)
 
 
 def test_only_ctrl_c_stops_what_trains_elsewhere() -> None:

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from engine.experiment.experiment import (
-    Experiment,
-    Precision,
-    Scaler,
-    Schedule,
-    Step,
-    setting_error,
-)
+from engine.experiment.experiment import Experiment, Precision, Scaler, Schedule, Step, setting_error
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
 from engine.export.script.data import DataFacts

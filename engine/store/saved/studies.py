@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from engine.experiment.paths import file_name_of, traces_folder
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import one_line
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.profiles import Profiles
@@ -64,8 +64,7 @@ class SavedTable:
         row = self._row(connection, work_id)
         if row["owner"] is not None and not may_take(row["owner"]):
             message = f"{row['name']} is carried on by another Ammeter."
-            problem = request_problem(message, "Stop it there first.", key=self._table, value=work_id)
-            raise ProblemError(problem)
+            raise request_error(message, "Stop it there first.", key=self._table, value=work_id)
         return row
 
     def _change(self, connection: sqlite3.Connection, work_id: str, **columns: object) -> None:

@@ -63,23 +63,27 @@ class Shared(DistributedDataParallel):
 
     def communication(self, step_ms: float) -> tuple[float, float] | None:
         """Milliseconds of a step of `step_ms` in which gradients were sent, and those in which nothing else
-        was computed; None without a sample.
-
-        They are medians over the later half of the samples: in the first steps some ranks wait for one that
-        began later.
-        """
+        was computed; None without a sample."""
         self.note_communication()
-        if not self._sampled:
-            return None
-        later = list(self._sampled)[len(self._sampled) // 2 :]
-        sent, exposed = (min(statistics.median(times), step_ms) for times in zip(*later, strict=True))
-        return sent, exposed
+        return usual_times(tuple(self._sampled), step_ms)
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
+
+
+def usual_times(sampled: Sequence[tuple[float, float]], step_ms: float) -> tuple[float, float] | None:
+    """The medians of both times over the later half of the samples, at most `step_ms`; None without a sample.
+
+    In the first steps some ranks wait for one that began later.
+    """
+    if not sampled:
+        return None
+    later = sampled[len(sampled) // 2 :]
+    sent, exposed = (min(statistics.median(times), step_ms) for times in zip(*later, strict=True))
+    return sent, exposed
 
 
 def _looked_at(send: Callable[..., Any], own_inf: Tensor | None, bucket: Any) -> Any:

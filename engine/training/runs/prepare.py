@@ -12,13 +12,7 @@ import torch
 from torch import nn
 
 from engine.experiment.catalog import IMAGE_FOLDER
-from engine.experiment.checks import (
-    Catalog,
-    DatasetEntry,
-    accumulation_problem,
-    dataset_of,
-    resolve,
-)
+from engine.experiment.checks import Catalog, DatasetEntry, accumulation_problem, dataset_of, resolve
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.problem import ProblemError
 from engine.experiment.settings import PLAIN

@@ -169,9 +169,9 @@ def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) ->
 
 
 def test_an_empty_store_has_no_runs(answer, capsys):
-    assert answer("runs") == (0, {"runs": []})
+    assert answer("runs")[1]["runs"] == []
     assert main(["runs"]) == 0
-    assert "no saved runs" in capsys.readouterr().out
+    assert "no saved results" in capsys.readouterr().out
 
 
 def test_a_saved_run_is_listed_and_shown_whole(answer, saved):
@@ -220,11 +220,9 @@ def test_a_failed_run_is_shown_with_its_problem(answer, capsys):
 
 
 def test_what_was_written_on_a_run_is_shown(answer, capsys, saved):
-    assert main(["runs"]) == 0 and "Tags" not in capsys.readouterr().out
     with Store() as store:
         store.set_tags(saved, ["paper", "figure 2"])
         store.set_note(saved, "Clocks were locked.")
-    assert main(["runs"]) == 0 and "Tags" in capsys.readouterr().out
     assert main(["show", saved]) == 0
     shown = capsys.readouterr().out
     assert "Tags: paper, figure 2" in shown and "Clocks were locked." in shown
@@ -234,7 +232,7 @@ def test_what_was_written_on_a_run_is_shown(answer, capsys, saved):
 def test_deleting_takes_the_run_away_and_a_wrong_id_takes_nothing(answer, refused, saved):
     assert refused("delete", saved, "zzz")["key"] == "id"
     assert answer("delete", saved, saved[:8]) == (0, {"deleted": [saved]})
-    assert answer("runs")[1] == {"runs": []}
+    assert answer("runs")[1]["runs"] == []
 
 
 def test_presets_are_listed_with_what_is_wrong_with_ones_own(answer, capsys):

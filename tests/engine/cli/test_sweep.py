@@ -260,7 +260,7 @@ def test_a_wrong_plan_is_refused(to_within: str, limit: str) -> None:
 @pytest.mark.slow  # trains on two devices, whose workers import torch
 def test_a_sweep_over_devices_tells_its_efficiency_or_what_disturbed_it(answer, capsys):
     swept = ["--sweep", "devices=1,2", "--sweep", "precision=fp32,bf16", "--batch-size", "5"]
-    status, found = answer("sweep", *TINY[:4], "--steps", "60", *swept)
+    status, found = answer("sweep", *TINY, "--steps", "60", *swept)
     assert status == 0 and [cell["status"] for cell in found["cells"]] == ["done"] * 4
     *alone, _, _ = shares = [cell["figures"]["weak_efficiency"] for cell in found["cells"]]
     assert alone == [100, 100] and all(share > 0 for share in shares)

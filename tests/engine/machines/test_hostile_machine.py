@@ -14,7 +14,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.machines import far_worker
 from engine.machines.far_site import FarSite
-from engine.machines.line import Line
+from engine.machines.line import Channel, Line
 from engine.machines.machine import Machine
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log
@@ -35,9 +35,11 @@ def greet(**more):
 @pytest.fixture
 def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Launcher]]:
     """Puts a program in place of ssh that runs the given lines of Python; `greet()` is a good header."""
-    # it never says that it has ended what it was asked to end
+    # it never ends by itself, nor says that it has ended what it was asked to end
     monkeypatch.setattr(far_worker, "_REAP_SECONDS", 0.1)
     monkeypatch.setattr(far_worker, "_FORGET_SECONDS", 0.1)
+    for close in (far_worker.FarWorker.close, Channel.close):
+        monkeypatch.setattr(close, "__defaults__", (0.1,))
 
     def put(script: str) -> Launcher:
         head = f"#!{sys.executable}\nimport json, sys, time\nNONCE = sys.argv[-1].split()[-1]\n"

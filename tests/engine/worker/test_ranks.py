@@ -281,8 +281,8 @@ def test_a_slow_rank_is_named(own: Callable[..., Experiment]):
     [
         (
             "time.sleep(600)",
-            Limits(standstill=dict.fromkeys(PhaseName, 60.0) | {PhaseName.MEASURING: 3.0}),
-            "There was no progress for 3 seconds while measuring, after",
+            Limits(standstill=dict.fromkeys(PhaseName, 60.0) | {PhaseName.MEASURING: 5.0}),
+            "There was no progress for 5 seconds while measuring, after",
         ),
         ("os.kill(os.getpid(), 19)", Limits(silence=5.0), "The training process fell silent for 5 seconds"),
     ],
@@ -295,13 +295,6 @@ def test_a_rank_that_hangs_is_named_and_where(
     assert problem.kind is Kind.HANG and problem.message.startswith(f"Rank 1 of 2: {words}")
     # the supervisor finds the user's line in what the process wrote
     assert 'net.py", line 15 in forward' in capfd.readouterr().err or "silent" in words
-
-
-def test_a_rank_that_was_late_once_does_not_count_as_slow(own: Callable[..., Experiment]):
-    # in the last of the first ten steps, which are sampled
-    summary = trained(own("if self.calls == 10: time.sleep(0.5)", steps=60)).finished.summary
-    exposed = summary.ranks[0].exposed_ms
-    assert exposed is not None and summary.step_ms is not None and exposed < 0.6 * summary.step_ms
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])

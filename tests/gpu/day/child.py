@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 import traceback
@@ -21,6 +22,9 @@ def do(names: Sequence[str], folder: Path, told: Path, seconds: float, *, is_reh
         place = folder / name.replace(" ", "-")
         place.mkdir(parents=True, exist_ok=True)
         problem = ""
+        if is_rehearsal:
+            # what was loaded stays: steps look for garbage again and again
+            gc.freeze()
         try:
             STEPS[name](Work(name, place, told, seconds - (since - began), is_rehearsal))
         except StepError as error:

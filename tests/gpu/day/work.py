@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from day.figures import FIGURES
+from engine.cli import main
 from engine.worker.launcher import Launcher, Target
 
 T = TypeVar("T")
@@ -99,7 +101,15 @@ class Work:
             raise StepError(f"ended after {room:.0f} s: {' '.join(words)}") from None
 
     def ammeter(self, *arguments: str, seconds: float = 150) -> Answer:
-        """Runs a verb of the command line with --json. Raises StepError where it takes longer."""
+        """Runs a verb of the command line with --json. Raises StepError where it takes longer.
+
+        A rehearsal runs it in this process: each would import torch anew.
+        """
+        if self.is_rehearsal:
+            out, err = io.StringIO(), io.StringIO()
+            with redirect_stdout(out), redirect_stderr(err):
+                status = main([*arguments, "--json"])
+            return Answer(status, json_in(out.getvalue()), err.getvalue().strip()[-400:])
         done = self.run(*AMMETER, *arguments, "--json", seconds=seconds)
         return Answer(done.returncode, json_in(done.stdout), done.stderr.strip()[-400:])
 

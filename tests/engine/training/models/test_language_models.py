@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -105,22 +103,6 @@ def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built()
     problem = caught.value.problem
     assert (problem.kind, problem.key, problem.value) == (Kind.REQUEST, "model", "causal-lm-8b")
     assert "29.9 GiB" in problem.message and "1.0 are free" in problem.message
-
-
-LOOK = """
-import sys
-from engine.training.models.build import build_model, model_entries
-assert model_entries() and "transformers" not in sys.modules
-build_model("causal-lm-tiny", image_size=0, channels=0, num_classes=16, seed=0)
-assert "transformers" in sys.modules
-"""
-
-
-@pytest.mark.slow
-def test_the_library_is_loaded_when_a_model_is_built_and_says_nothing() -> None:
-    command = [sys.executable, "-W", "error", "-c", LOOK]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ}, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_library_that_cannot_be_imported_is_told_in_words(monkeypatch):
