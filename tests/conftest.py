@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -196,6 +197,19 @@ def forked_workers() -> Iterator[None]:
         patch.setattr(process, "_started", _server.start)
         yield
     _server.close()
+
+
+@pytest.fixture
+def start_script() -> Callable[[Path, dict[str, str]], subprocess.Popen[bytes]]:
+    """Starts a script that trains in a process with this environment, forked where that is as good."""
+    if can_fork_workers():
+        return _server.start_script
+
+    def start(path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen([sys.executable, str(path)], env=environment, **pipes)
+
+    return start
 
 
 class SharedLauncher(Launcher):

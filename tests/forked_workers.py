@@ -2,7 +2,7 @@
 
 A forked worker runs the same module as `python -P -m engine.worker`, in a session, an environment and a
 folder of its own. One that needs other libraries, another allocator or a card is started as the program
-starts it.
+starts it. A script that trains is forked so, too.
 
     python -P tests/forked_workers.py DESCRIPTOR    # the server: serves until the socket is closed
 """
@@ -51,11 +51,22 @@ class ForkServer:
 
         if command != COMMAND or not _is_as_here(environment):
             return self._real(command, environment)
+        return self._fork(command, environment)
+
+    def start_script(self, path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Runs a script as `python PATH` does, but that it finds torch and Ammeter imported."""
+        assert _is_as_here(environment)
+        return self._fork((sys.executable, str(path)), environment, str(path))
+
+    def _fork(
+        self, command: tuple[str, ...], environment: dict[str, str], script: str | None = None
+    ) -> subprocess.Popen[bytes]:
         (their_input, our_input), (our_output, their_output), (our_error, their_error) = (
             os.pipe() for _ in range(3)
         )
         theirs = (their_input, their_output, their_error)
-        pid = self.ask({"do": "fork", "folder": str(Path.cwd()), "environment": environment}, theirs)
+        request = {"do": "fork", "folder": str(Path.cwd()), "environment": environment, "script": script}
+        pid = self.ask(request, theirs)
         for descriptor in theirs:
             os.close(descriptor)
         streams = [open(our_input, "wb"), open(our_output, "rb"), open(our_error, "rb")]  # noqa: PTH123, SIM115
@@ -174,14 +185,20 @@ def _work(request: Mapping[str, Any], descriptors: list[int]) -> None:
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])
-        sys.argv = ["worker"]
+        sys.argv = [request["script"] or "worker"]
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        runpy.run_module("engine.worker", run_name="__main__", alter_sys=True)
+        if request["script"]:
+            runpy.run_path(request["script"], run_name="__main__")
+        else:
+            runpy.run_module("engine.worker", run_name="__main__", alter_sys=True)
+        status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
     except BaseException:  # noqa: BLE001 - as an interpreter ends
         traceback.print_exc()
     finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 

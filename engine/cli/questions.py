@@ -280,7 +280,10 @@ def tune(
         remedy = "Leave out either --carry-on or the others."
         raise request_error(message, remedy, key="carry_on", value=carry_on)
     TUNE.check(to or (), force=force)
-    machine = asked.machine if carry_on is None else _machine_of(carry_on)
+    machine = asked.machine
+    if carry_on is not None:
+        with saved_results() as store:
+            machine = store.studies.find(find(store, carry_on).id, "tune").machine
     with open_session(target, machine) as session:
         if carry_on is None:
             experiment = session.experiment(asked, trusts_all=trust_code)
@@ -290,16 +293,10 @@ def tune(
         return _follow(session, study, to, force=force, as_json=as_json)
 
 
-def resume_tuning(study_id: str, *, trust_code: bool, as_json: bool, target: Target) -> int:
+def resume_tuning(session: Session, study_id: str, *, trust_code: bool, as_json: bool) -> int:
     """Goes on with a tuning that was cut off or stopped; returns the exit status."""
-    with open_session(target, _machine_of(study_id)) as session:
-        study = _saved(session, study_id, trusts_all=trust_code)
-        return _follow(session, study, None, force=False, as_json=as_json)
-
-
-def _machine_of(start: str) -> str:
-    with saved_results() as store:
-        return store.studies.find(find(store, start).id, "tune").machine
+    study = _saved(session, study_id, trusts_all=trust_code)
+    return _follow(session, study, None, force=False, as_json=as_json)
 
 
 def _saved(session: Session, start: str, *, trusts_all: bool) -> Study[Tuning]:

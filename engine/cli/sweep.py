@@ -22,7 +22,6 @@ from engine.cli.session import (
     TargetOption,
     open_session,
     raise_if_left,
-    saved_results,
 )
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
@@ -251,20 +250,17 @@ def compare_grid(
         return _carry_on(session, sweeper, sweep_id, as_json=as_json)
 
 
-def resume_sweep(sweep_id: str, *, trust_code: bool, as_json: bool, target: Target) -> int:
+def resume_sweep(session: Session, sweep_id: str, *, trust_code: bool, as_json: bool) -> int:
     """Goes on with a saved sweep; returns the exit status."""
-    with saved_results() as store:
-        machine = store.sweeps.find(sweep_id).machine
-    with open_session(target, machine) as session:
-        record = session.store.sweeps.find(sweep_id)
-        if why := "is complete." if next(turns(record), None) is None else shown.time_used(record):
-            remedy = "Start another sweep to train more."
-            raise request_error(f"{record.name} {why}", remedy, key="run", value=record.id)
-        if trust_code:
-            session.trust(cell.experiment for cell in record.grid.cells)
-        session.warn_if_busy(record.grid.cells[0].experiment)
-        sweeper = Sweeper(session.store, session.launcher)
-        return _carry_on(session, sweeper, sweep_id, as_json=as_json)
+    record = session.store.sweeps.find(sweep_id)
+    if why := "is complete." if next(turns(record), None) is None else shown.time_used(record):
+        remedy = "Start another sweep to train more."
+        raise request_error(f"{record.name} {why}", remedy, key="run", value=record.id)
+    if trust_code:
+        session.trust(cell.experiment for cell in record.grid.cells)
+    session.warn_if_busy(record.grid.cells[0].experiment)
+    sweeper = Sweeper(session.store, session.launcher)
+    return _carry_on(session, sweeper, sweep_id, as_json=as_json)
 
 
 def show_sweep(store: Store, record: SweepRecord, *, as_json: bool) -> None:

@@ -87,16 +87,15 @@ def resume(
     with saved_results() as store:
         kind, found_id = find(store, id_)
         study = store.studies.find(found_id) if kind == STUDY else None
-        machine = store.run(found_id).machine if kind == RUN else ""
-    if kind == SWEEP:
-        return resume_sweep(found_id, trust_code=trust_code, as_json=as_json, target=target)
-    if study is not None:
-        if study.kind != "tune":
-            message = f"{study.name} cannot be continued: runs, sweeps and tunings can."
-            remedy = f"Start it again with `ammeter {study.kind}`."
-            raise request_error(message, remedy, key="id", value=id_)
-        return resume_tuning(found_id, trust_code=trust_code, as_json=as_json, target=target)
-    with open_session(target, machine) as session:
+        found = study or (store.run(found_id) if kind == RUN else store.sweeps.find(found_id))
+    if study is not None and study.kind != "tune":
+        message = f"{study.name} cannot be continued: runs, sweeps and tunings can."
+        raise request_error(message, f"Start it again with `ammeter {study.kind}`.", key="id", value=id_)
+    with open_session(target, found.machine) as session:
+        if kind == SWEEP:
+            return resume_sweep(session, found_id, trust_code=trust_code, as_json=as_json)
+        if kind == STUDY:
+            return resume_tuning(session, found_id, trust_code=trust_code, as_json=as_json)
         saved = session.store.run(found_id)
         if trust_code:
             session.trust([saved.experiment])

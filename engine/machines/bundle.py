@@ -42,12 +42,12 @@ def program_id() -> str:
     return sha256("".join(listed).encode()).hexdigest()[:12]
 
 
-def program_archive(uv: bytes) -> bytes:
-    """The folder `<id>.part` as tar.gz, with uv if it is given; its last file says that all came through."""
+def program_archive(folder: str, uv: bytes) -> bytes:
+    """It in a `folder` as tar.gz, with uv if it is given; the last file says that all came through."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz", compresslevel=3) as archive:
         for name, data in {**_files(), **({"uv": uv} if uv else {}), "whole": b""}.items():
-            member = tarfile.TarInfo(f"{program_id()}.part/{name}")
+            member = tarfile.TarInfo(f"{folder}/{name}")
             member.size, member.mode = len(data), 0o700 if name == "uv" else 0o600
             archive.addfile(member, io.BytesIO(data))
     return written.getvalue()

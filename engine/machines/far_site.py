@@ -18,7 +18,7 @@ from engine.worker.launcher import Launcher
 from engine.worker.site import Worker
 from engine.worker.supervision import Limits
 
-_ANSWER_SECONDS = 30.0
+_ANSWER_SECONDS, _GIVE_BACK_SECONDS = 30.0, 10.0
 _FETCH_SECONDS = 3_600.0
 _MOST_FETCHED_BYTES = 512 * 2**20
 _GZIP = b"\x1f\x8b"
@@ -106,7 +106,7 @@ class FarSite:
             words = f"{folder}/{PROGRAM} -P -m engine.worker.slurm give-back {folder} {given.name}".split()
             # it ends by itself too, some time later
             with suppress(ProblemError):
-                self._line.ask(words, seconds=_ANSWER_SECONDS)
+                self._line.ask(words, seconds=_GIVE_BACK_SECONDS)
 
     @property
     def _there(self) -> str:

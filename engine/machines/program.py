@@ -204,7 +204,7 @@ class FarInstaller:
         is_made = self._run(_PREPARE, home).status == 0
         self._demand(is_made, f"The folder {home} cannot be made on {self.machine.name}.")
         if self._run(f'[ -e "$1/program/{new}.part/whole" ]', home).status != 0:
-            archive = program_archive(_uv_for(look))
+            archive = program_archive(f"{new}.part", _uv_for(look))
             self._line.ask(
                 ["tar", "-xzof", "-", "-C", f"{home}/program"], stdin=archive, seconds=_INSTALL_SECONDS
             )

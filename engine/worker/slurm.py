@@ -41,11 +41,11 @@ _IDLE_SECONDS = 120.0
 _ENDING_SECONDS = 8.0
 _WORKER = re.compile(r"[0-9a-f]{32}")
 _FIELDS = ("state", "reason", "start", "node", "limit")
-_LIVE = (
-    *("", "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"),
-    *("STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"),
-)
-"""The states of a job that has not ended; "" is that of one of which Slurm could not be asked."""
+_OVER = {
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
+    *("REVOKED", "TIMEOUT", "GONE"),
+}
+"""The states of a job that has ended."""
 
 
 class Allocation:
@@ -128,7 +128,7 @@ class Allocation:
 
     def _has_job(self) -> bool:
         is_over = not self.job or (self.folder / "over").exists()
-        return not is_over and self.state()["state"] in set(_LIVE) - {"COMPLETING"}
+        return not is_over and self.state()["state"] not in {*_OVER, "COMPLETING"}
 
     def _submit(self, arguments: list[str]) -> None:
         for name in ("over", "served", "job"):
@@ -164,7 +164,7 @@ class JobWatch:
     @property
     def is_over(self) -> bool:
         """True once the job has ended."""
-        return self.state["state"] not in _LIVE
+        return self.state["state"] in _OVER
 
     def news(self) -> dict[str, Any] | None:
         """What is to be told of a worker that waits: each change, and at last that it is "KEPT"."""

@@ -47,8 +47,8 @@ def test_a_grid_is_one_object_is_listed_exported_and_deleted_without_its_runs(an
     assert found["grid"]["compared"] == "precision"
     last = found["cells"][-1]
     assert list(last) == [
-        "index", "name", "values", "status", "reason", "runs", "figures", "figures_ci", "ratio", "ratio_ci",
-        "clean", "ratio_clean", "scaling_clean",
+        "index", "name", "values", "status", "reason", "runs", "nodes", "figures", "figures_ci", "ratio",
+        "ratio_ci", "clean", "ratio_clean", "scaling_clean",
     ]  # fmt: skip
     assert last["values"] == {"batch_size": 20, "precision": "bf16"} and last["status"] == "done"
     assert len({run for cell in found["cells"] for run in cell["runs"]}) == 4

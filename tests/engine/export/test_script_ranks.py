@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ from tests.engine.export.test_script_training import (
     written,
 )
 
+Start = Callable[[Path, dict[str, str]], subprocess.Popen[bytes]]
 NUMBERS: dict[str, Any] = {
     "model": "linear",
     "dataset": "synthetic-regression",
@@ -42,7 +46,6 @@ NUMBERS: dict[str, Any] = {
     "epochs": 2,
 }
 CASES: dict[str, dict[str, Any]] = {
-    "a smaller last batch, and a sample too many": NUMBERS,
     "FP16 with a scaler that skips, in half buckets, clipped": {
         **FASHION,
         "precision": "fp16",
@@ -77,47 +80,96 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
-def started(path: Path, *, processes: int = 2) -> subprocess.CompletedProcess[str]:
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, torch.get_num_threads() // processes))
-    # torchrun would give each process a single thread, and the host's name may not resolve
-    environment = {**os.environ, "OMP_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": "lo"}
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
-    command = [sys.executable, *(torchrun if processes > 1 else ()), str(path)]
-    return subprocess.run(
-        command, env=environment, cwd=path.parent, capture_output=True, text=True, check=False
+RANKS = 2
+
+
+def environment_of(rank: int, port: int) -> dict[str, str]:
+    """That which torchrun makes for a rank on one machine."""
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, torch.get_num_threads() // RANKS))
+    own = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": RANKS, "LOCAL_WORLD_SIZE": RANKS}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": threads}
+    # the host's name may not resolve
+    own |= {**meeting, "GLOO_SOCKET_IFNAME": "lo"}
+    return {**os.environ, **{name: str(value) for name, value in own.items()}}
+
+
+def by_torchrun(path: Path) -> str:
+    """What a script prints that torchrun starts."""
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS))
+    given = environment_of(0, 0)
+    # torchrun would give each process a single thread
+    environment = {**os.environ, **{name: given[name] for name in ("OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME")}}
+    done = subprocess.run(
+        [sys.executable, *torchrun, str(path)],
+        env=environment,
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-
-
-def course_of(settings: dict[str, Any], folder: Path) -> tuple[Course, Course, str]:
-    """How the run went, how its script went, and the script."""
-    run, steps_per_epoch, course = trained_here({**settings, "devices": 2})
-    text = written(run, steps_per_epoch, folder)
-    path = folder / "run.py"
-    path.write_text(text)
-    done = started(path)
     assert done.returncode == 0, done.stderr
-    return course, told(done.stdout), text
+    return done.stdout
+
+
+def by_ranks(path: Path, start: Start) -> str:
+    """The same without torchrun, whose processes would import torch anew for each script."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    processes = [start(path, environment_of(rank, port)) for rank in range(RANKS)]
+    streams = [(process.stdin, process.stdout, process.stderr) for process in processes]
+    with ThreadPoolExecutor(2 * RANKS) as pool:
+        read = [[pool.submit(stream.read) for stream in (out, err)] for _, out, err in streams if out and err]
+    for stream in filter(None, (stream for three in streams for stream in three)):
+        stream.close()
+    said = [[each.result().decode() for each in two] for two in read]
+    assert [process.wait() for process in processes] == [0] * RANKS, said
+    return "".join(out for out, _ in said)
+
+
+def course_of(
+    settings: dict[str, Any], folder: Path, run_script: Callable[[Path], str]
+) -> tuple[Course, Course]:
+    """How the run went, and how its script went."""
+    run, steps_per_epoch, course = trained_here({**settings, "devices": RANKS})
+    path = folder / "run.py"
+    path.write_text(written(run, steps_per_epoch, folder))
+    return course, told(run_script(path))
+
+
+@pytest.fixture
+def by_itself(start_script: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], str]:
+    monkeypatch.chdir(tmp_path)
+    return partial(by_ranks, start=start_script)
+
+
+@pytest.mark.slow
+def test_started_by_torchrun_its_losses_are_the_runs_to_the_last_bit(tmp_path: Path) -> None:
+    course, found = course_of(NUMBERS, tmp_path, by_torchrun)
+    assert found == course
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", CASES.values(), ids=CASES)
-def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_path: Path) -> None:
-    course, found, _ = course_of(settings, tmp_path)
+def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_path: Path, by_itself) -> None:
+    course, found = course_of(settings, tmp_path, by_itself)
     assert found == course
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", OWN)
-def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(model: str, tmp_path: Path) -> None:
+def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(
+    model: str, tmp_path: Path, by_itself
+) -> None:
     settings = {"model": str(OWN_FILES / model), "batch_size": 8, **OWN[model]}
-    course, found, _ = course_of(with_code(settings, names_model=True, names_dataset=False), tmp_path)
+    code = with_code(settings, names_model=True, names_dataset=False)
+    course, found = course_of(code, tmp_path, by_itself)
     assert found == course
 
 
 def test_without_torchrun_it_says_how_to_start_it(run_of: Callable[..., RunRecord], tmp_path: Path) -> None:
     path = tmp_path / "run.py"
     path.write_text(script_of(run_of(**NUMBERS, device="cpu", devices=2)))
-    done = started(path, processes=1)
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == (
         "This trains on 2 devices, with a process on each. Start it with:\n"

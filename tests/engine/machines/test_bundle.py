@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.machines.bundle import PYTHONS, REQUIREMENTS, program_archive, program_id
+from engine.machines.bundle import PYTHONS, REQUIREMENTS, program_archive
 
 ROOT = Path(__file__).parents[3]
 OF_THE_WINDOW_AND_THE_ENGINE = {"torch", "torchvision", "PySide6-Essentials", "pyqtgraph"}
@@ -25,10 +25,10 @@ def test_it_needs_what_the_program_needs_but_neither_window_nor_torch():
 
 
 def test_its_command_line_runs_without_a_clone(tmp_path):
-    with tarfile.open(fileobj=io.BytesIO(program_archive(uv=b"\x7fELF"))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(program_archive("sent", b"\x7fELF"))) as archive:
         names = archive.getnames()
         archive.extractall(tmp_path, filter="data")
-    folder = tmp_path / f"{program_id()}.part"
+    folder = tmp_path / "sent"
     assert names[-1] == f"{folder.name}/whole" and {name.split("/")[0] for name in names} == {folder.name}
     assert not [name for name in names if "__pycache__" in name or "screenshots" in name]
     assert f"numpy=={np.__version__}\n" in (folder / "requirements.txt").read_text()

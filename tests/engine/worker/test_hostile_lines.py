@@ -119,7 +119,7 @@ class Said:
 
 
 def runner_of(store: Store, said: Iterable[bytes]) -> Runner:
-    start = lambda job: ProcessSession(Said(said), job, Limits())  # noqa: E731
+    start = lambda job, keep=None: ProcessSession(Said(said), job, Limits())  # noqa: E731
     return Runner(store, SimpleNamespace(start=start, site=HERE))
 
 

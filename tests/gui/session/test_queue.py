@@ -38,7 +38,7 @@ class Machine(Launcher):
 
     def prepare(self) -> None: ...
 
-    def start(self, job: jobs.Job) -> Session:
+    def start(self, job: jobs.Job, keep: object = None) -> Session:
         if isinstance(job, jobs.ReadCatalog):
             return Told(CatalogRead(catalog=CATALOG))
         assert isinstance(job, jobs.Train)
@@ -55,11 +55,11 @@ class Gate(Machine):
         super().__init__()
         self.reached, self.opened = threading.Event(), threading.Event()
 
-    def start(self, job: jobs.Job) -> Session:
+    def start(self, job: jobs.Job, keep: object = None) -> Session:
         if isinstance(job, jobs.Train):
             self.reached.set()
             self.opened.wait(WAIT_MS / 1000)
-        return super().start(job)
+        return super().start(job, keep)
 
 
 @pytest.fixture

@@ -263,6 +263,12 @@ def test_compiling_says_that_it_takes_time_and_for_how_long_it_has(panel: LivePa
     assert status.text() == "FP32 compiling · 23 s"
 
 
+def test_what_a_run_in_a_cluster_waits_for_is_shown(panel: LivePanel, live: Any) -> None:
+    run = live.run("fp32", Phase(name=PhaseName.WAITING, detail="waiting for a free node"))
+    panel.set_runs([run])
+    assert panel.strip.status.whole_text() == "FP32 running · waiting for a free node"
+
+
 def test_a_pause_is_asked_then_there_then_over(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
     def shown(asked: bool | None) -> tuple[str, str]:
         panel.set_pause_asked(asked)
