@@ -82,9 +82,8 @@ def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Fi
     fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
     if peaks and max(peaks) < MIB_PER_GIB:
         fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=partial(_peak, unit_mib=1.0))
-    absent = {figure for figure in _RARE if all(figure.value(run) is None for run in runs)}
-    # with or above idle, an energy is one measurement
-    absent -= set() if ENERGY in absent else {NET_ENERGY}
+    absent = [] if any(energy_of(run) is not None for run in runs) else [*_ENERGIES]
+    absent += [] if any(UNCHANGED.value(run) is not None for run in runs) else [UNCHANGED]
     shown = (figure for figure in FIGURES if figure not in absent)
     return tuple(fitting.get(figure, figure) for figure in shown)
 
@@ -133,6 +132,7 @@ PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, partial(_p
 _JOULES = "J/1,000 samples"
 ENERGY = Figure("energy", "Energy", _JOULES, None, True, _energy)
 NET_ENERGY = Figure("net_energy", "Energy above idle", _JOULES, None, True, _net_energy)
+_ENERGIES = (ENERGY, NET_ENERGY)
 UNCHANGED = Figure(
     "unchanged_weights",
     "Weights unchanged by a step",
@@ -142,7 +142,6 @@ UNCHANGED = Figure(
     _of("unchanged_weights_fraction", 100.0),
     is_mean=True,
 )
-_RARE = (ENERGY, NET_ENERGY, UNCHANGED)
 ACCURACY = Figure(
     "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
 )
@@ -155,8 +154,7 @@ FIGURES = (
     Figure("step_ms", "Step time", "ms", None, True, _of("step_ms")),
     Figure("seconds", "Training time", "s", None, True, _of("seconds")),
     PEAK_MEMORY,
-    ENERGY,
-    NET_ENERGY,
+    *_ENERGIES,
     ACCURACY,
     LOSS,
     Figure("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),

@@ -1,7 +1,7 @@
 """Pure BF16 and AdamW in few bits beside BF16 AMP: losses, weights left unchanged, memory of the states.
 
-`uv run python tests/benchmarks/pure_bf16.py [STEPS]` trains a small language model on Python's own source on the
-processor. torchao's updates run uncompiled: compiling takes longer than the training, and changes no result.
+`uv run python tests/benchmarks/pure_bf16.py [STEPS]` trains a small language model on Python's own source.
+torchao's updates run uncompiled: compiling takes longer than the training, and changes no result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LINES: dict[str, dict[str, Any]] = {
     "pure BF16, stochastic": ROUNDED,
     "pure BF16, stochastic, 8 bits": layered(ROUNDED, {"optimizer": {"name": "adamw-8bit"}}),
 }
-SLOWLY = {"optimizer": {"learning_rate": 1e-6}}
+SLOWLY = {"optimizer": {"learning_rate": 1e-5}}
 SLOW_LINES = {
     name: layered(LINES[name], SLOWLY) for name in ("BF16 AMP", "pure BF16", "pure BF16, stochastic")
 }
@@ -80,7 +80,7 @@ def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     warnings.simplefilter("ignore")
     torch.compiler.set_stance("force_eager")
-    for title, lines in (("1e-3", LINES), ("1e-6", SLOW_LINES)):
+    for title, lines in (("1e-3", LINES), ("1e-5", SLOW_LINES)):
         print(f"\nLearning rate {title}, {steps} steps\n")
         print(f"| run | first loss | mean of last {LAST} | unchanged | weights MiB | states MiB | forecast |")
         print("| --- | --- | --- | --- | --- | --- | --- |")

@@ -13,7 +13,8 @@ import pytest
 from engine.compare.comparison import compare
 from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, is_spoiled
 from engine.compare.figures import SPEED as SPEED_FIGURE
-from engine.compare.figures import row_of
+from engine.compare.figures import UNCHANGED, row_of
+from engine.compare.figures import figures as table
 from engine.compare.sides import Side
 from engine.curves import Curves
 from engine.experiment.experiment import Experiment, Measure, Optimizer, Precision, Scaler, Step
@@ -77,6 +78,7 @@ def test_repeats_on_two_nodes_have_no_ratio_and_are_told(record: Record) -> None
         ({"spilled_mib": 3_072.0}, "spilled", "the driver put 3.0 GiB of it into the host's memory"),
         ({"first_nan_step": 1_200}, "nan", "a loss that is NaN or infinite since step 1,200"),
         ({"final_train_loss": float("inf")}, "nan", "a loss that is NaN or infinite"),
+        ({"unchanged_weights_fraction": 0.9}, "lost-updates", "left 90 % of its weights unchanged by a step"),
     ],
 )
 def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], kind: str, words: str) -> None:
@@ -283,3 +285,16 @@ def test_a_run_of_merged_steps_has_the_evidence_of_all_of_them(record: Callable[
         "samples_per_second": np.array([1.0, 2.0, 5.0, 5.0]),
     }
     np.testing.assert_allclose(block_speeds(run, columns), [5.0, 5.0])
+
+
+def test_weights_left_unchanged_are_a_row_only_where_a_run_tells_them(record: Record) -> None:
+    pure = Experiment(precision=Precision.BF16_PURE)
+    run = record(2, pure, **SPEED, unchanged_weights_fraction=0.05)
+    shown = [UNCHANGED in table([one]) for one in (run, record(1, FP32, **SPEED))]
+    assert shown == [True, False]
+    assert UNCHANGED.text_with_unit(UNCHANGED.value(run)) == "5.0 %"
+    # stochastically rounded, they are not lost
+    rounded = Experiment(precision=Precision.BF16_PURE, optimizer=Optimizer(stochastic_rounding=True))
+    moved = {**SPEED, "unchanged_weights_fraction": 0.9}
+    found = doubts(record(1, FP32, **SPEED), record(2, rounded, **moved))
+    assert not any(doubt.kind == "lost-updates" for doubt in found)

@@ -177,7 +177,7 @@ def test_no_page_is_wider_than_the_window(guide: GuideDialog) -> None:
 def test_arrows_go_through_the_list(guide: GuideDialog, qtbot: QtBot) -> None:
     qtbot.keyClick(guide.list.list, Qt.Key.Key_Down)
     assert guide.current == "fp32"
-    for _ in range(4):
+    for _ in range(6):
         qtbot.keyClick(guide.list.list, Qt.Key.Key_Down)
     qtbot.keyClick(guide.list.list, Qt.Key.Key_Down)
     assert guide.current == "autocast"
