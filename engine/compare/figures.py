@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from engine import statistics as intervals
 from engine.compare.evidence import speed_interval
 from engine.compare.sides import Side, is_in_turns, on_nodes
+from engine.experiment.catalog import Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.summary import Energy
@@ -180,6 +181,9 @@ def _counted(name: str, run: RunRecord) -> object:
     experiment, steps = run.experiment, run.summary.steps if run.summary is not None else 0
     # texts of different lengths are different samples
     sample = experiment.sequence_length if experiment.dataset.task == "language" else None
+    if experiment.precision is Precision.FP8 and experiment.device == "cpu" and name not in _OF_LEARNING:
+        # emulated: its time and memory are those of no device, so they are compared with none
+        return run.id
     if name == SPEED.name:
         return sample
     if name == "step_ms":
@@ -192,12 +196,13 @@ def _counted(name: str, run: RunRecord) -> object:
     if name in _OF_ENERGY:
         energy, environment = energy_of(run), run.environment
         return sample, energy and energy.source, environment and environment.device_name
-    if name in (ACCURACY.name, LOSS.name):
+    if name in _OF_LEARNING:
         smoothing = experiment.label_smoothing if name == LOSS.name else None
         return experiment.dataset, experiment.path, smoothing
     return None
 
 
+_OF_LEARNING = (ACCURACY.name, LOSS.name)
 IntervalKind = Literal["repeats", "within run"]
 Blocks: TypeAlias = "Mapping[str, NDArray[np.float64]]"
 _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")

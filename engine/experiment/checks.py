@@ -25,7 +25,7 @@ from engine.experiment.catalog import (
     PrecisionEntry,
     Task,
 )
-from engine.experiment.experiment import Experiment, Precision, named, setting_problem
+from engine.experiment.experiment import Experiment, named, setting_problem
 from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.code import MODEL
 from engine.experiment.own.folders import path_problem, path_there_problem, shown_path

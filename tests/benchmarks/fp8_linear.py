@@ -2,8 +2,8 @@
 
     uv run python tests/benchmarks/fp8_linear.py [--sizes 4096 8192] [--tokens 8192] [--rounds 5]
 
-The layers are those of a run: square ones and an output layer that stays in BF16. A ratio above 1 means that FP8
-is faster. On a CPU, where FP8 is emulated, it only shows that the script runs.
+The layers are those of a run: square ones and an output layer that stays in BF16. A ratio above 1 means
+that FP8 is faster. On a CPU, where FP8 is emulated, it only shows that the script runs.
 """
 
 from __future__ import annotations

@@ -231,13 +231,15 @@ def _lesson(parted: set[Precision], known: set[Precision]) -> str:
         return " Numbers are too large or too small for FP16, and not for BF16, which has FP32's range."
     if parted == {Precision.BF16}:
         return " BF16 keeps three binary digits fewer than FP16, and they matter here."
+    if parted == {Precision.FP8}:
+        return " FP8 alone is too coarse here: scale it by rows, or keep the first module in FP32."
     return ""
 
 
 def _notes(bench: Bench, steps: int) -> tuple[str, ...]:
     notes = [
         f"FP32 was trained {1 + REPEATS} times, with weights a rounding error apart, as another order of "
-        f"sums sets them, and {REPEATS} times with weights as coarse as each 16-bit format's. A rung parts "
+        f"sums sets them, and {REPEATS} times with weights as coarse as each shorter format's. A rung parts "
         "where its loss leaves their range by more than three times that range, and stays outside."
     ]
     if steps < min(bench.plan.total_steps, MOST_STEPS):

@@ -292,3 +292,16 @@ def test_units_suit_the_runs(record: Record) -> None:
     text = Experiment(model="causal-lm-tiny", dataset="synthetic-tokens")
     units = [figures([record(1, FP32), record(2, other)])[0].unit for other in (FP32, text)]
     assert units == ["img/s", "samples/s"]
+
+
+def test_no_time_and_no_memory_of_an_emulated_fp8_is_compared_with_another(record: Record) -> None:
+    bf16, fp8 = (Experiment(precision=name, device="cpu") for name in (Precision.BF16, Precision.FP8))
+    summary = {"seconds": 10.0, "peak_resident_mib": 1_024, "final_train_loss": 2.0, "step_ms": 5.0}
+    found = compared([record(1, bf16, **summary), record(2, fp8, **{**summary, "seconds": 20.0})])
+    cells = found.cells(found.sides[1].id)
+    assert cells["seconds"].value == 20.0 and cells["seconds"].ratio is None
+    assert cells["peak_memory"].ratio is cells["step_ms"].ratio is None
+    assert cells[LOSS.name].difference == pytest.approx(0.0)
+    on_card = fp8.model_copy(update={"device": "cuda:0"})
+    found = compared([record(1, bf16, **summary), record(2, on_card, **summary)])
+    assert found.cells(found.sides[1].id)["seconds"].ratio == pytest.approx(1.0)

@@ -244,7 +244,7 @@ def test_what_cannot_run_has_no_forecast():
 
 
 CARD = DeviceEntry(
-    name="cuda:0", title="a card", memory_mib=24 * 1024, tensor_cores=True, precisions=cuda_precisions((8, 6))
+    name="cuda:0", title="a card", memory_mib=24 * 1024, tensor_cores=True, precisions=cuda_precisions((8, 9))
 )
 
 

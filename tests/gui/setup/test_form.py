@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QComboBox, QLineEdit
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QApplication,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+)
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
@@ -225,3 +232,23 @@ def test_it_paints_in_both_themes(panel: SetupPanel, mode: str) -> None:
     panel.form.more.set_open(True)
     picture = panel.grab().toImage()
     assert picture.pixelColor(4, 4).name().upper() == theme().palette.bg1
+
+
+def test_fp8_is_told_at_once_where_it_does_nothing_or_promises_nothing(
+    panel: SetupPanel, gpu: Catalog, type_into: TypeInto
+) -> None:
+    models = (gpu.models[0].model_copy(update={"is_convolutional": True}), *gpu.models[1:])
+    panel.set_catalog(gpu.model_copy(update={"models": models}))
+
+    def notes() -> str:
+        shown = panel.form.findChildren(QLabel)
+        return "\n".join(part.text() for part in shown if part.isVisibleTo(panel.form))
+
+    assert "FP8: " not in notes()
+    panel.use_settings(Experiment(precision=Precision.FP8))
+    assert "FP8: does nothing for small-cnn, since convolutions are never converted" in notes()
+    language = {"model": "gpt", "dataset": "synthetic-tokens", "precision": "fp8"}
+    panel.use_settings(Experiment.model_validate(language))
+    assert "FP8: promises no gain unless the speed recipe compiles the model" in notes()
+    panel.use_settings(Experiment.model_validate({**language, "step": {"recipe": "compile"}}))
+    assert "FP8: " not in notes()
