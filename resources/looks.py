@@ -113,7 +113,7 @@ _PRECISIONS: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str], tupl
         (10.0, 3.0, 2.0, 3.0, 2.0, 3.0),
         "t",
     ),
-    "bf16-pure": (("#F28CB1", "#332730", "#684354"), ("#B0246A", "#F4E0EA", "#E1ACC6"), (4.0, 2.0), "h"),
+    "bf16-pure": (("#F28CB1", "#332730", "#684354"), ("#B0246A", "#F4E0EA", "#E1ACC6"), (4.0, 2.0), "t2"),
 }
 """Colour, tint and dim form of each precision in the dark and in the light theme, its dash and its symbol."""
 

@@ -187,7 +187,7 @@ def test_windows_shares_no_gradients_among_cards(monkeypatch: pytest.MonkeyPatch
         ({"model": "smallcnn"}, "model", "small-cnn"),
         ({"dataset": "fashon"}, "dataset", "fashion"),
         ({"device": "cuda:3"}, "device", "cpu"),
-        ({"precision": "tf32"}, "precision", "fp32, default, fp16, bf16, fp16-unscaled, bf16-pure"),
+        ({"precision": "tf32"}, "precision", "fp32, default, fp16, bf16, fp16-unscaled, fp8, bf16-pure"),
         ({"memory_cap_gib": 16}, "memory_cap_gib", "at most 8.0"),
         ({"batch_size": 6_001}, "batch_size", "6,000"),
         ({"dataset": "synthetic", "samples": 32, "batch_size": 64}, "batch_size", "32"),

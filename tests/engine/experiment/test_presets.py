@@ -76,7 +76,7 @@ def sides(name: str, has_gpu: bool = True) -> dict[str, Experiment]:
         ),
         ("resnet50-imagenet", ["fp32", "fp16"], {"num_classes": 1_000, "image_size": 224, "batch_size": 64}),
         ("causal-lm", ["fp32", "fp16"], {"batch_size": 2, "step.gradient_accumulation": 4}),
-        ("language-formats", ["bf16", "fp8"], {"step.recipe": "fused+compile"}),
+        ("language-formats", ["bf16", "bf16-pure", "fp8"], {"step.recipe": "fused+compile"}),
         ("batch-limit", ["fp32", "fp16"], {}),
         ("hello-amp", ["fp16"], {"model": "linear", "batch_size": 20, "optimizer.name": "sgd"}),
     ],
