@@ -11,6 +11,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePath
@@ -24,6 +25,7 @@ from engine.store import format15, format16
 from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, STUDIES, VERSION
 
 _BUSY_SECONDS = 10.0
+_LOCKED_SECONDS = 0.02
 _KEPT_KIB = 16 * 1024
 """Of a temporary store in memory: some hundred thousand steps of a run."""
 _LONGEST_PATH = 504
@@ -283,12 +285,19 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
     """WAL, so that readers and the recorder never wait for each other; else a rollback journal."""
-    try:
-        mode = str(_scalar(connection, "PRAGMA journal_mode = WAL"))
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise
-        mode = str(_scalar(connection, "PRAGMA journal_mode = DELETE"))
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            mode = str(_scalar(connection, "PRAGMA journal_mode = WAL"))
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                mode = str(_scalar(connection, "PRAGMA journal_mode = DELETE"))
+                break
+            if time.monotonic() > deadline:
+                raise
+        # SQLite itself does not wait where two programs make a new store at once
+        time.sleep(_LOCKED_SECONDS)
     if mode == "wal":
         # in WAL mode a killed process loses nothing by this, and each commit saves a flush
         connection.execute("PRAGMA synchronous = NORMAL")

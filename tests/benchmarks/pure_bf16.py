@@ -1,13 +1,13 @@
 """Pure BF16 and AdamW in few bits beside BF16 AMP: losses, weights left unchanged, memory of the states.
 
-`uv run python tests/benchmarks/pure_bf16.py [STEPS]` trains a small language model on Python's own source.
-torchao's updates run uncompiled: compiling takes longer than the training, and changes no result.
+`uv run python tests/benchmarks/pure_bf16.py [--steps N]` trains a small language model on Python's own
+source. torchao's updates run uncompiled: compiling takes longer than the training, and changes no result.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import warnings
 from typing import Any
 
@@ -77,7 +77,9 @@ def line(name: str, settings: dict[str, Any], steps: int) -> None:
 
 
 def main() -> None:
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=200)
+    steps = parser.parse_args().steps
     warnings.simplefilter("ignore")
     torch.compiler.set_stance("force_eager")
     for title, lines in (("1e-3", LINES), ("1e-5", SLOW_LINES)):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import logging
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,16 @@ def imported(package: str) -> Any:
         raise request_error(message, remedy, key="model") from None
 
 
-def quiet() -> AbstractContextManager[None]:
-    """Without warnings: the user cannot do anything about those of a library's own code."""
-    return warnings.catch_warnings(action="ignore")
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings and torch's remarks on a library's own code, which no user can heed."""
+    remarks = logging.getLogger("torch.utils._pytree")
+    before, remarks.disabled = remarks.disabled, True
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        remarks.disabled = before
 
 
 def check_host_memory(name: str, parameters: int) -> None:

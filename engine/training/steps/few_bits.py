@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import shutil
 import warnings
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.experiment.experiment import Experiment, setting_error
+from engine.training.models.libraries import quiet
 
 _KINDS = {"adamw-8bit": "AdamW8bit", "adamw-4bit": "AdamW4bit", "adamw-fp8": "AdamWFp8"}
 _IN_FULL = "_AdamW"  # its state has the weights' own format
@@ -83,15 +83,8 @@ def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
 
 
 def _optimizers() -> Any:
-    # takes seconds; it has remarks on its own code and on torch that nobody here can heed
-    remarks = logging.getLogger("torch.utils._pytree")
-    before, remarks.disabled = remarks.disabled, True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = importlib.import_module("torchao.optim")
-    finally:
-        remarks.disabled = before
+    with quiet():  # takes seconds
+        module = importlib.import_module("torchao.optim")
     # said when it is compiled
     warnings.filterwarnings("ignore", message=".*does not implement _stable_hash_for_caching")
     return module

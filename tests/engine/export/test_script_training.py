@@ -368,6 +368,7 @@ CUTS: dict[str, dict[str, Any]] = {
     "resnet50-imagenet": {"steps": 1, "image_size": 32, "batch_size": 4},
     "resnet50-memory": {"steps": 1, "image_size": 32, "batch_size": 2},
     "causal-lm": {"steps": 1, "sequence_length": 32},
+    "language-formats": {"steps": 1, "sequence_length": 32},
     "batch-limit": {"steps": 1, "image_size": 32, "memory_cap_gib": None},
     "debug-ladder": {"steps": 2, "batch_size": 8},
     "batch-sweep": {"steps": 2},

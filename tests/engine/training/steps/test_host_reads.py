@@ -50,12 +50,22 @@ class Reading(nn.Module):
         return values if values.sum() > 0 else -values
 
 
+def changed(model: nn.Module, *to: Any, **_: Any) -> nn.Module:
+    """The model, which is on the card already; fake parameters change their format only by being replaced."""
+    for module in model.modules() if torch.bfloat16 in to else ():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, nn.Parameter(parameter.detach().bfloat16()))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            setattr(module, name, buffer.bfloat16() if buffer.is_floating_point() else buffer)
+    return model
+
+
 @pytest.fixture(autouse=True)
 def fake_card(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What the guards of autocast and of the scaler would find on a card, and tensors that are on none."""
     monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_: True)
-    monkeypatch.setattr(nn.Module, "to", lambda module, *_, **__: module)
+    monkeypatch.setattr(nn.Module, "to", changed)
     with FakeTensorMode(allow_non_fake_inputs=True):
         yield
 
