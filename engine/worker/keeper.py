@@ -119,12 +119,14 @@ class Keeper:
                 self._end("patience")
             if now - disk_looked > _DISK_LOOK_SECONDS:
                 disk_looked = now
-                space = os.statvfs(self._folder.parent)
-                if space.f_bavail * space.f_frsize < _LEAST_DISK_BYTES:
+                if self._disk_is_full:
                     self._end("full")
             if self._kill_at is not None and now > self._kill_at:
                 self._kill()
             time.sleep(_LOOK_SECONDS)
+        if status and not self._why and self._disk_is_full:
+            # it failed to write before anybody looked
+            self._why = "full"
         self._kill_marked()
         self._errors.join(_LAST_WORDS_SECONDS)
         part = self._folder / "ended.part"
@@ -132,6 +134,11 @@ class Keeper:
             with part.open("r+b") as file:
                 file.write(json.dumps({"status": status, "why": self._why}).encode())
             part.replace(self._folder / "ended")
+
+    @property
+    def _disk_is_full(self) -> bool:
+        space = os.statvfs(self._folder.parent)
+        return space.f_bavail * space.f_frsize < _LEAST_DISK_BYTES
 
     @property
     def _patience(self) -> float:
