@@ -21,8 +21,8 @@ from engine import __version__
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
-from engine.store import format15, format16
-from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, STUDIES, VERSION
+from engine.store import format16
+from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, VERSION
 
 _BUSY_SECONDS = 10.0
 _LOCKED_SECONDS = 0.02
@@ -140,7 +140,7 @@ def _bring_up_to_date(
     if _version(connection) != VERSION:
         _migrate(connection, path, back_up)
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + STUDIES + KEPT_RUNS)) <= tables:
+    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + KEPT_RUNS)) <= tables:
         raise damaged(path)
 
 
@@ -274,10 +274,10 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
         raise damaged(path)
-    if 0 < version < format15.FORMAT:
+    if 0 < version < format16.FORMAT:
         message = (
             f"The saved runs at {path} were written by an older Ammeter (format {version}), which this one, "
-            f"{__version__}, does not read: it reads formats {format15.FORMAT} to {VERSION}."
+            f"{__version__}, does not read: it reads formats {format16.FORMAT} to {VERSION}."
         )
         remedy = "Use the Ammeter that wrote them, or set AMMETER_HOME to another folder."
         raise ProblemError(_problem(message, remedy))
@@ -317,10 +317,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int]
         version = _version(connection)
         if back_up is not None and 0 < version < VERSION:
             copy = back_up(version)
-        if version == format15.FORMAT:
-            format15.bring_over(connection)
         if version == 0:
-            for statement in f"{SCHEMA}{STUDIES};{KEPT_RUNS}".split(";"):
+            for statement in f"{SCHEMA}{KEPT_RUNS}".split(";"):
                 connection.execute(statement)
         elif version < VERSION:
             format16.bring_over(connection)

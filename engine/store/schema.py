@@ -117,9 +117,6 @@ CREATE TABLE waiting (
 CREATE TABLE resting_queues (
     owner TEXT PRIMARY KEY
 );
-"""
-
-STUDIES = """
 CREATE TABLE studies (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -138,7 +135,7 @@ CREATE TABLE studies (
     ammeter TEXT,
     machine TEXT NOT NULL DEFAULT '',
     UNIQUE (kind, number)
-)
+);
 """
 
 KEPT_RUNS = """
