@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 else:
     psutil = Later("psutil")
 
-TOLERATED_SHARE = 0.15
-"""A window that repaints five times a second stays below this on two cores."""
-
-TOLERATED_MIB = 512.0
-"""A desktop's windows hold this much of a card without computing anything."""
-
+TOLERATED_SHARE = 0.15  # a window that repaints five times a second stays below this on two cores
+TOLERATED_MIB = 512.0  # a desktop's windows hold this much of a card without computing anything
 _LEAST_CORE_SECONDS = 1.0
 _TOLERATED_BESIDE_CARD = 0.5
 _TOLERATED_CARD_PERCENT = 10.0

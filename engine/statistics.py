@@ -236,9 +236,7 @@ MARGIN = 3.0
 _NEIGHBOURS = 3
 """Steps on either side whose ranges count too: runs that happen to cross are not closer together."""
 
-_LEAST_WIDTH = 2.0**-20
-"""Relative to the loss, a few of FP32's own rounding errors."""
-
+_LEAST_WIDTH = 2.0**-20  # relative to the loss, a few of FP32's own rounding errors
 _STAYS, _LEAST_STAY = 0.9, 3
 
 

@@ -306,9 +306,7 @@ _ENDINGS = {
 }
 
 
-LITTLE_GAIN = 1.1
-"""A ratio below this calls for a reason."""
-
+LITTLE_GAIN = 1.1  # a ratio below this calls for a reason
 _WAITING_FRACTION = 0.2
 _BUSY_PERCENT = 80.0
 _TILE = 8

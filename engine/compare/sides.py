@@ -24,8 +24,7 @@ from engine.experiment.value import shortened
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
 
-Name = tuple[str, str]
-"""The label and the note of a side."""
+Name = tuple[str, str]  # the label and the note of a side
 
 
 def run_names(firsts: Sequence[RunRecord]) -> list[Name]:

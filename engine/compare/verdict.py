@@ -16,8 +16,7 @@ from engine.words.numbers import number, number_text, times
 _LEAST_SECONDS = 5.0
 """A counter of a graphics card moves some ten times a second: in less time its steps would show."""
 
-_LEAST_DIFFERENCE = 0.03
-"""Two repeats on the same card, one on a warmer card, differ by as much."""
+_LEAST_DIFFERENCE = 0.03  # two repeats on the same card, one on a warmer card, differ by as much
 
 
 def claimed_energy(

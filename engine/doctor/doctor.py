@@ -35,8 +35,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Check, Examined, Failed
 from engine.worker.launcher import Launcher, iterate
 
-_ENGINE_BYTES = 12 * BYTES_PER_GIB
-"""Roughly what downloading and unpacking the largest build takes."""
+_ENGINE_BYTES = 12 * BYTES_PER_GIB  # roughly what downloading and unpacking the largest build takes
 
 
 def examine(launcher: Launcher) -> tuple[Check, ...]:
@@ -243,8 +242,7 @@ def _no_driver(card: str, system: str) -> Check:
     return Check(name="Driver", status="problem", detail=detail, remedy=how)
 
 
-_VENDORS = {"cu": Vendor.NVIDIA, "rocm": Vendor.AMD, "xpu": Vendor.INTEL}
-"""By the start of a build's name."""
+_VENDORS = {"cu": Vendor.NVIDIA, "rocm": Vendor.AMD, "xpu": Vendor.INTEL}  # by the start of a build's name
 
 
 def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:

@@ -14,8 +14,7 @@ _BESIDE_NAME = 18.0 + 14.0
 """In a name's column: the mark before the name, and the gap between the name and the bar."""
 _MANY = 8
 _BOLT = 18.0
-_LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0
-"""For rows that share a given height."""
+_LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0  # for rows that share a given height
 _LONGEST_WHISKER = 1.5
 
 

@@ -204,8 +204,7 @@ def mark_outline(symbol: str, size: float) -> tuple[Point, ...]:
     return tuple((across * size, down * size) for across, down in _OUTLINES[symbol])
 
 
-DOT = 0.45
-"""The size of the dot in a dotted mark, in sizes of the mark."""
+DOT = 0.45  # the size of the dot in a dotted mark, in sizes of the mark
 _OUTLINES: dict[str, tuple[Point, ...]] = {
     "s": ((-0.45, -0.45), (0.45, -0.45), (0.45, 0.45), (-0.45, 0.45)),
     "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),
@@ -287,12 +286,10 @@ def hatching(
     return [Stroke(line, ink, width) for line in lines]
 
 
-CAPITAL = 0.73
-"""How high capitals are, in sizes of type."""
+CAPITAL = 0.73  # how high capitals are, in sizes of type
 
 
-Measure = Callable[[str, float, int], float]
-"""The width of a text in pixels, by its size and weight."""
+Measure = Callable[[str, float, int], float]  # the width of a text in pixels, by its size and weight
 
 
 def text_width(text: str, size: float, weight: int = 400) -> float:

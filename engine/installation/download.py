@@ -207,8 +207,7 @@ class _File:
         self.part = part_path(path)
         self.host = urlsplit(wheel.address).hostname or wheel.address
         self.is_at_work = False
-        self.received = 0
-        """Over the network; what is done may come from an earlier attempt."""
+        self.received = 0  # over the network; what is done may come from an earlier attempt
         self.retry: str | None = None
         self.begin()
 
@@ -217,8 +216,7 @@ class _File:
         self.done, self.etag = 0, None
         self._digest = hashlib.sha256()
 
-    etag: str | None
-    """The server's name for the version of the file that has been received in part."""
+    etag: str | None  # the server's name for the version of the file that has been received in part
 
     def take(self, piece: bytes) -> None:
         self.done += len(piece)

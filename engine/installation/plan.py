@@ -78,8 +78,7 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     )
 
 
-_Packages = list[dict[str, Any]]
-"""As in pylock.toml."""
+_Packages = list[dict[str, Any]]  # as in pylock.toml
 
 
 def _resolve(

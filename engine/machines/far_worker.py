@@ -31,8 +31,7 @@ _MOST_CHATTER_BYTES = 64 * 2**10
 _LONGEST_LINE_BYTES = 32 * 2**20 + 2
 _MOST_ITEMS = 4_096
 _PING_SECONDS = 1.0
-_AWAY_SECONDS = 3.0
-"""Without a word for so long a line counts as cut; it is given up after `_DEAD_SECONDS`."""
+_AWAY_SECONDS = 3.0  # without a word for so long a line counts as cut; it is given up after `_DEAD_SECONDS`
 _DEAD_SECONDS = 15.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
 _SLOW_SECONDS = 1.0

@@ -23,10 +23,8 @@ from engine.experiment.value import shortened
 from engine.machines.slurm import Slurm
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$"
-_HOST = r"^[A-Za-z0-9_][A-Za-z0-9_.:%@\[\]-]{0,254}$"
-"""Never an option: it begins with no hyphen."""
-_FOLDER = r"^[A-Za-z0-9._/~+-]{1,200}$"
-"""It needs no quoting in any shell."""
+_HOST = r"^[A-Za-z0-9_][A-Za-z0-9_.:%@\[\]-]{0,254}$"  # never an option: it begins with no hyphen
+_FOLDER = r"^[A-Za-z0-9._/~+-]{1,200}$"  # it needs no quoting in any shell
 _OWN_NAMES = ("", "this machine", "here")
 
 

@@ -74,12 +74,8 @@ def shades(black: str, white: str) -> NDArray[np.uint8]:
 
 
 MOST_TILES = 200
-MOST_SIDE = 48
-"""In pixels, of one tile."""
-
-MOST_BYTES = 512 * 1024
-"""The largest JPEG; 200 tiles of black and white noise take 356,000 bytes."""
-
+MOST_SIDE = 48  # in pixels, of one tile
+MOST_BYTES = 512 * 1024  # the largest JPEG; 200 tiles of black and white noise take 356,000 bytes
 _QUALITY = 88
 _COLUMNS = 20
 _BLOCK = 8

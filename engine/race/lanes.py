@@ -224,18 +224,10 @@ def _nothing_to_replay(side: Side) -> ProblemError:
     return request_error(message, remedy, key="run", value=run.id)
 
 
-MOST_BLOCKS = 200
-"""The most blocks a lane is shown as."""
-
-LONGEST_SECONDS = 12.0
-"""The longest replay on screen, except for `_LITTLE_LONGER`."""
-
-_LITTLE_LONGER = 1.5
-"""A race up to this many times `LONGEST_SECONDS` long is still shown at its true pace."""
-
-_FEWEST_BLOCKS = 40
-"""The fewest worth watching: if they take too long at the true pace, the replay is faster."""
-
+MOST_BLOCKS = 200  # the most blocks a lane is shown as
+LONGEST_SECONDS = 12.0  # the longest replay on screen, except for `_LITTLE_LONGER`
+_LITTLE_LONGER = 1.5  # a race up to this many times `LONGEST_SECONDS` long is still shown at its true pace
+_FEWEST_BLOCKS = 40  # the fewest worth watching: if they take too long at the true pace, the replay is faster
 _MANY_BLOCKS = 100
 """From this many blocks some are left out to fill every column; lanes have five rows, four on low screens."""
 

@@ -163,9 +163,7 @@ class Race:
 _VISIBLE = 0.01
 """How far, as a logarithm, the counts' ratio may be from the comparison's before the difference shows."""
 
-_ENOUGH = 0.1
-"""The fraction of the race after which the ratio of the counts tells more than a step or two."""
-
+_ENOUGH = 0.1  # the fraction of the race after which the ratio of the counts tells more than a step or two
 _HAIR = 1e-9
 
 

@@ -16,8 +16,7 @@ from engine.experiment.problem import Problem, request_problem
 from engine.experiment.value import MIB_PER_GIB
 
 TITLE = "Show me"
-MOST_ATTEMPTS = 4
-"""The most starts of a pair: a machine whose pace keeps changing would keep people waiting."""
+MOST_ATTEMPTS = 4  # the most starts of a pair: a machine whose pace keeps changing would keep people waiting
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ LENGTHENED = Span(0.0, 27.0, PATIENCE_SECONDS)
 LEAST_RACE_SECONDS = 2.0
 """The shortest measured time of either run: in less, a single hold-up decides which is faster."""
 
-_LARGE_CARD_MIB = 0.95 * 12 * MIB_PER_GIB
-"""A card sold with 12 GiB reports a little less."""
+_LARGE_CARD_MIB = 0.95 * 12 * MIB_PER_GIB  # a card sold with 12 GiB reports a little less
 _AIMED_RACE_SECONDS = 3.0
 _RESTART_SECONDS = 4.0
 _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0

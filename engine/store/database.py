@@ -26,22 +26,18 @@ from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, VERSION
 
 _BUSY_SECONDS = 10.0
 _LOCKED_SECONDS = 0.02
-_KEPT_KIB = 16 * 1024
-"""Of a temporary store in memory: some hundred thousand steps of a run."""
-_LONGEST_PATH = 504
-"""In bytes: SQLite's own limit on Unix, less the ending of a journal's name."""
+_KEPT_KIB = 16 * 1024  # of a temporary store in memory: some hundred thousand steps of a run
+_LONGEST_PATH = 504  # in bytes: SQLite's own limit on Unix, less the ending of a journal's name
 _NO_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _REFUSED = frozenset(
     {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM}
 )
 _LOGS = ("-wal", "-journal")
-BESIDE = ("-wal", "-shm")
-"""The endings of the files that SQLite keeps beside an open store."""
+BESIDE = ("-wal", "-shm")  # the endings of the files that SQLite keeps beside an open store
 
 
-_SPARE_BYTES = 16 * BYTES_PER_MIB
-"""The most that the migration itself writes."""
+_SPARE_BYTES = 16 * BYTES_PER_MIB  # the most that the migration itself writes
 
 
 class DamagedError(ProblemError):

@@ -23,8 +23,7 @@ from engine.store.record import Status
 from engine.store.schema import insert
 from resources.looks import OWN_COLOURS
 
-KEPT_SECONDS = 24 * 3600.0
-"""How long a deletion that its window never finished can be taken back."""
+KEPT_SECONDS = 24 * 3600.0  # how long a deletion that its window never finished can be taken back
 MOST_TAGS = 20
 LONGEST_TAG = 40
 LONGEST_NOTE = 10_000

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 else:
     psutil = Later("psutil")
 
-RUN = "run"
-"""The kind of an item that is a run; an order has a kind of its own."""
+RUN = "run"  # the kind of an item that is a run; an order has a kind of its own
 
 # psutil derives the start from the boot time, which shifts a little when the clock is set
 _START_TOLERANCE_SECONDS = 2.0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-APPLICATION_ID = 0x416D7472
-"""Marks the file as Ammeter's in SQLite's own header."""
-
+APPLICATION_ID = 0x416D7472  # marks the file as Ammeter's in SQLite's own header
 VERSION = 17
 
 SCHEMA = """

@@ -104,8 +104,7 @@ class _KnownSeconds:
         return None if experiment is None or pilot is None else run_seconds(experiment, pilot)
 
 
-_OPEN = ("image_size", "num_classes")
-"""Settings that a run states and an experiment may leave to the dataset."""
+_OPEN = ("image_size", "num_classes")  # settings that a run states and an experiment may leave to the dataset
 
 
 class KnownRuns:
@@ -170,8 +169,7 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-MOST_FORECASTS = 24
-"""How many forecasts are made for a grid at most: one takes seconds."""
+MOST_FORECASTS = 24  # how many forecasts are made for a grid at most: one takes seconds
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,7 @@ from engine.statistics import student
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 
-_LIKELY_REPEATS = 3
-"""How many repeats a ratio is expected to need of which no interval is known yet."""
-
+_LIKELY_REPEATS = 3  # how many repeats a ratio is expected to need of which no interval is known yet
 _DONE = (Status.FINISHED, Status.FAILED)
 
 

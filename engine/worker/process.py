@@ -38,8 +38,7 @@ _LONGEST_STDERR_BYTES = 8 * 2**10
 _STDERR_BLOCK_BYTES = 64 * 2**10
 """Read at once, and kept, of what comes after the lines passed on: megabytes cost next to nothing."""
 _REAP_SECONDS = 10.0
-_MARK = "AMMETER_WORKER"
-"""In the environment of a worker and of all that it starts."""
+_MARK = "AMMETER_WORKER"  # in the environment of a worker and of all that it starts
 _LAST_WORDS_SECONDS = 0.5
 """The end of stdout waits so long for that of stderr, which a process outside the tree may keep open."""
 

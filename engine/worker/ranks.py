@@ -32,8 +32,7 @@ from engine.worker.merging import Merger
 from engine.worker.process import End, Garbage, WorkerProcess
 from engine.worker.supervision import Limits, Watch
 
-_FOLDER = "ammeter-ranks-"
-"""Before the number of the process that made it, in which the ranks meet."""
+_FOLDER = "ammeter-ranks-"  # before the number of the process that made it, in which the ranks meet
 _LOOK_SECONDS = 0.02
 _ANSWER_SECONDS, _SILENT_ANSWER_SECONDS = 5.0, 1.0
 LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})

@@ -104,8 +104,7 @@ class Progress:
 
 
 _ANSWER_SECONDS = 1.0
-_BLINK_SECONDS = 2.0
-"""Between two looks in a row; a longer gap means that nobody was looking."""
+_BLINK_SECONDS = 2.0  # between two looks in a row; a longer gap means that nobody was looking
 _STANDSTILL_SECONDS: Mapping[PhaseName, float] = {
     # a whole validation is one event, as is decoding a folder; a large model's CPU step takes minutes
     **dict.fromkeys(PhaseName, 3_600.0),

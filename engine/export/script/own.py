@@ -20,8 +20,7 @@ from typing import Any
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import MODEL, Code
 
-LINE = 110
-"""The longest line of a script, in characters."""
+LINE = 110  # the longest line of a script, in characters
 
 
 def literal(value: Any) -> str:

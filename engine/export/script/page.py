@@ -150,8 +150,7 @@ _WAYS: tuple[tuple[str, Callable[[Experiment], dict[str, Any]]], ...] = (
 
 
 MOST_LINES = 119
-_RANKS_LINES = 45
-"""What several devices need may come to so many more."""
+_RANKS_LINES = 45  # what several devices need may come to so many more
 Style = Literal["airy", "dense", "terse"]
 """With blank lines and docstrings, with docstrings only, with neither."""
 _STYLES: tuple[Style, ...] = get_args(Style)

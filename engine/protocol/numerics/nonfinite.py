@@ -104,19 +104,14 @@ class Cause(StrEnum):
     """The cause of the first number that is not finite, as far as its operation and values tell."""
 
     OVERFLOW = "overflow"
-    SCALE = "loss scale"
-    """A gradient that overflows only because the loss is scaled."""
+    SCALE = "loss scale"  # a gradient that overflows only because the loss is scaled
     LOG_OF_ZERO = "log of zero"
     DIVISION_BY_ZERO = "division by zero"
-    INVALID = "invalid"
-    """A result without a value: the root of a negative number, 0/0, Inf - Inf."""
+    INVALID = "invalid"  # a result without a value: the root of a negative number, 0/0, Inf - Inf
     INPUT = "input"
-    WEIGHT = "weight"
-    """Updates made weights too large, or infinite: the learning rate is too large."""
-    INITIAL = "initial weight"
-    """A weight is not finite before any update: so it was initialised, or loaded."""
-    MASKED = "masked"
-    """A softmax over values that are all -Inf."""
+    WEIGHT = "weight"  # updates made weights too large, or infinite: the learning rate is too large
+    INITIAL = "initial weight"  # a weight is not finite before any update: so it was initialised, or loaded
+    MASKED = "masked"  # a softmax over values that are all -Inf
     UNKNOWN = "unknown"
 
 

@@ -27,8 +27,7 @@ from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Quantity,
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)
 _PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1
-_PART = 2**24
-"""Numbers counted at once, which bounds the memory that counting takes."""
+_PART = 2**24  # numbers counted at once, which bounds the memory that counting takes
 
 
 class ExponentCount:

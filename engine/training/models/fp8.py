@@ -20,8 +20,7 @@ from engine.training.models.libraries import quiet
 from engine.training.models.recompute import Around, own_class, put_around
 from engine.words.names import listed
 
-_MULTIPLE = 16
-"""cuBLAS takes FP8 products only whose summed side is a multiple of 16."""
+_MULTIPLE = 16  # cuBLAS takes FP8 products only whose summed side is a multiple of 16
 
 
 def linear_layers(

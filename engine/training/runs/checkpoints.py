@@ -318,8 +318,7 @@ class Rewind:
         self._most_skips = most_skips(scaler)
         self._skipped_in_a_row = 0
         self._is_over = self._is_over_for_all = False
-        self.state: dict[str, Any] | None = None
-        """The newest state kept, on the host."""
+        self.state: dict[str, Any] | None = None  # the newest state kept, on the host
 
     @property
     def steps(self) -> int:

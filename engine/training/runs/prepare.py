@@ -80,8 +80,7 @@ class RunPlan:
         self.steps_per_epoch = _steps_per_epoch(resolved, self.samples_per_epoch)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
         self.counts_energy = True
-        self.linear_layers: tuple[LinearLayer, ...] = ()
-        """Those of the last model that was built for FP8."""
+        self.linear_layers: tuple[LinearLayer, ...] = ()  # those of the last model that was built for FP8
         check_recipe(resolved, self.device)
 
     @cached_property
