@@ -26,8 +26,7 @@ MOST_BINS = MOST_ROWS // 4
 _NEWEST = 4_096  # steps at the end that are not merged: the figures of a run in progress are read off them
 _LEAST_BIN = 4
 _PLACES = frozenset({"step", "seconds"})  # columns that only rise: instead of a mean a bin has its last value
-_RATES = frozenset({"samples_per_second"})
-"""Columns averaged over time, by the harmonic mean, and not over steps."""
+_RATES = frozenset({"samples_per_second"})  # averaged over time, by the harmonic mean, and not over steps
 
 
 class Series:

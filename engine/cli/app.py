@@ -120,8 +120,7 @@ class _Ends:
         (on_ctrl_c if callable(on_ctrl_c) else signal.default_int_handler)(number, frame)
 
 
-_BY_SIGNAL = 128
-"""The exit status of a program that a signal ended is by custom this plus the signal's number."""
+_BY_SIGNAL = 128  # by custom the exit status after a signal is this plus its number
 
 
 def _run(arguments: Sequence[str]) -> int:

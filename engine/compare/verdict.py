@@ -13,9 +13,7 @@ from engine.compare.split import Split
 from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text, times
 
-_LEAST_SECONDS = 5.0
-"""A counter of a graphics card moves some ten times a second: in less time its steps would show."""
-
+_LEAST_SECONDS = 5.0  # a card's counter moves some ten times a second: in less time its steps would show
 _LEAST_DIFFERENCE = 0.03  # two repeats on the same card, one on a warmer card, differ by as much
 
 

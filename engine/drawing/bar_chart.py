@@ -10,8 +10,7 @@ from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, Words, shor
 from engine.words.numbers import linear_ticks
 
 _AXIS = 28.0
-_BESIDE_NAME = 18.0 + 14.0
-"""In a name's column: the mark before the name, and the gap between the name and the bar."""
+_BESIDE_NAME = 18.0 + 14.0  # in a name's column: the mark before the name, and the gap before the bar
 _MANY = 8
 _BOLT = 18.0
 _LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0  # for rows that share a given height

@@ -49,8 +49,7 @@ from engine.installation.wanted import (
 from engine.words.numbers import memory_text
 
 _EVENT_SECONDS = 0.3
-_CACHE = "uv"
-"""uv's, in the folder of an installation while it is unpacked: files are linked from it, not copied."""
+_CACHE = "uv"  # uv's, in an installation's folder while it is unpacked: files are linked from it, not copied
 
 
 class Installer:

@@ -286,8 +286,7 @@ def _wheel(package: Mapping[str, Any]) -> Wheel:
     )
 
 
-_LONGEST_NAME_BYTES = 240
-"""The longest name of a file: systems take 255, of which a part of a file needs some."""
+_LONGEST_NAME_BYTES = 240  # of a file: systems take 255, of which a part of a file needs some
 
 
 def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:

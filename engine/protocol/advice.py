@@ -87,8 +87,7 @@ class FindingKind(StrEnum):
     SCALER_WITH_BF16 = "scaler with BF16"
     CLIPPING_BEFORE_UNSCALING = "clipping before unscaling"
     SCHEDULER_AFTER_SKIP = "scheduler after a skipped step"
-    HALF_IN_LOSS = "half in the loss"
-    """A softmax, logarithm or exponential of the loss is computed in 16 bits."""
+    HALF_IN_LOSS = "half in the loss"  # a softmax, logarithm or exponential of the loss is in 16 bits
     HALF_IN_FORWARD = "half in forward"  # the code itself casts to 16 bits, whatever the precision
     EPSILON = "epsilon"  # a number that is to keep another from being 0, but is 0 itself in FP16
     WAITS = "waits"

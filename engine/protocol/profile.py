@@ -26,18 +26,14 @@ _ROUNDING = 1e-9
 class StepPart(StrEnum):
     """The parts of a step, work of the device or waits, in the bar's order; each moment is of one of them."""
 
-    MATRIX_UNITS = "matrix units"
-    """Matrix products and convolutions on Tensor Cores; on a CPU those on AMX or 16-bit dot products."""
+    MATRIX_UNITS = "matrix units"  # products and convolutions on Tensor Cores, AMX or 16-bit dot products
     MATRIX = "matrix"  # matrix products and convolutions on ordinary units
-    MEMORY = "memory"
-    """Bound by memory: element-wise operations, normalisations, reductions, casts, changes of layout."""
+    MEMORY = "memory"  # element-wise operations, normalisations, reductions, casts, changes of layout
     COPIES = "copies"  # between host and device
     OPTIMIZER = "optimizer"  # the optimizer step, with unscaling and clipping, whatever its kernels do
     OTHER = "other"
-    COMMUNICATION = "communication"
-    """The devices of a run exchange gradients, or weights, and nothing else is computed."""
-    HOST = "host"
-    """The device waits for the host to launch work; on a CPU Python and the framework between operations."""
+    COMMUNICATION = "communication"  # devices exchange gradients, or weights, and compute nothing else
+    HOST = "host"  # waiting for the host to launch work; on a CPU Python and the framework between operations
     DATA = "data"  # the device waits for the next batch
 
 

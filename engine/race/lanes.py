@@ -228,11 +228,8 @@ MOST_BLOCKS = 200  # the most blocks a lane is shown as
 LONGEST_SECONDS = 12.0  # the longest replay on screen, except for `_LITTLE_LONGER`
 _LITTLE_LONGER = 1.5  # a race up to this many times `LONGEST_SECONDS` long is still shown at its true pace
 _FEWEST_BLOCKS = 40  # the fewest worth watching: if they take too long at the true pace, the replay is faster
-_MANY_BLOCKS = 100
-"""From this many blocks some are left out to fill every column; lanes have five rows, four on low screens."""
-
-_TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0
-"""A race shorter than the first, too quick to see, is slowed to last as long as the second."""
+_MANY_BLOCKS = 100  # from here on some are left out to fill every column of five rows, on low screens four
+_TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0  # a race shorter than the first is slowed to the second
 
 
 @dataclass(frozen=True)

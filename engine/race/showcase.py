@@ -32,15 +32,9 @@ FIRST, SHORTENED, SECOND = Span(5.0, 9.0, 18.0), Span(0.0, 9.0, 18.0), Span(0.0,
 """FIRST is for full precision: long enough to watch and measure. SHORTENED is for it after a cut for the sake
 of mixed precision, which has as many steps: it does not grow again. SECOND is for mixed precision."""
 
-PATIENCE_SECONDS = 45.0
-"""The longest that anybody has to watch a run of the fewest steps and the smallest workload."""
-
-LENGTHENED = Span(0.0, 27.0, PATIENCE_SECONDS)
-"""For both runs of a pair that is measured again because the race would have been too short."""
-
-LEAST_RACE_SECONDS = 2.0
-"""The shortest measured time of either run: in less, a single hold-up decides which is faster."""
-
+PATIENCE_SECONDS = 45.0  # the longest that anybody has to watch the fewest steps of the smallest workload
+LENGTHENED = Span(0.0, 27.0, PATIENCE_SECONDS)  # for a pair measured again since its race would be too short
+LEAST_RACE_SECONDS = 2.0  # of either run: in less, a single hold-up decides which is faster
 _LARGE_CARD_MIB = 0.95 * 12 * MIB_PER_GIB  # a card sold with 12 GiB reports a little less
 _AIMED_RACE_SECONDS = 3.0
 _RESTART_SECONDS = 4.0

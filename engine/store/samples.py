@@ -25,8 +25,7 @@ else:
 MOST_ROWS = 65_536  # of a block: it is read whole
 _LEAST_OUTLINED = MOST_ROWS // 2
 _OUTLINED_STEPS = 32  # the steps of a bin: an outline takes a tenth of what its block takes
-_MANY_ROWS = 2**20
-"""Curves of more rows are read from the outlines: from the rows themselves they would take seconds."""
+_MANY_ROWS = 2**20  # longer curves are read from the outlines: from the rows they would take seconds
 _JOINED_BLOCKS = 256  # after so many small blocks, which come a few times a second, they are joined
 _WIRE = "<f8"
 

@@ -195,9 +195,7 @@ __all__ = ["Estimate", "Failed", "Finished", "SweepEvent", "SweepStarted", "Turn
 
 _MEASURE = Measure(warmup_steps=5, block_steps=2)
 
-MOST_SECONDS = 60.0
-"""A pilot is ended once its steps have taken so long, and `_LEAST_STEPS` of them are known."""
-
+MOST_SECONDS = 60.0  # a pilot is ended once its steps took so long and `_LEAST_STEPS` of them are known
 _LEAST_STEPS = 3
 
 

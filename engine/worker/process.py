@@ -32,15 +32,13 @@ else:
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
-_LONGEST_LINE_BYTES = 32 * 2**20
-"""The longest line of an event: a batch of the most rows takes less. A longer one is not read to its end."""
+_LONGEST_LINE_BYTES = 32 * 2**20  # of an event, of which the largest take less; a longer one is cut
 _LONGEST_STDERR_BYTES = 8 * 2**10
 _STDERR_BLOCK_BYTES = 64 * 2**10
 """Read at once, and kept, of what comes after the lines passed on: megabytes cost next to nothing."""
 _REAP_SECONDS = 10.0
 _MARK = "AMMETER_WORKER"  # in the environment of a worker and of all that it starts
-_LAST_WORDS_SECONDS = 0.5
-"""The end of stdout waits so long for that of stderr, which a process outside the tree may keep open."""
+_LAST_WORDS_SECONDS = 0.5  # stdout's end waits for stderr's, which a process outside the tree may keep open
 
 
 def interpreter() -> str:

@@ -44,8 +44,7 @@ _WAITING = re.compile(
 )
 """The innermost frame of a rank that waits for others, or for its device, which does: a backward pass sends
 gradients."""
-_OTHERS_SECONDS = 1.0
-"""After one rank has failed, the others lose it within moments: the first to say so need not be the cause."""
+_OTHERS_SECONDS = 1.0  # after a failure the others lose the rank: the first to say so need not be the cause
 
 
 def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:

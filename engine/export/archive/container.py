@@ -32,9 +32,7 @@ FORMAT = 2  # incremented when an older Ammeter could not read the new format; 2
 FORMAT_WITHOUT_PICTURES = 1  # written for runs without pictures, so that an older Ammeter can read them
 MANIFEST = "ammeter.json"
 RECORD, EVENTS, SAMPLES = "record.json", "events.jsonl", "samples.f8"
-PARTS = (RECORD, EVENTS, SAMPLES)
-"""The parts of each run. Samples are little-endian float64, column after column as the record names them."""
-
+PARTS = (RECORD, EVENTS, SAMPLES)  # of each run; samples are float64, little-endian, column after column
 SHEET = "pictures"  # a sheet of pictures, which runs may share
 MOST_RUNS = 2_000
 MOST_BYTES = {

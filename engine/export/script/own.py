@@ -99,9 +99,7 @@ def _occurs(name: str, body: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}", body) is not None
 
 
-_FILE, _MODULES = "# <the file>\n", "# <the modules>\n"
-"""Where the text of the file and the modules beside it come in a script."""
-
+_FILE, _MODULES = "# <the file>\n", "# <the modules>\n"  # where the file and the modules come in a script
 _NAMES = {
     "loss": "loss_of",
     "forward": "outputs_of",

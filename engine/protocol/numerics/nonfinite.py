@@ -90,8 +90,7 @@ class PrecisionMap(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
 
-SKIPS_IN_A_ROW = 15
-"""A loss scaler that looks for its scale skips fewer: so many halve 65,536, where it begins, down to 2."""
+SKIPS_IN_A_ROW = 15  # a scaler that looks for its scale skips fewer: these halve 65,536 down to 2
 
 
 def most_skips(scaler: Scaler) -> int:

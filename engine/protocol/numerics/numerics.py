@@ -157,8 +157,7 @@ class NumericsResults(Message):
         }
 
 
-FIRST_STEPS = 10
-"""The steps through which an experiment is searched for its first NaN or Inf; a run is searched whole."""
+FIRST_STEPS = 10  # in which an experiment is searched for its first NaN or Inf; a run is searched whole
 
 
 class Numerics(Answer):

@@ -22,8 +22,7 @@ from engine.training.models.outputs import Forward, Hits, LossFunction, call_mod
 from engine.training.precision import autocast
 from engine.training.ranks.sharing import summed
 
-MOST_BLOCKS = 2**18
-"""With more, two neighbouring blocks become one of twice the steps: no median needs as many."""
+MOST_BLOCKS = 2**18  # with more, two neighbours become one of twice the steps: no median needs as many
 
 
 _RESUMED = (
