@@ -127,10 +127,7 @@ def _mostly(taken: Taken) -> str:
 
 
 class Watch:
-    """Looks at the machine from time to time.
-
-    A look takes some 10 to 50 ms and covers the time since the one before, at first since the start.
-    """
+    """Looks at the machine, in 10 to 50 ms; a look covers the time since the one before, or the start."""
 
     def __init__(self) -> None:
         self._others = OtherPrograms()

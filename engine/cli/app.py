@@ -85,10 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Ends:
-    """While entered, SIGTERM and SIGHUP do what Ctrl+C does at the time; `status` is then their own.
-
-    They come from a service manager, a scheduler, or a terminal that is closed.
-    """
+    """While entered, SIGTERM and SIGHUP do what Ctrl+C does at the time; `status` is then their own."""
 
     def __init__(self) -> None:
         self.status = INTERRUPTED

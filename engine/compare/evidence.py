@@ -92,10 +92,7 @@ def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> Interval | None:
-    """The 95 % interval of the run's speed within that run.
-
-    Its own knows how many samples each step took; without one it is that of its blocks.
-    """
+    """The 95 % interval of the run's speed within that run: its own, or else that of its blocks."""
     own = run.summary.samples_per_second_ci if run.summary is not None else None
     return steadiness(block_speeds) if own is None and block_speeds is not None else own
 

@@ -62,10 +62,7 @@ Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: a side's `title`, a `strong` fact, `plain` words, or an `aside` in brackets.
-
-    An aside is `about` a figure of the part before it.
-    """
+    """A part of a sentence: a `title`, a `strong` fact, `plain` words, or an `aside` `about` a figure."""
 
     text: str
     role: Literal["title", "strong", "plain", "aside"] = "plain"
@@ -132,10 +129,7 @@ def verdict_of(
     *,
     is_alone: bool = False,
 ) -> Verdict:
-    """The verdict on `side`; `cells` are its figures by name, `evidence` is by the ids of runs.
-
-    `is_alone` means that there is no other side.
-    """
+    """The verdict on `side`, perhaps the only one; `cells` are by figure's name, `evidence` by run's id."""
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
         outcome, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)

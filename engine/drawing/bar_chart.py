@@ -19,10 +19,7 @@ _LONGEST_WHISKER = 1.5
 
 @dataclass(frozen=True)
 class _Rows:
-    """The heights of the bars and their rows, the first from `top`; with many bars both are lower.
-
-    Names then take one line.
-    """
+    """The heights of bars and rows, the first from `top`; with many bars names take a single line."""
 
     top: float
     pitch: float

@@ -57,10 +57,7 @@ def extended(smoothed: Values, values: Values, window: int) -> Values:
 
 
 def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
-    """Means over blocks of `rows`, of the finite ones of `values`; the last block may be shorter.
-
-    A block without finite values is NaN.
-    """
+    """Means of finite `values` over blocks of `rows`, the last perhaps shorter; NaN without any."""
     if rows <= 1:
         return tuple(places), values
     first = np.arange(0, len(values), rows)
@@ -163,10 +160,7 @@ class Curve:
 
 
 def smoothed(points: Points) -> Points:
-    """The points smoothed by local lines, reduced to as many as can be seen.
-
-    A long run is first reduced to the means of short blocks.
-    """
+    """The points smoothed by local lines, of a long run first reduced to the means of short blocks."""
     axes = (points.steps, points.seconds, points.samples)
     places, values = thinned(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
     count = len(values)

@@ -262,10 +262,7 @@ def rounded(
 def hatching(
     outline: Sequence[Point], begin: Point, ink: str, pitch: float, width: float = 1.0, *, rises: bool = True
 ) -> list[Stroke]:
-    """Lines that rise or fall at 45 degrees through a convex outline, one of them in line with `begin`.
-
-    They stay where they are as the outline grows.
-    """
+    """Lines at 45 degrees through a convex outline, one through `begin`; they stay as it grows."""
     if not rises:
         mirrored = hatching([(-x, y) for x, y in outline], (-begin[0], begin[1]), ink, pitch, width)
         return [replace(line, points=tuple((-x, y) for x, y in line.points)) for line in mirrored]

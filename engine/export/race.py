@@ -53,10 +53,7 @@ class RaceSource:
 
 
 def race_source(content: Content, side_id: str | None = None) -> RaceSource:
-    """The race of a content's runs: of that side, else of the leading one, else as `race_of` chooses.
-
-    Raises ProblemError, which says why, if they have none.
-    """
+    """The race of the leading side, or as `race_of` chooses. Raises ProblemError without any."""
     curves = ByRun(lambda run_id: content.curves[run_id].bins(), content.curves)
     race = race_of(content.comparison, curves, side_id or content.leading)
     sheet = content.pictures(race.pictured)
@@ -154,10 +151,7 @@ def mosaic(blocks: Blocks) -> bytes:
 
 
 def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the card as PNG, 2,560 by 1,440, with settings and environment in its text fields.
-
-    Raises ProblemError without a race.
-    """
+    """Writes the card as PNG, 2,560 by 1,440, with settings in its text. Raises ProblemError."""
     report = report_of(content)
     card = card_of(content, report)
     painter = paint_card(card, card.scene.end, palette, SCALE)

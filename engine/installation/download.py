@@ -38,10 +38,7 @@ def wheel_path(wheel: Wheel, folder: Path) -> Path:
 
 
 class Downloads:
-    """Fetches the wheels of a plan into a folder; for one use.
-
-    A cut connection is tried again until the user stops.
-    """
+    """Fetches the wheels of a plan into a folder, once; a cut connection is tried until stopped."""
 
     def __init__(self, plan: Plan, folder: Path, control: Control) -> None:
         self._folder, self._control = folder, control

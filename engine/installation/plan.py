@@ -41,10 +41,7 @@ require, 3.6 of the build for the processor."""
 
 
 def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[], bool] = never) -> Plan:
-    """Resolves what is wanted for this interpreter; nothing is fetched but descriptions of packages.
-
-    Raises ProblemError, and Stopped once `is_stopped()` is true.
-    """
+    """Resolves what is wanted here; only descriptions are fetched. Raises ProblemError, Stopped."""
     _require_address(wanted.source.mirror)
     _require_names(wanted.extras)
     folder = folder or engines_folder()
@@ -304,10 +301,7 @@ _Answer = TypeVar("_Answer")
 
 
 def with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], bool]) -> list[Wheel]:
-    """The wheels with the sizes that the index did not tell, which the servers are asked for.
-
-    Raises ProblemError, and Stopped.
-    """
+    """The wheels with the sizes that servers tell where the index did not. Raises ProblemError, Stopped."""
     connections = Connections(source.mirror)
 
     def sized(wheel: Wheel) -> Wheel:

@@ -45,10 +45,7 @@ _LASTING = {
 
 
 class Channel:
-    """One ssh: what is put goes to its stdin from a thread of its own, so that a dead line holds up nobody.
-
-    `stdout` is read by the caller. Raises ProblemError where ssh cannot be started.
-    """
+    """One ssh, whose stdin has a thread of its own: a dead line holds up nobody. Raises ProblemError."""
 
     def __init__(self, command: Sequence[str]) -> None:
         try:

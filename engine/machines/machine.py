@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
 from engine.experiment.paths import machines_path, part_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
@@ -34,15 +34,13 @@ def _within(folder: str) -> str:
     return folder
 
 
-class Machine(BaseModel):
+class Machine(BaseModel, frozen=True, extra="forbid"):
     """Another machine, reached by `ssh host`; everything of Ammeter's there is in `folder`, which is relative
     to the home there unless it is absolute. With `slurm` it is the login node of a cluster, whose jobs train,
     or without a host this machine is.
 
     What the last check saw: `home`, that folder as an absolute path, and the `program` there, by its id.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(pattern=_NAME)]
     host: Annotated[str, StringConstraints(pattern=rf"{_HOST}|^$")]
@@ -60,9 +58,7 @@ class Machine(BaseModel):
         return f"{self.host or 'this machine'} (Slurm{partition})"
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
+class _File(BaseModel, frozen=True):
     machines: Annotated[tuple[Machine, ...], Field(max_length=200)] = ()
 
 

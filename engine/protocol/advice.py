@@ -54,10 +54,7 @@ class AdviceKind(StrEnum):
 
 
 class Advice(Message):
-    """A sentence of advice; `evidence` tells the figures that it rests on, `modules` where it applies.
-
-    `action` labels the button that applies `changes`; empty without any.
-    """
+    """A sentence of advice, its `evidence` and `modules`; `action` labels the button for `changes`."""
 
     kind: AdviceKind
     message: Text
@@ -165,10 +162,7 @@ class NotInFP8(StrEnum):
 
 
 class LinearLayer(Message):
-    """A linear layer under FP8, converted if there is no `reason` against it.
-
-    `tokens` are the rows of a batch that it multiplies, None where only the model itself would tell.
-    """
+    """A linear layer under FP8, converted without a `reason`; `tokens` are a batch's rows, if known."""
 
     name: Line
     inputs: Whole

@@ -247,10 +247,7 @@ class Epoch(Message):
 
 
 class Skipped(Message):
-    """Optimizer steps that the loss scaler skipped, by number.
-
-    In those of `own` this rank's gradients overflowed before it had those of the others.
-    """
+    """Optimizer steps that the loss scaler skipped; in `own` this rank's own gradients overflowed."""
 
     event: Literal["skipped"] = "skipped"
     steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]
@@ -258,10 +255,7 @@ class Skipped(Message):
 
 
 class Heartbeat(Message):
-    """The worker is alive; `step` is the last that completed on the device.
-
-    `has_spilled`: a trial takes more than was free, and crawls in the host's memory.
-    """
+    """The worker is alive; `step` was completed last. `has_spilled`: a trial crawls in the host's memory."""
 
     event: Literal["heartbeat"] = "heartbeat"
     step: StepNumber

@@ -24,10 +24,7 @@ _DARKEST, _BRIGHTEST = 20, 245
 
 
 def patterns(count: int, side: int = _SIDE) -> NDArray[np.uint8]:
-    """Distinct grey patterns (count, side, side) of blended greys; the first are the same for any `count`.
-
-    Raises ValueError for a negative count or a side below 1.
-    """
+    """Distinct grey patterns (count, side, side), the first always alike. Raises ValueError."""
     if count < 0 or side < 1:
         raise ValueError(f"there are no {count} patterns of {side} pixels")
     drawn = [_pattern(number, side) for number in range(count)]
@@ -86,10 +83,7 @@ _OWN_SEGMENTS = frozenset({0xE0, 0xDB, 0xC4, _BASELINE_FRAME, _SCAN})
 
 @dataclass(frozen=True)
 class ContactSheet:
-    """`count` square tiles of `side` pixels in one grey JPEG, in rows of twenty.
-
-    Each tile begins at a block boundary of the JPEG, so that none bleeds into its neighbour.
-    """
+    """`count` square tiles of `side` pixels in a grey JPEG, twenty in a row, each at a block's boundary."""
 
     jpeg: bytes
     side: int

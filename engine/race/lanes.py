@@ -84,10 +84,7 @@ def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> 
 
 
 def part_of(lane: Lane, samples: float, within: float) -> Lane:
-    """The lane from the first place where it trains `samples` in the next `within` seconds, or nearest to it.
-
-    A lane that is too short stays as it is.
-    """
+    """The lane from where it first trains `samples` in the next `within` seconds, or nearest to it."""
     latest = float(lane.seconds[-1]) - within
     if not latest > 0:
         return lane
@@ -150,10 +147,7 @@ _FAILURES = {
 def pair_of(
     comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None
 ) -> tuple[Lane, Lane]:
-    """The lanes of the baseline and of a side, by the repeats whose ratio is nearest to the comparison's.
-
-    Raises ProblemError if there is no such side, or one of the two has nothing to replay.
-    """
+    """The lanes whose ratio is nearest to the comparison's. Raises ProblemError for nothing to replay."""
     sides = _candidates(comparison, side_id)
     base_lanes = _lanes(comparison.baseline, curves)
     if not base_lanes:

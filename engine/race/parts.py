@@ -291,10 +291,7 @@ def _widest_counter(scene: Scene, which: int, sizes: Sizes, *, is_brief: bool = 
 
 
 def ratio(scene: Scene, sizes: Sizes, top: float, height: float) -> Part:
-    """The ratio, its caption and how sure it is; it is centred in `height` where that is more than it needs.
-
-    The caption stands beside the number, or below where there is no room.
-    """
+    """The ratio, its caption beside it or below, and how sure it is; centred in a larger `height`."""
     x, metrics = sizes.margin, sizes.metrics
     words = [line for instant in scene.instants for line in instant.caption]
     widest = max(sizes.width_of(word, sizes.caption, 600) for word in words)

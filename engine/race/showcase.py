@@ -117,10 +117,7 @@ def adapted(
 
 
 def lengthened(case: Showcase, paces: tuple[float, float]) -> Showcase | None:
-    """The pair to measure again, since the faster run was over too soon for a race; None where it was not.
-
-    `paces` are the steps per second of both runs.
-    """
+    """The pair to measure again, at these steps per second, since its race was too short, or None."""
     experiment, fastest, slowest = case.sides[0][1], max(paces), min(paces)
     counted = (experiment.steps or 0) - experiment.measure.warmup_steps
     if counted / fastest >= LEAST_RACE_SECONDS:
@@ -141,10 +138,7 @@ TOO_SHORT = request_problem(
 
 
 def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
-    """True if a run that cannot be replaced is given up after `done` steps at that pace.
-
-    It goes on if it has enough steps for a speed, or will soon be over.
-    """
+    """True if a run is given up at that pace: it has too few steps for a speed, and will not soon be over."""
     if done >= min(experiment.steps or 0, experiment.least_steps):
         return False
     left = (experiment.steps or 0) - done

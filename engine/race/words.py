@@ -146,10 +146,7 @@ def lane_detail(race: Race, which: Which) -> str:
 
 
 def counted_text(race: Race, moment: Moment) -> str | None:
-    """The number at a moment, with as many decimals as it ends with.
-
-    "" while it tells nothing yet, None if the race has none.
-    """
+    """The number with as many decimals as it ends with; "" while it tells nothing, None if there is none."""
     if race.claim is None:
         return None
     if moment.number is None:

@@ -52,10 +52,7 @@ class NoRoomError(OSError):
 
 
 class Opened(NamedTuple):
-    """A connection to a store, and notes on how it had to be opened.
-
-    `unwritable`: why nothing can be saved; the connection is then to a copy in memory.
-    """
+    """A connection to a store, with notes; where it is `unwritable`, for that reason, to a copy in memory."""
 
     connection: sqlite3.Connection
     notes: tuple[str, ...] = ()

@@ -137,10 +137,7 @@ class Edits(Readings):
             bring_back(connection, run_ids)
 
     def remove(self, run_ids: Iterable[str]) -> None:
-        """Deletes runs for good with their samples and checkpoints.
-
-        A run that another process trains is refused.
-        """
+        """Deletes runs for good with samples and checkpoints; refused for one that another process trains."""
         run_ids = tuple(run_ids)
         with self._connection.writing() as connection:
             for run_id in run_ids:
@@ -156,10 +153,7 @@ class Edits(Readings):
         self._drop_files(gone)
 
     def _drop(self, connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-        """Removes runs with all that was recorded, and comparisons and pictures with their last run.
-
-        Their checkpoints are only marked: `_drop_files` deletes them once this is committed.
-        """
+        """Removes runs with all that was recorded; `_drop_files` removes marked checkpoints afterwards."""
         for run_id in run_ids:
             checkpoints.mark(self.checkpoints_folder(run_id))
             row = connection.execute(

@@ -144,10 +144,7 @@ class Readings:
             return journal.ranges_of(connection, run_id, number)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
-        """The run's samples by column, one value a step (`step` int64, the others float64).
-
-        Columns that the run lacks are left out; without samples the dictionary is empty.
-        """
+        """The run's samples by column, one value a step (`step` int64, others float64); only those it has."""
         with self._connection.reading() as connection:
             columns: dict[str, NDArray[Any]] = {**samples.samples_of(connection, run_id)}
         if "step" in columns:

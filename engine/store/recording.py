@@ -88,10 +88,7 @@ class _Told:
 
 
 def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Writes events of a run; the last one ends the run.
-
-    A resumed start drops what was recorded after the step that the run resumes from.
-    """
+    """Writes events of a run; the last ends it, and a resumed start drops what came after its step."""
     for event in events:
         if isinstance(event, Started) and event.resumed_step is not None:
             journal.cut(connection, run_id, event.resumed_step)
@@ -183,10 +180,7 @@ class Twin:
                 take(self._copy, self._run_id, events)
 
     def put_into(self, connection: sqlite3.Connection) -> None:
-        """Writes the whole run into a store that lacks it, under the next number if its own is taken.
-
-        Raises ProblemError where there was no room for the copy.
-        """
+        """Writes the run into a store that lacks it. Raises ProblemError if the copy had no room."""
         if not self._is_whole:
             raise ProblemError(_no_copy())
         _copy(self._copy, connection, self._run_id)

@@ -24,10 +24,7 @@ from engine.words.numbers import need_text
 
 
 def estimate_of(record: SweepRecord, known_runs: Sequence[RunRecord] = ()) -> Estimate | None:
-    """How long a sweep still takes; None where nothing is known of any of its cells.
-
-    `known_runs` are saved runs of this machine, newest first, that tell of cells without a pilot.
-    """
+    """How long a sweep still takes, None if unknown; `known_runs`, newest first, tell of unpiloted cells."""
     known = _KnownSeconds(record, known_runs)
     limit = record.plan.time_limit_seconds
     left = None if limit is None else max(0.0, limit - record.spent_seconds)
@@ -174,10 +171,7 @@ MOST_FORECASTS = 24  # how many forecasts are made for a grid at most: one takes
 
 @dataclass(frozen=True)
 class Fit:
-    """Why cells are left out, by index; the memory in MiB that cells need as far as it is forecast.
-
-    `unknown` are experiments whose forecasts would tell the rest.
-    """
+    """Why cells are left out, by index, and the MiB that they need; forecasts of `unknown` tell the rest."""
 
     why: dict[int, str] = field(default_factory=dict)
     needed_mib: dict[int, float] = field(default_factory=dict)

@@ -140,10 +140,7 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """The next work of a sweep: the pilot of a cell, or its run number `repeat`, from 1.
-
-    `run_id` is the run in the store; None for a pilot, which is no run.
-    """
+    """The pilot of a cell, without a `run_id`, or its run number `repeat`, from 1."""
 
     cell: int
     kind: Literal["pilot", "run"]
@@ -153,10 +150,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a sweep still takes. It `is_rough` as long as some cells have no pilot.
-
-    `turns_left` counts pilots and runs; with a wanted precision it is as many as are likely.
-    """
+    """How long a sweep still takes, roughly while cells lack pilots, and the turns that are likely."""
 
     seconds_left: float
     turns_left: int

@@ -23,10 +23,7 @@ _FRONT_DASH = (5.0, 3.0)
 def scatter(
     results: Results, x: Figure, y: Figure, shade: Figure | None, size: tuple[float, float]
 ) -> CellPicture:
-    """The cells by the figures `x` and `y`, in the shade of `shade` or else in their precision's colour.
-
-    A precision keeps its mark. The line is the Pareto front of `x` and `y`.
-    """
+    """The cells by two figures, in a third's shade or their precision's colour, with the Pareto front."""
     return _Scatter(results, x, y, shade, size).picture()
 
 
@@ -177,10 +174,7 @@ def _unit(figure: Figure) -> str:
 
 
 def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tuple[CellResult, ...]:
-    """The cells of which no other is as good in all of these figures and better in some.
-
-    They are in the order of the first figure. Cells without a conclusive value of each do not count.
-    """
+    """The conclusive cells that no other equals in all figures and beats in some, by the first figure."""
     signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
     known = []
     for cell in cells:

@@ -33,10 +33,7 @@ class Target(StrEnum):
 
 
 class Session(Protocol):
-    """A running job. Its last event is one for which `is_last` holds, whatever happens.
-
-    Any thread may stop it, pause it and have it go on; it ends or waits after the step in flight.
-    """
+    """A running job, whose last event `is_last`; any thread may stop or pause it, after its step."""
 
     def next_event(self, timeout_seconds: float) -> Event | None:
         """The next event; None after the timeout, or after the last one."""
@@ -140,10 +137,7 @@ class Launcher:
         return ProcessSession(worker, job, limits)
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> Worker:
-        """A worker for the caller to use and close; `environment` adds to the launcher's.
-
-        Ends the worker for light jobs first. Raises ProblemError where none can be started.
-        """
+        """A worker for the caller to use and close; that for light jobs is ended. Raises ProblemError."""
         with self._lock:
             if not environment:
                 return self._take_fresh()
@@ -240,10 +234,7 @@ def _useless(why: str, detail: str = "") -> ProblemError:
 
 @contextmanager
 def kept_awake() -> Iterator[bool]:
-    """Keeps the system awake while entered, if it agrees; leave it in the same thread.
-
-    A system without power management, such as a server, has nobody to ask, and does not go to sleep either.
-    """
+    """Keeps the system awake while entered, if it can; leave it in the same thread."""
     # the import takes a tenth of a second
     from wakepy import keep
 

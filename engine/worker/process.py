@@ -23,6 +23,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import one_line, shortened
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
+from engine.worker.keeper import MARK
 
 if TYPE_CHECKING:
     import psutil
@@ -37,7 +38,6 @@ _LONGEST_STDERR_BYTES = 8 * 2**10
 _STDERR_BLOCK_BYTES = 64 * 2**10
 """Read at once, and kept, of what comes after the lines passed on: megabytes cost next to nothing."""
 _REAP_SECONDS = 10.0
-_MARK = "AMMETER_WORKER"  # in the environment of a worker and of all that it starts
 _LAST_WORDS_SECONDS = 0.5  # stdout's end waits for stderr's, which a process outside the tree may keep open
 
 
@@ -88,14 +88,11 @@ class Lost(End):
 
 
 class WorkerProcess:
-    """A worker in a session of its own, read on two threads; any thread may call its methods.
-
-    `environment` adds to this process's own. Raises ProblemError where the system starts no process.
-    """
+    """A worker in a session of its own, read on two threads; any thread may call it. Raises ProblemError."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
         self._mark = uuid.uuid4().hex
-        self._process = _started(command, {**os.environ, **(environment or {}), _MARK: self._mark})
+        self._process = _started(command, {**os.environ, **(environment or {}), MARK: self._mark})
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
@@ -185,7 +182,7 @@ class WorkerProcess:
         """Kills what the worker started and left behind, in whatever session."""
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.pid != self.pid and process.environ().get(_MARK) == self._mark:
+                if process.pid != self.pid and process.environ().get(MARK) == self._mark:
                     process.kill()
 
     def ask_where(self) -> None:

@@ -48,10 +48,7 @@ _OTHERS_SECONDS = 1.0  # after a failure the others lose the rank: the first to 
 
 
 def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
-    """Trains or profiles an experiment or tries its batch, on several devices with a worker on each.
-
-    Raises ProblemError of kind `REQUEST` where the experiment cannot run here.
-    """
+    """Trains, profiles or tries on several devices, a worker on each. Raises ProblemError of kind REQUEST."""
     if job.rank is not None or job.experiment.devices == 1:
         yield from _here(job, control)
         return

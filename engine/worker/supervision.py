@@ -38,10 +38,7 @@ from engine.worker.site import Worker
 
 
 class Progress:
-    """A run's progress, gathered from its events, for a run that had to be ended by force.
-
-    `step` is the last completed one.
-    """
+    """A run's progress by its events, for one ended by force; `step` is the last completed one."""
 
     def __init__(self) -> None:
         self.step = self._recorded_steps = self._epoch_ended_at = 0
@@ -85,10 +82,7 @@ class Progress:
         return self.step > before
 
     def summary(self, speed_note: str) -> Summary:
-        """The figures of a run without an end: no speed and no peak, which need the whole run.
-
-        The train loss is the mean over the trained part of the last epoch.
-        """
+        """The figures of a run without an end: no speed and no peak; the loss is the last epoch's mean."""
         losses = self._epoch_losses
         return Summary(
             steps=self._recorded_steps,

@@ -78,10 +78,7 @@ class Exponents(Message):
         return self.model_copy(update={"first": self.first + exponent, **shifted})
 
     def underflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """The share of the finite numbers other than 0, times 2**exponent, that the format would round to 0.
-
-        To the nearest: what is below half of its smallest subnormal number.
-        """
+        """The share of the finite numbers other than 0, times 2**exponent, that the format rounds to 0."""
         return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 
     def subnormal_fraction(self, form: NumberFormat, exponent: int = 0) -> float:

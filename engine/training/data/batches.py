@@ -90,10 +90,7 @@ class Source:
         return iter(())
 
     def examples(self, count: int) -> Tensor | None:
-        """At most `count` training inputs as they are kept, evenly spaced over the split, on the host.
-
-        None where they would have to be made. Takes no device memory and draws nothing.
-        """
+        """At most `count` training inputs as kept, evenly spaced, on the host; None if there are none."""
         return None
 
     def close(self) -> None:
@@ -242,10 +239,7 @@ class Pictures:
         raise NotImplementedError
 
     def examples(self, count: int) -> Tensor | None:
-        """At most `count` training pictures as bytes, evenly spaced over the split, of any size.
-
-        None where this process would have to open the dataset first.
-        """
+        """At most `count` training pictures as bytes, evenly spaced; None if the dataset had to be opened."""
         return None
 
 

@@ -114,10 +114,7 @@ _Command = Literal["on", "off", "refresh", "close"]
 
 
 class EnergyMeter:
-    """Mean power over what counts, as energy of the measured steps; without a counter it tells nothing.
-
-    Make it before the model is on the device: it takes a moment for the power of the idle device.
-    """
+    """Energy of the measured steps by mean power; make it before the model, to see the idle device."""
 
     def __init__(
         self,
@@ -142,10 +139,7 @@ class EnergyMeter:
             self._commands.put("on" if is_on else "off")
 
     def over(self, steps: int, samples: int, seconds: float) -> Energy | None:
-        """The energy of the measured steps, which took `seconds`; None if too little was counted.
-
-        It waits for the counter's next update, some milliseconds.
-        """
+        """The energy of the measured steps of `seconds`, None if too few; waits for the counter, some ms."""
         if self._thread.is_alive():
             self._commands.put("refresh")
             self._commands.join()

@@ -118,10 +118,7 @@ class WatchedPass:
 
 
 def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass:
-    """Records the forward and backward pass that `go_back` makes; it returns the loss.
-
-    Waits for the device.
-    """
+    """Records the pass that `go_back` makes, which returns the loss. Waits for the device."""
     with watched(model) as seen:
         for name, weight in model.named_parameters():
             if weight.is_floating_point():
@@ -193,10 +190,7 @@ def measured_ranges(
     first_scale: float = 1.0,
     step: int = 0,
 ) -> Ranges:
-    """The ranges of a pass in FP32, and what is lost in the experiment's own, if there was one.
-
-    Waits for the device.
-    """
+    """The ranges of a pass in FP32, and what is lost in its own format, if any. Waits for the device."""
     gradients: dict[str, ExponentCount] = {}
     for name, gradient in true.gradients.items():
         gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)

@@ -26,10 +26,7 @@ _MULTIPLE = 16  # cuBLAS takes FP8 products only whose summed side is a multiple
 def linear_layers(
     model: nn.Module, step: Step, tokens: Mapping[str, int], *, is_emulated: bool
 ) -> tuple[LinearLayer, ...]:
-    """A model's linear layers before a conversion, in its order; `tokens` are those of a batch by name.
-
-    Without any in `tokens` they are unknown, and no layer is left out for their sake.
-    """
+    """A model's linear layers before a conversion; without `tokens` none is left out for their sake."""
     kept = [f"{name}." for name, _ in model.named_modules() if _matches(name, step.fp32_modules)]
     linear = [(name, it) for name, it in model.named_modules() if isinstance(it, nn.Linear)]
     takes_small = is_emulated if step.fp8_small_layers is None else step.fp8_small_layers
@@ -123,10 +120,7 @@ class _InFP8(Around):
 def convert(
     model: nn.Module, layers: Iterable[LinearLayer], step: Step, device: torch.device, *, is_emulated: bool
 ) -> None:
-    """Converts the layers without a reason against it, in place; weights keep their names and stay in FP32.
-
-    `device` is that of the autocast. Raises ProblemError where torchao cannot be imported.
-    """
+    """Converts layers without a reason against it, in place; weights stay in FP32. Raises ProblemError."""
     wanted = {id(model.get_submodule(layer.name)) for layer in layers if layer.reason is None}
     if not wanted:
         return

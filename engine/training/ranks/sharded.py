@@ -24,10 +24,7 @@ def shards(experiment: Experiment) -> bool:
 
 
 def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> None:
-    """Shards a model in place, which is on its device and has no optimizer yet: its blocks, then the rest.
-
-    It casts weights and inputs itself, in place of autocast. Raises ProblemError where it cannot be sharded.
-    """
+    """Shards a model in place, before its optimizer, with casts of its own. Raises ProblemError."""
     # imported here: it takes seconds, and few runs use it
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
@@ -97,10 +94,7 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def gathered(state: Any) -> Any:
-    """A tree whose sharded tensors are whole on the host of the first process, and empty on the others.
-
-    All processes call it together.
-    """
+    """A tree with sharded tensors whole on the first process, empty on the others; all call it together."""
     is_first = here().is_first
 
     def put_together(tensor: Tensor) -> Tensor:

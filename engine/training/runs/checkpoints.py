@@ -56,10 +56,7 @@ class Checkpoints:
         return path.with_name(f"{path.stem}.rank{rank}{path.suffix}") if rank else path
 
     def save(self, kind: CheckpointKind, state: Mapping[str, Any]) -> None:
-        """Writes a state from `capture_state`; only a whole file replaces the one before it.
-
-        Raises ProblemError of kind DISK_FULL or STORE, and leaves nothing half-written behind.
-        """
+        """Writes a state, whole or not at all. Raises ProblemError of kind DISK_FULL or STORE."""
         path = self._path(kind, self._rank)
         if self._rank:
             state = {**state, "model": {}, "optimizer": {}}
@@ -186,10 +183,7 @@ def restore_state(
     scaler: torch.amp.GradScaler,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Restores a state from `capture_state`, before the first step, and returns its `progress`.
-
-    Raises ProblemError where the state is of another model, optimizer or scaler.
-    """
+    """Restores a state before the first step; returns its `progress`. Raises ProblemError for another's."""
     try:
         model.load_state_dict(own_shards(state["model"], model.state_dict()))
         _restore_optimizer(optimizer, state["optimizer"])

@@ -90,10 +90,7 @@ class RunPlan:
         return batch_tokens(self.experiment, *parts)
 
     def to_precision(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
-        """If the precision is FP8, converts linear layers of a model that is kept in FP32 already.
-
-        `device` is that of the autocast.
-        """
+        """If the precision is FP8, converts linear layers of a model that is kept in FP32 already."""
         if experiment.precision is Precision.FP8:
             self.linear_layers = self.layers_of(model, experiment)
             convert(model, self.linear_layers, experiment.step, device, is_emulated=self.device.type == "cpu")
@@ -125,10 +122,7 @@ def conditions(plan: RunPlan) -> Iterator[None]:
 def prepare(
     plan: RunPlan, control: Control, checkpoints: Path | None, *, resume: bool
 ) -> Generator[Event, None, Run | None]:
-    """Builds the run and reports progress; returns None if it was stopped before it was built.
-
-    Raises ProblemError of kind `REQUEST` before any event.
-    """
+    """Builds the run with its progress; returns None if stopped. Raises ProblemError before any event."""
     experiment = plan.experiment
     store = None if checkpoints is None else Checkpoints(checkpoints, here().rank)
     state = None
@@ -194,10 +188,7 @@ def prepare_unannounced(
 
 
 def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[Event, None, None]:
-    """Downloads the plan's dataset, or checks the pictures of a folder that `steps` steps use, None for all.
-
-    Raises ProblemError where some of them are broken.
-    """
+    """Downloads the dataset, or checks the pictures of `steps` steps, None for all. Raises ProblemError."""
     experiment = plan.experiment
     if plan.dataset_entry.needs_download:
         yield from _download(plan.dataset_entry, control)
