@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -64,6 +64,23 @@ class Check(Message):
     status: Literal["ok", "note", "problem"]
     detail: Text
     remedy: Text = ""
+
+    @classmethod
+    def ok(cls, name: str, detail: str) -> Self:
+        return cls(name=name, status="ok", detail=detail)
+
+    @classmethod
+    def note(cls, name: str, detail: str, remedy: str = "") -> Self:
+        return cls(name=name, status="note", detail=detail, remedy=remedy)
+
+    @classmethod
+    def problem(cls, name: str, detail: str, remedy: str = "") -> Self:
+        return cls(name=name, status="problem", detail=detail, remedy=remedy)
+
+    @classmethod
+    def of(cls, name: str, problem: Problem) -> Self:
+        """The check that found that problem."""
+        return cls.problem(name, problem.message, problem.remedy)
 
 
 class Examined(Message):

@@ -47,7 +47,7 @@ from engine.training.runs.tokens import batch_tokens
 from engine.training.runs.workload import Workload
 from engine.training.steps.few_bits import check_torchao
 from engine.training.steps.plain import PlainStep
-from engine.training.steps.recipe import build_step, cudnn_search
+from engine.training.steps.recipe import cudnn_search
 
 _REPORTED_FRACTION = 0.01
 UNCOMPILED_FP8 = "FP8 promises no gain without compilation: scaling and casting take kernels of their own."
@@ -143,7 +143,8 @@ def prepare(
         # before the model is on the device: it measures the idle power
         energy = energy_meter(plan.device) if plan.counts_energy else EnergyMeter(None)
         undo.callback(energy.close)
-        step = _step_of(plan, model, experiment, is_convolutional=plan.workload.is_convolutional(model))
+        is_convolutional = plan.workload.is_convolutional(model)
+        step = plan.workload.step(model, experiment, plan.device, is_convolutional=is_convolutional)
         source = plan.workload.source(plan.device, step.memory_format)
         undo.callback(source.close)
         card = card_gauge(plan.device)
@@ -154,20 +155,6 @@ def prepare(
         )
         undo.pop_all()
     return run
-
-
-def _step_of(plan: RunPlan, model: nn.Module, experiment: Experiment, *, is_convolutional: bool) -> PlainStep:
-    workload = plan.workload
-    return build_step(
-        model,
-        workload.loss,
-        experiment,
-        plan.device,
-        is_convolutional=is_convolutional,
-        call=workload.call,
-        own_optimizers=workload.optimizers,
-        body=workload.body,
-    )
 
 
 def prepare_unannounced(
@@ -223,7 +210,7 @@ def plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]
     """The step of a new model with these weights, by the plain recipe. Reseeds the random numbers."""
     model = build(plan, experiment)
     model.load_state_dict(weights)
-    return _step_of(plan, model, plain(experiment), is_convolutional=False)
+    return plan.workload.step(model, plain(experiment), plan.device)
 
 
 def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None, None]:
