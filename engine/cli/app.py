@@ -21,16 +21,13 @@ from engine.cli import engine as engine_verbs
 from engine.cli import export, machine, output, questions, saved, sweep, train
 from engine.cli import machines as machine_verbs
 from engine.cli.interrupt import InterruptError
+from engine.cli.session import DONE, FAILED, INTERRUPTED
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import printable, shortened
 from engine.store.database import remove_backups
 
-DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-"""Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C.
-
-Ended by SIGTERM it is 143, by SIGHUP 129.
-"""
+REFUSED = 2  # the exit status of a wrong request; ended by SIGTERM it is 143, by SIGHUP 129
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": train.run,

@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -78,8 +79,7 @@ def worker_checks(launcher: Launcher, is_unwanted: Callable[[], bool] = lambda: 
 
 
 def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
-    session = launcher.start(jobs.Examine())
-    try:
+    with closing(launcher.start(jobs.Examine())) as session:
         for event in iterate(session):
             if isinstance(event, Examined):
                 return event.checks
@@ -87,8 +87,6 @@ def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check,
                 raise ProblemError(event.problem, detail=event.detail)
             if is_unwanted():
                 session.stop()
-    finally:
-        session.close()
     return ()
 
 

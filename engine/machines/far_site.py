@@ -68,10 +68,8 @@ class FarSite:
     def require_engine(self) -> None:
         """Only the machine knows: a worker without an engine says so."""
 
-    @property
-    def is_glibc(self) -> bool:
-        """The far side is a Linux for which there are builds of torch, which have no other C library."""
-        return True
+    # the far side is a Linux for which there are builds of torch, which have no other C library
+    is_glibc = True
 
     def checkpoints(self, folder: Path) -> str:
         return f"{self._there}/home/checkpoints/{folder.name}"

@@ -6,8 +6,6 @@ must not bring the names of hosts.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,7 +15,7 @@ from typing import Annotated
 import tomli_w
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
-from engine.experiment.paths import machines_path, part_path
+from engine.experiment.paths import machines_path, write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
 from engine.machines.slurm import Slurm
@@ -98,17 +96,8 @@ class Machines:
         self._write([machine for machine in self.all() if machine != gone])
 
     def _write(self, machines: list[Machine]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        part = part_path(self._path)
-        text = tomli_w.dumps(
-            {"machines": [machine.model_dump(exclude_defaults=True) for machine in machines]}
-        )
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        part.replace(self._path)
+        tables = [machine.model_dump(exclude_defaults=True) for machine in machines]
+        write_whole(self._path, tomli_w.dumps({"machines": tables}), mode=0o600)
 
 
 _REMEDY = "Correct it, or move it away and add the machines again."

@@ -48,8 +48,6 @@ class CellPicture:
 class Slice:
     """A figure over one or two axes of a grid, at a place on every other axis."""
 
-    head_height = 26.0
-
     def __init__(
         self, results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: Size
     ) -> None:

@@ -116,21 +116,9 @@ class WorkerProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    @property
-    def is_away(self) -> bool:
-        """False: no connection can be cut to a process of this machine."""
-        return False
-
-    is_waiting = False
-
-    @property
-    def delay_seconds(self) -> float:
-        return 0.0
-
-    @property
-    def place(self) -> None:
-        """None: a process of this machine ends with this program."""
-        return None
+    # no connection can be cut to a process of this machine, which ends with this program
+    is_away = is_waiting = False
+    delay_seconds, place = 0.0, None
 
     @property
     def has_spoken(self) -> bool:
