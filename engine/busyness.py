@@ -10,16 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from engine import Later
 from engine.experiment.value import BYTES_PER_MIB
+from engine.later import psutil
 from engine.words.numbers import memory_text
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
 
 TOLERATED_SHARE = 0.15  # a window that repaints five times a second stays below this on two cores
 TOLERATED_MIB = 512.0  # a desktop's windows hold this much of a card without computing anything

@@ -10,13 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine import Later
+from engine.later import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
-else:
-    np = Later("numpy")
 
 Values: TypeAlias = "NDArray[np.float64]"
 Columns: TypeAlias = "dict[str, NDArray[np.float64]]"

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from engine import Later
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import (
     Side,
@@ -23,6 +22,7 @@ from engine.compare.sides import (
 )
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence, shortened
+from engine.later import np
 from engine.protocol.events import Epoch, Event, Started
 from engine.statistics import Interval, drifts, is_wide, steadiness
 from engine.store.record import RunRecord, Status
@@ -31,10 +31,7 @@ from engine.words.names import setting_text
 from engine.words.numbers import memory_text, number
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 
 @dataclass(frozen=True)

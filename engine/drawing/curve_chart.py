@@ -10,20 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
-from engine import Later
 from engine.compare.sides import Side
 from engine.drawing.looks import By, SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
+from engine.later import np
 from engine.store.record import RunRecord
 from engine.words.numbers import linear_ticks
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 
 Values: TypeAlias = "NDArray[np.float64]"

@@ -18,16 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from engine import Later
 from engine.experiment.paths import is_in_use
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
+from engine.later import psutil
 
 _HOUR_SECONDS = 3600.0
 

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine import Later
 from engine.curves import Columns
+from engine.later import np
 from engine.protocol.events import Epoch, Event, Samples, Skipped, Started, Summary
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")
 
 
 class EarlyEnd:

@@ -9,13 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine import Later
+from engine.later import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 _SIDE = 24
 _LEAST_CORNERS, _KINDS = 2, 3

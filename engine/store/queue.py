@@ -9,20 +9,14 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import Message
+from engine.later import psutil
 from engine.store.connection import Connection
 from engine.store.record import Status
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
 
 RUN = "run"  # the kind of an item that is a run; an order has a kind of its own
 

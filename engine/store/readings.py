@@ -8,10 +8,10 @@ from contextlib import suppress
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import Later
 from engine.curves import Curves
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import one_line, shortened
+from engine.later import np
 from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import ContactSheet
@@ -28,10 +28,7 @@ from engine.store.record import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 

@@ -9,18 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from engine import Later
 from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, joined, joined_bins
+from engine.later import np
 from engine.protocol.events import Samples
 from engine.store.record import unreadable
 from engine.store.schema import insert
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")
 
 MOST_ROWS = 65_536  # of a block: it is read whole
 _LEAST_OUTLINED = MOST_ROWS // 2

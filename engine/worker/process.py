@@ -16,19 +16,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
-from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import one_line, shortened
+from engine.later import psutil
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
 from engine.worker.keeper import MARK
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
