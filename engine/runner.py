@@ -51,7 +51,10 @@ def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: 
 
 
 def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | None:
-    """The experiment in batches of at most `batch_size`, with equal steps; None if only one would do."""
+    """The experiment in batches of at most `batch_size`, with as many samples per step as before.
+
+    The batch must divide them evenly; None where only a single sample would.
+    """
     samples = experiment.device_step_samples
     fitting = next((size for size in range(min(batch_size, samples), 1, -1) if samples % size == 0), None)
     if fitting is None:

@@ -40,10 +40,7 @@ def local_line(values: Values, window: int) -> Values:
 
 
 def extended(smoothed: Values, values: Values, window: int) -> Values:
-    """The smoothed `values`, given the `smoothed` beginning of them.
-
-    Only what new values can have changed is fitted again, so a long run costs no more than a short one.
-    """
+    """The smoothed `values`, given their `smoothed` beginning: only what new values change is fitted."""
     settled = len(smoothed) - window
     if settled < window:
         return local_line(values, window)
@@ -141,10 +138,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """The curve of a run, the `repeat`-th (from 0) of its side.
-
-    `line` is smoothed if there are many points; `low` and `high` bound what was recorded.
-    """
+    """The `repeat`-th curve of a side; `line` may be smoothed, `low` and `high` bound what was recorded."""
 
     run: RunRecord
     side: Side

@@ -144,7 +144,10 @@ class Grid(Message):
 
 
 def grid_of(base: Mapping[str, Any], axes: Sequence[Axis], catalog: Catalog | None = None) -> Grid:
-    """The grid of these axes over nested settings, with the catalog's devices. Raises ProblemError."""
+    """The grid of these axes over nested settings, whose values may be text. Raises ProblemError.
+
+    With a catalog, all devices are as many as it has.
+    """
     for axis in axes:
         if axis.key != VARIANT and axis.key not in all_settings():
             raise ProblemError(unknown_name_of_key(axis.key, all_settings()))

@@ -53,7 +53,10 @@ class RaceSource:
 
 
 def race_source(content: Content, side_id: str | None = None) -> RaceSource:
-    """The race of the leading side, or as `race_of` chooses. Raises ProblemError without any."""
+    """The race of a content's runs: of that side, else of the leading one, else as `race_of` chooses.
+
+    Raises ProblemError, which says why, if they have none.
+    """
     curves = ByRun(lambda run_id: content.curves[run_id].bins(), content.curves)
     race = race_of(content.comparison, curves, side_id or content.leading)
     sheet = content.pictures(race.pictured)

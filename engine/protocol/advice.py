@@ -54,7 +54,10 @@ class AdviceKind(StrEnum):
 
 
 class Advice(Message):
-    """A sentence of advice, its `evidence` and `modules`; `action` labels the button for `changes`."""
+    """A sentence of advice; `evidence` tells the figures that it rests on, `modules` where it applies.
+
+    `action` labels the button that applies `changes`; empty without any.
+    """
 
     kind: AdviceKind
     message: Text

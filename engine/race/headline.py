@@ -27,7 +27,10 @@ def _amp(race: Race, which: Which) -> str:
 
 
 def short_name(race: Race, which: Which) -> tuple[str, ...]:
-    """The shortest name that tells the lane apart, in pieces: "Mixed"; "fast" for "FP16 AMP, fast"."""
+    """The shortest name that distinguishes the lane, in pieces that a comma joins.
+
+    "Mixed"; "fast" for "FP16 AMP, fast" against plain.
+    """
     if is_one_of_each(race):
         return (_amp(race, which),)
     side = race.lane(which).side

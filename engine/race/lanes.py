@@ -147,7 +147,10 @@ _FAILURES = {
 def pair_of(
     comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None
 ) -> tuple[Lane, Lane]:
-    """The lanes whose ratio is nearest to the comparison's. Raises ProblemError for nothing to replay."""
+    """The lanes of the baseline and of a side, by the repeats whose ratio is nearest to the comparison's.
+
+    Raises ProblemError if there is no such side, or one of the two has nothing to replay.
+    """
     sides = _candidates(comparison, side_id)
     base_lanes = _lanes(comparison.baseline, curves)
     if not base_lanes:

@@ -40,7 +40,10 @@ _LINE = 1.21  # from one line of text to the next, in sizes of type
 
 @dataclass(frozen=True)
 class Tank:
-    """A run's name in pieces, its look, and its peak in MiB, or how busy Tensor Cores were in per cent."""
+    """A run's name in pieces, its look, and what it holds; None where that was not measured.
+
+    That is the peak memory in MiB, or how busy the Tensor Cores were in per cent.
+    """
 
     name: tuple[str, ...]
     look: SideLook

@@ -153,7 +153,10 @@ class Edits(Readings):
         self._drop_files(gone)
 
     def _drop(self, connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-        """Removes runs with all that was recorded; `_drop_files` removes marked checkpoints afterwards."""
+        """Removes runs with all that was recorded, and comparisons and pictures with their last run.
+
+        Their checkpoints are only marked: `_drop_files` deletes them once this is committed.
+        """
         for run_id in run_ids:
             checkpoints.mark(self.checkpoints_folder(run_id))
             row = connection.execute(

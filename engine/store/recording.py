@@ -127,7 +127,10 @@ class Twin:
                 take(self._copy, self._run_id, events)
 
     def put_into(self, connection: sqlite3.Connection) -> None:
-        """Writes the run into a store that lacks it. Raises ProblemError if the copy had no room."""
+        """Writes the whole run into a store that lacks it, under the next number if its own is taken.
+
+        Raises ProblemError where there was no room for the copy.
+        """
         if not self._is_whole:
             raise ProblemError(_no_copy())
         _copy(self._copy, connection, self._run_id)

@@ -150,7 +150,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a sweep still takes, roughly while cells lack pilots, and the turns that are likely."""
+    """How long a sweep still takes. It `is_rough` as long as some cells have no pilot.
+
+    `turns_left` counts pilots and runs; with a wanted precision it is as many as are likely.
+    """
 
     seconds_left: float
     turns_left: int

@@ -89,10 +89,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells in the grid's order, and the figures that any of them has, the speed first.
-
-    `shares_cores` is true where the devices of a run were processes on one processor.
-    """
+    """The cells in order, and the figures that any has; `shares_cores`: devices were on one processor."""
 
     grid: Grid
     cells: tuple[CellResult, ...]

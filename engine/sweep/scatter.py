@@ -174,7 +174,10 @@ def _unit(figure: Figure) -> str:
 
 
 def pareto_front(cells: Sequence[CellResult], figures: Sequence[Figure]) -> tuple[CellResult, ...]:
-    """The conclusive cells that no other equals in all figures and beats in some, by the first figure."""
+    """The cells of which no other is as good in all of these figures and better in some.
+
+    They are in the order of the first figure. Cells without a conclusive value of each do not count.
+    """
     signs = [1.0 if is_higher_better(figure) else -1.0 for figure in figures]
     known = []
     for cell in cells:

@@ -58,7 +58,10 @@ class LastWords:
 
 
 def last_words(stderr: str, code: Code) -> LastWords:
-    """Reads a dump by faulthandler from stderr's end: of the thread that dumped, or the first in own code."""
+    """Reads a dump by faulthandler from the end of a worker's stderr.
+
+    Of several threads the one that dumped counts, or else the first that ran the user's code.
+    """
     paths = {str(Path(code.folder) / name): name for name in (code.file, *code.beside)}
     # as faulthandler writes them
     names = {path.encode("ascii", "backslashreplace").decode(): name for path, name in paths.items()}

@@ -34,7 +34,10 @@ class Target(StrEnum):
 
 
 class Session(Protocol):
-    """A running job, whose last event `is_last`; any thread may stop or pause it, after its step."""
+    """A running job. Its last event is one for which `is_last` holds, whatever happens.
+
+    Any thread may stop it, pause it and have it go on; it ends or waits after the step in flight.
+    """
 
     def next_event(self, timeout_seconds: float) -> Event | None:
         """The next event; None after the timeout, or after the last one."""

@@ -90,7 +90,10 @@ class Source:
         return iter(())
 
     def examples(self, count: int) -> Tensor | None:
-        """At most `count` training inputs as kept, evenly spaced, on the host; None if there are none."""
+        """At most `count` training inputs as they are kept, evenly spaced over the split, on the host.
+
+        None where they would have to be made. Takes no device memory and draws nothing.
+        """
         return None
 
     def close(self) -> None:
@@ -239,7 +242,10 @@ class Pictures:
         raise NotImplementedError
 
     def examples(self, count: int) -> Tensor | None:
-        """At most `count` training pictures as bytes, evenly spaced; None if the dataset had to be opened."""
+        """At most `count` training pictures as bytes, evenly spaced over the split, of any size.
+
+        None where this process would have to open the dataset first.
+        """
         return None
 
 

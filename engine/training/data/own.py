@@ -93,7 +93,10 @@ def own_footprint(few: Batch, experiment: Experiment, batch_size: int) -> Footpr
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seeds all global generators on the host while it lasts; those of other devices are left alone."""
+    """Seeds all global generators on the host while it lasts; then they go on as if nothing was drawn.
+
+    Those of other devices draw the model's dropout, and are left alone.
+    """
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         seed_host(seed)

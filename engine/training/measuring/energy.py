@@ -114,7 +114,10 @@ _Command = Literal["on", "off", "refresh", "close"]
 
 
 class EnergyMeter:
-    """Energy of the measured steps by mean power; make it before the model, to see the idle device."""
+    """Mean power over what counts, as energy of the measured steps; without a counter it tells nothing.
+
+    Make it before the model is on the device: it takes a moment for the power of the idle device.
+    """
 
     def __init__(
         self,

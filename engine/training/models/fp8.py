@@ -120,7 +120,10 @@ class _InFP8(Around):
 def convert(
     model: nn.Module, layers: Iterable[LinearLayer], step: Step, device: torch.device, *, is_emulated: bool
 ) -> None:
-    """Converts layers without a reason against it, in place; weights stay in FP32. Raises ProblemError."""
+    """Converts the layers without a reason against it, in place; weights keep their names and stay in FP32.
+
+    `device` is that of the autocast. Raises ProblemError where torchao cannot be imported.
+    """
     wanted = {id(model.get_submodule(layer.name)) for layer in layers if layer.reason is None}
     if not wanted:
         return

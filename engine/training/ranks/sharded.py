@@ -24,7 +24,10 @@ def shards(experiment: Experiment) -> bool:
 
 
 def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> None:
-    """Shards a model in place, before its optimizer, with casts of its own. Raises ProblemError."""
+    """Shards a model in place, which is on its device and has no optimizer yet: its blocks, then the rest.
+
+    It casts weights and inputs itself, in place of autocast. Raises ProblemError where it cannot be sharded.
+    """
     # imported here: it takes seconds, and few runs use it
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard

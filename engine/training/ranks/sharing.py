@@ -20,7 +20,10 @@ _MOST_SAMPLES = 1_000
 
 
 class Shared(DistributedDataParallel):
-    """The model as a step calls it: each backward pass leaves the mean gradients of all processes."""
+    """The model as a step calls it: each backward pass leaves the mean gradients of all processes.
+
+    What a model's file asks of its own model, such as an attribute, it asks of the model within.
+    """
 
     def __init__(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
         settings = experiment.ranks

@@ -183,7 +183,10 @@ def restore_state(
     scaler: torch.amp.GradScaler,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Restores a state before the first step; returns its `progress`. Raises ProblemError for another's."""
+    """Restores a state from `capture_state`, before the first step, and returns its `progress`.
+
+    Raises ProblemError where the state is of another model, optimizer or scaler.
+    """
     try:
         model.load_state_dict(own_shards(state["model"], model.state_dict()))
         _restore_optimizer(optimizer, state["optimizer"])

@@ -122,7 +122,10 @@ def conditions(plan: RunPlan) -> Iterator[None]:
 def prepare(
     plan: RunPlan, control: Control, checkpoints: Path | None, *, resume: bool
 ) -> Generator[Event, None, Run | None]:
-    """Builds the run with its progress; returns None if stopped. Raises ProblemError before any event."""
+    """Builds the run and reports progress; returns None if it was stopped before it was built.
+
+    Raises ProblemError of kind `REQUEST` before any event.
+    """
     experiment = plan.experiment
     store = None if checkpoints is None else Checkpoints(checkpoints, here().rank)
     state = None

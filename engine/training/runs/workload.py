@@ -164,7 +164,10 @@ class Workload:
         return body
 
     def optimizers(self, model: nn.Module) -> Any:
-        """What the file's `optimizer(model)` returns, None without it. Raises ProblemError otherwise."""
+        """The result of the file's own `optimizer(model)`; None without such a function.
+
+        Raises ProblemError where that is no optimizer, nor several in a tuple, list or dict.
+        """
         make = self._function("optimizer")
         if make is None:
             return None

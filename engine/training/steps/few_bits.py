@@ -35,7 +35,10 @@ def is_torchaos(experiment: Experiment) -> bool:
 
 
 def check_torchao(experiment: Experiment, device: torch.device) -> None:
-    """Loads torchao where needed, which reading saved states needs too. Raises ProblemError."""
+    """Loads torchao where the experiment needs it. Raises ProblemError where its optimizer cannot run here.
+
+    Saved states in few bits can only be read after this.
+    """
     if not is_torchaos(experiment):
         return
     if experiment.optimizer.has_few_bits:

@@ -106,7 +106,10 @@ class Train:
 
 
 class OwnStep(PlainStep):
-    """Runs a file's `step` for each batch; the loss is what it returns, or the sum of what went backward."""
+    """Runs the body of a workload file for each batch, and records what it did.
+
+    The loss is what the body returns, or else the sum of the losses that went backward.
+    """
 
     def __init__(self, *args: Any, body: Body, optimizers: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
