@@ -107,10 +107,7 @@ class RankFigures(Message):
 
 
 class RankMemory(Message):
-    """What training takes on each rank, in their order, as of its last step; not recorded.
-
-    Allocated on an accelerator, resident on a CPU.
-    """
+    """What training takes on each rank by its last step, allocated or, on a CPU, resident; not recorded."""
 
     event: Literal["rank memory"] = "rank memory"
     mib: Annotated[tuple[Mib, ...], Field(min_length=2, max_length=MOST_ENTRIES)]

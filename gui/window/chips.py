@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
 
-from engine import Later
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
+from engine.later import psutil
 from engine.words.numbers import duration, memory_text, share_text
 from gui.runs.queue_table import KIND_ICONS, Schedule
 from gui.theme.fonts import font
@@ -178,11 +177,6 @@ class ActivityChip(QAbstractButton):
 def _face(kind: str) -> QFont:
     return font(12, {"name": 600, "percent": 600}.get(kind, 400))
 
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
 
 _log = logging.getLogger(__name__)
 _EVERY_MS = 2_000

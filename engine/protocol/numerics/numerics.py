@@ -138,10 +138,7 @@ class NumericsResults(Message):
         return self.model_copy(update={result.part: result})
 
     def as_json(self) -> dict[str, Any]:
-        """The known parts as plain JSON values, as `ammeter numerics --json` prints them.
-
-        Parts that are unknown are empty or null; NaN and infinity are text.
-        """
+        """The known parts as plain JSON values, others empty or null; NaN and infinity are text."""
         whole = json.loads(self.model_dump_json())
         found, ranges, search, islands, advice = (
             whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")
@@ -157,8 +154,7 @@ class NumericsResults(Message):
         }
 
 
-FIRST_STEPS = 10
-"""The steps through which an experiment is searched for its first NaN or Inf; a run is searched whole."""
+FIRST_STEPS = 10  # in which an experiment is searched for its first NaN or Inf; a run is searched whole
 
 
 class Numerics(Answer):

@@ -18,8 +18,7 @@ QUANTITIES: tuple[Quantity, ...] = ("activation", "gradient", "weight")
 
 MOST_MODULES = MOST_ENTRIES // len(QUANTITIES)
 
-SCALE_EXPONENTS = range(-8, 33)
-"""The exponents of the loss scales that are compared."""
+SCALE_EXPONENTS = range(-8, 33)  # the exponents of the loss scales that are compared
 
 
 class ModuleRange(Message):

@@ -27,8 +27,7 @@ from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Quantity,
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)
 _PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1
-_PART = 2**24
-"""Numbers counted at once, which bounds the memory that counting takes."""
+_PART = 2**24  # numbers counted at once, which bounds the memory that counting takes
 
 
 class ExponentCount:
@@ -119,10 +118,7 @@ class WatchedPass:
 
 
 def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass:
-    """Records the forward and backward pass that `go_back` makes; it returns the loss.
-
-    Waits for the device.
-    """
+    """Records the pass that `go_back` makes, which returns the loss. Waits for the device."""
     with watched(model) as seen:
         for name, weight in model.named_parameters():
             if weight.is_floating_point():
@@ -194,10 +190,7 @@ def measured_ranges(
     first_scale: float = 1.0,
     step: int = 0,
 ) -> Ranges:
-    """The ranges of a pass in FP32, and what is lost in the experiment's own, if there was one.
-
-    Waits for the device.
-    """
+    """The ranges of a pass in FP32, and what is lost in its own format, if any. Waits for the device."""
     gradients: dict[str, ExponentCount] = {}
     for name, gradient in true.gradients.items():
         gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)

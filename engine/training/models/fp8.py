@@ -20,17 +20,13 @@ from engine.training.models.libraries import quiet
 from engine.training.models.recompute import Around, own_class, put_around
 from engine.words.names import listed
 
-_MULTIPLE = 16
-"""cuBLAS takes FP8 products only whose summed side is a multiple of 16."""
+_MULTIPLE = 16  # cuBLAS takes FP8 products only whose summed side is a multiple of 16
 
 
 def linear_layers(
     model: nn.Module, step: Step, tokens: Mapping[str, int], *, is_emulated: bool
 ) -> tuple[LinearLayer, ...]:
-    """A model's linear layers before a conversion, in its order; `tokens` are those of a batch by name.
-
-    Without any in `tokens` they are unknown, and no layer is left out for their sake.
-    """
+    """A model's linear layers before a conversion; without `tokens` none is left out for their sake."""
     kept = [f"{name}." for name, _ in model.named_modules() if _matches(name, step.fp32_modules)]
     linear = [(name, it) for name, it in model.named_modules() if isinstance(it, nn.Linear)]
     takes_small = is_emulated if step.fp8_small_layers is None else step.fp8_small_layers
