@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.curve_chart import Frame, axes
-from engine.drawing.looks import precision_look
+from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
 from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
@@ -187,8 +187,8 @@ def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
     def draw(width: float) -> Drawing:
         return ladder_chart(ladder, width) or Drawing(width, 0, ())
 
-    looks = [(precision_look(rung.precision), rung.label) for rung in ladder.rungs]
-    legend = tuple(LegendEntry(look.sample, 24, label) for look, label in looks)
+    looks = zip(_rung_looks(ladder), ladder.rungs, strict=True)
+    legend = tuple(LegendEntry(look.sample, 24, rung.label) for look, rung in looks)
     return () if ladder_chart(ladder, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
 
 
@@ -312,8 +312,7 @@ def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
     band = [*_points(ladder.band_high, frame), *reversed(_points(ladder.band_low, frame))]
     if len(band) > 3:
         shapes.append(Fill(tuple(band), "fp32", opacity=0.25))
-    for rung in ladder.rungs:
-        look = precision_look(rung.precision)
+    for rung, look in zip(ladder.rungs, _rung_looks(ladder), strict=True):
         points = _points(rung.losses, frame)
         if len(points) > 1:
             shapes.append(Stroke(tuple(points), look.ink, 1.5, look.dash))
@@ -321,6 +320,11 @@ def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
             shapes += look.mark(*points[-1], 8)
     description = f"Losses of {len(ladder.rungs):,} rungs over {ladder.steps:,} steps, with the band of FP32."
     return Drawing(width, _HEIGHT + _BOTTOM, tuple(shapes), description)
+
+
+def _rung_looks(ladder: Ladder) -> tuple[SideLook, ...]:
+    precisions = [rung.precision for rung in ladder.rungs]
+    return tuple(map(precision_look, precisions, mark_fills(precisions)))
 
 
 def _loss_frame(ladder: Ladder, finite: Sequence[float], width: float) -> Frame:

@@ -91,7 +91,7 @@ class Rung(Message):
 
 
 class Ladder(Message):
-    """FP32, autocast without and with loss scaler, and BF16, from equal weights and batches.
+    """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
 
     The `repeats` of FP32 are as far apart as another order of sums sets them, within `band_low` and
     `band_high` at each step.
