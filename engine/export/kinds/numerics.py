@@ -61,6 +61,7 @@ def sections(results: NumericsResults) -> tuple[Section, ...]:
         (results.nan, _search),
         (results.map, _map),
         (results.range, _ranges),
+        (results.range if results.range is not None and results.range.casts else None, _scaling),
         (results.ladder, _ladder),
         (results.islands, _islands),
         (results.advice, partial(_advice, search=results.nan)),
@@ -142,6 +143,27 @@ def _ranges(ranges: Ranges) -> Section:
         for quantity in range_charts(ranges, 440.0)
     )
     return Section("Ranges", (sentence,), _RANGE, tuple(rows), _RANGE[2:], ranges.notes, pictures)
+
+
+_SCALING = ("Layer", "Numbers", "Format", "Scale", "→ 0", "Saturate")
+
+
+def _scaling(ranges: Ranges) -> Section:
+    rows = tuple(
+        (
+            module_title(cast.module),
+            cast.title,
+            cast.form.label,
+            cast.scale_text or NONE,
+            *(
+                percent(cast.share(count)) if cast.scales else NONE
+                for count in (cast.became_zero, cast.saturated)
+            ),
+        )
+        for cast in sorted(ranges.casts, key=lambda cast: -cast.share(cast.became_zero))
+    )
+    sentence = "What FP8 loses of its layers' numbers after the scaling that it chose in that step."
+    return Section("FP8 scaling", (sentence,), _SCALING, rows, _SCALING[3:])
 
 
 def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
@@ -229,6 +251,8 @@ def _tables(results: NumericsResults) -> Iterator[tuple[str, Callable[[], Iterat
         yield "map", partial(_map_rows, whole)
     if ranges is not None:
         yield "range", partial(_range_rows, ranges)
+        if ranges.casts:
+            yield "scaling", partial(_scaling_rows, ranges)
     if ladder is not None:
         yield "ladder", partial(_ladder_rows, ladder)
         yield (
@@ -271,6 +295,17 @@ def _range_rows(ranges: Ranges) -> Iterator[Row]:
             lost |= zip(ends, lost_shares(ranges, row, form), strict=True)
         held = {name: getattr(row.exponents, name) for name in names}
         yield {**row.model_dump(exclude={"exponents"}), **held, **lost}
+
+
+def _scaling_rows(ranges: Ranges) -> Iterator[Row]:
+    for cast in ranges.casts:
+        shares = (cast.share(count) for count in (cast.became_zero, cast.saturated))
+        yield {
+            **cast.model_dump(exclude={"exponents", "products"}),
+            "products": ", ".join(cast.products),
+            "total": cast.exponents.total,
+            **dict(zip(("zero_share", "saturated_share"), shares, strict=True)),
+        }
 
 
 def _ladder_rows(ladder: Ladder) -> Iterator[Row]:

@@ -149,6 +149,7 @@ class NumericsResults(Message):
         return {
             "map": found.pop("operations", []),
             "range": ranges.pop("rows", []),
+            "fp8_scaling": ranges.pop("casts", []),
             "first_nonfinite": search.pop("first", None),
             "ladder": whole["ladder"],
             "fp32_modules": islands.pop("modules", None),
