@@ -102,7 +102,7 @@ def numerics(
     ] = False,
     nan: Annotated[bool, _part("nan", "The first NaN or Inf, through all steps of the experiment.")] = False,
     ladder: Annotated[
-        bool, _part("ladder", "Where FP16 without and with a loss scaler, and BF16, part from FP32.")
+        bool, _part("ladder", "Where FP16 without and with a loss scaler, BF16 and pure BF16 part from FP32.")
     ] = False,
     islands: Annotated[
         bool, _part("islands", "The fewest modules that must stay in FP32, each proven by a run.")

@@ -57,7 +57,9 @@ class Operation(Message):
     @property
     def computed_in(self) -> str | None:
         """The number format that it computed in; None where it computed nothing, as a cast."""
-        floats = (dtype for dtype in (*self.outputs, *self.inputs) if "float" in dtype)
+        # a product of FP8 gives a longer format
+        known = sorted((*self.outputs, *self.inputs), key=lambda dtype: "float8" not in dtype)
+        floats = (dtype for dtype in known if "float" in dtype)
         return None if self.is_cast else next(floats, None)
 
 

@@ -91,7 +91,7 @@ class Rung(Message):
 
 
 class Ladder(Message):
-    """FP32, autocast without and with loss scaler, and BF16, from equal weights and batches.
+    """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
 
     The `repeats` of FP32 are as far apart as another order of sums sets them, within `band_low` and
     `band_high` at each step.
@@ -146,6 +146,7 @@ class NumericsResults(Message):
         return {
             "map": found.pop("operations", []),
             "range": ranges.pop("rows", []),
+            "fp8_scaling": ranges.pop("casts", []),
             "first_nonfinite": search.pop("first", None),
             "ladder": whole["ladder"],
             "fp32_modules": islands.pop("modules", None),

@@ -22,8 +22,16 @@ from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
+from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.numerics.formats import LEAST_EXPONENT, MOST_EXPONENT, Exponents
-from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Quantity, Ranges, range_notes
+from engine.protocol.numerics.ranges import (
+    MOST_MODULES,
+    LayerCast,
+    ModuleRange,
+    Quantity,
+    Ranges,
+    range_notes,
+)
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)
 _PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1
@@ -109,6 +117,7 @@ class WatchedPass:
     dtypes: dict[str, str] = field(default_factory=dict)
     gradients: dict[str, Tensor] = field(default_factory=dict)
     is_loss_finite: bool = True
+    casts: tuple[LayerCast, ...] = ()
 
     @property
     def overflowed(self) -> bool:
@@ -223,7 +232,8 @@ def measured_ranges(
         )
         for (name, quantity, _), exponents in zip(places, histograms, strict=True)
     )
-    ranges = Ranges(rows=rows, scale=scale, step=step)
+    casts = () if own is None else own.casts[:MOST_ENTRIES]
+    ranges = Ranges(rows=rows, casts=casts, scale=scale, step=step)
     return ranges.model_copy(update={"notes": range_notes(ranges, precision, first_scale)})
 
 
