@@ -32,6 +32,8 @@ class StepPart(StrEnum):
     """Matrix products and convolutions on ordinary units."""
     MEMORY = "memory"
     """Bound by memory: element-wise operations, normalisations, reductions, casts, changes of layout."""
+    SCALING = "fp8 scaling"
+    """Finding the scales of FP8 and casting to it, fused with what the compiler joins to that."""
     COPIES = "copies"
     """Between host and device."""
     OPTIMIZER = "optimizer"
