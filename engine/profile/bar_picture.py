@@ -23,6 +23,7 @@ _SOLID = {
     StepPart.MATRIX_UNITS: "{}",
     StepPart.MATRIX: "{}-dim",
     StepPart.MEMORY: "{}-dim",
+    StepPart.SCALING: "{}",
     StepPart.COPIES: "text3",
     StepPart.OPTIMIZER: "line2",
     StepPart.OTHER: "bg3",
@@ -31,6 +32,7 @@ _SOLID = {
 """The fill of a part by the precision's ink; what has none is waiting."""
 _HATCHING = {
     StepPart.MATRIX: "{}",
+    StepPart.SCALING: "bg1",
     StepPart.COMMUNICATION: "{}",
     StepPart.HOST: "text3",
     StepPart.DATA: "text3",

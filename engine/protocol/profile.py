@@ -29,6 +29,7 @@ class StepPart(StrEnum):
     MATRIX_UNITS = "matrix units"  # products and convolutions on Tensor Cores, AMX or 16-bit dot products
     MATRIX = "matrix"  # matrix products and convolutions on ordinary units
     MEMORY = "memory"  # element-wise operations, normalisations, reductions, casts, changes of layout
+    SCALING = "fp8 scaling"  # finding FP8's scales and casting, with what the compiler joins to that
     COPIES = "copies"  # between host and device
     OPTIMIZER = "optimizer"  # the optimizer step, with unscaling and clipping, whatever its kernels do
     OTHER = "other"

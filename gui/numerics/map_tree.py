@@ -143,7 +143,9 @@ def _memory(amount: int) -> str:
 def _shares_text(shares: Sequence[Share]) -> str:
     if not shares:
         return ""
-    return dtype_label(shares[0][0]) + (f" +{len(shares) - 1}" if len(shares) > 1 else "")
+    return dtype_label(shares[0][0]).removeprefix("FP8 ") + (
+        f" +{len(shares) - 1}" if len(shares) > 1 else ""
+    )
 
 
 class MapTree(TreeModel[MapRow]):

@@ -35,6 +35,7 @@ from gui.widgets.table.result_table import ROW_HEIGHT
 _PICTURE = 1
 _HEADER_HEIGHT, _FORMAT_WIDTH = 44, 72
 _LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 220
+_LEAST_CAST_PICTURE, _LEAST_CAST, _MOST_CAST = 96, 150, 300
 _MODULE_TIP = "Sort by name; a third click returns to the model's order"
 _PICTURE_TIP = "Sort by the mean exponent; a third click returns to the model's order"
 _SCALE_WIDTH = 150
@@ -175,8 +176,8 @@ class RangeTable(ResultTable[RangeRow]):
                 "Module",
                 lambda row: row.name,
                 tip=_MODULE_TIP,
-                width=_LEAST_NAME,
-                widest=_MOST_NAME,
+                width=_LEAST_CAST if self._shows_casts else _LEAST_NAME,
+                widest=_MOST_CAST if self._shows_casts else _MOST_NAME,
                 look=lambda row: Look(600 if row.is_all else 400),
             ),
             Column(
@@ -185,7 +186,7 @@ class RangeTable(ResultTable[RangeRow]):
                 lambda row: row.mean_exponent,
                 _PICTURE_TIP,
                 self._paint_histogram,
-                width=_LEAST_PICTURE,
+                width=_LEAST_CAST_PICTURE if self._shows_casts else _LEAST_PICTURE,
                 widest=GROWS,
                 paint_heading=self._paint_axis,
             ),
@@ -246,18 +247,18 @@ def _cast_columns() -> Iterator[Column[RangeRow]]:
             width=width,
             widest=_SCALE_WIDTH,
             is_number=True,
-            is_dispensable=title == "Format",
+            is_dispensable=title in ("Format", "Saturate"),
             about=lambda row: row.cast.sentence if row.cast else "",
         )
 
     yield column("Format", _FORMAT_TIP, lambda cast: cast.form.label, lambda cast: cast.form.largest, 72)
-    yield column("Scale", _SCALES_TIP, lambda cast: cast.scale_text, lambda cast: cast.most_scale or 0.0, 72)
+    yield column("Scale", _SCALES_TIP, lambda cast: cast.scale_text, lambda cast: cast.most_scale or 0.0, 92)
     for title, tip, count in (
         ("→ 0", "The share of the numbers other than 0 that are 0 after the cast", "became_zero"),
         ("Saturate", "The share of the numbers that are beyond the format, or not finite", "saturated"),
     ):
         share = partial(_cast_share, name=count)
-        yield column(title, tip, lambda cast, share=share: share_text(share(cast)), share, 64)
+        yield column(title, tip, lambda cast, share=share: share_text(share(cast)), share, 60)
 
 
 def _cast_share(cast: LayerCast, name: str) -> float:

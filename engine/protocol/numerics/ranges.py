@@ -73,7 +73,7 @@ class LayerCast(Message):
 
     @property
     def scale_text(self) -> str:
-        """The scale, or the least and the largest: "256 to 4,096"; empty without any."""
+        """The scale, or the least and the largest: "2^8 to 2^12"; empty without any."""
         ends = [_scale(scale) for scale in (self.least_scale, self.most_scale) if scale is not None]
         return " to ".join(dict.fromkeys(ends))
 
@@ -252,6 +252,9 @@ def _percent(share: float) -> str:
 
 
 def _scale(scale: float) -> str:
+    # scales by rows are powers of two
+    if scale > 0 and math.frexp(scale)[0] == 0.5:
+        return f"2^{math.frexp(scale)[1] - 1}"
     return _plain(scale) if 1e-3 <= scale < 1e7 else f"{scale:.3g}"
 
 

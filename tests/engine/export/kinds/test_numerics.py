@@ -60,7 +60,7 @@ def test_the_scaling_of_fp8_has_a_section_a_file_and_a_key_where_there_is_one(
     results = saved.answer.results.with_part(ranges.model_copy(update={"casts": (cast,)}))
     fp8 = replace(saved, answer=saved.answer.model_copy(update={"results": results}))
     (row,) = by_title(fp8)["FP8 scaling"].rows
-    assert row == ("fc", "weight", "FP8 E4M3", "256", "25.0 %", "0.0 %")
+    assert row == ("fc", "weight", "FP8 E4M3", "2^8", "25.0 %", "0.0 %")
     NUMERICS.export(fp8, tmp_path / "x.csv")
     (line,) = rows_in(tmp_path / "x-scaling.csv")
     assert (line["products"], line["zero_share"], line["total"]) == ("output, input gradient", "0.25", "4")
