@@ -95,6 +95,14 @@ class RunPlan:
             self.linear_layers = self.layers_of(model, experiment)
             convert(model, self.linear_layers, experiment.step, device, is_emulated=self.device.type == "cpu")
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """FP8, where it does nothing for the model that was built, with the reason as a clause."""
+        is_for_nothing = self.experiment.precision is Precision.FP8 and all(
+            layer.reason for layer in self.linear_layers
+        )
+        return {"fp8": "no linear layer of the model is converted"} if is_for_nothing else {}
+
     def layers_of(self, model: nn.Module, experiment: Experiment) -> tuple[LinearLayer, ...]:
         """The linear layers of a model under FP8, before their conversion."""
         return linear_layers(model, experiment.step, self.tokens, is_emulated=self.device.type == "cpu")

@@ -138,6 +138,9 @@ def test_a_model_of_convolutions_is_told_that_fp8_does_nothing_for_it() -> None:
     (finding,) = [found for found in check(cnn).findings if found.kind is FindingKind.FP8]
     assert finding.severity == "warning"
     assert finding.message.startswith("FP8 does nothing for this model: ")
+    *_, last = train(cnn, Control())
+    assert isinstance(last, Finished)
+    assert last.summary.left_out["fp8"] == "no linear layer of the model is converted"
 
 
 def test_a_forecast_counts_what_fp8_takes_beside_bf16(runs: OwnRuns) -> None:
