@@ -111,6 +111,8 @@ class _Forked(subprocess.Popen[bytes]):
         self._server, self.pid, self.args = server, pid, args
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.returncode: int | None = None
+        # what `communicate` asks for
+        self._communication_started, self._input, self.text_mode = False, None, False
         self._ended = os.pidfd_open(pid)
 
     def __del__(self) -> None:
