@@ -251,7 +251,7 @@ _shared: list[SharedLauncher] = []
 def shared_worker_pids() -> frozenset[int]:
     """The processes that the session ends itself."""
     idle = {pid for launcher in _shared for pid in launcher.idle_worker_pids}
-    return frozenset(idle | {pid for pid in (_server.pid,) if pid is not None})
+    return frozenset(idle | _server.pids)
 
 
 @pytest.fixture(scope="session")
