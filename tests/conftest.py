@@ -212,6 +212,23 @@ def start_script() -> Callable[[Path, dict[str, str]], subprocess.Popen[bytes]]:
     return start
 
 
+@pytest.fixture
+def start_program(
+    start_script: Callable[[Path, dict[str, str]], subprocess.Popen[bytes]], tmp_path: Path
+) -> Callable[..., subprocess.Popen[bytes]]:
+    """Starts the command line with these arguments, as a script; its process runs the Python `first`."""
+
+    def start(*arguments: str, first: str = "") -> subprocess.Popen[bytes]:
+        script = tmp_path / "program.py"
+        script.write_text(
+            f"import runpy, sys\n{first}\nsys.argv[1:] = {list(arguments)!r}\n"
+            "runpy.run_module('engine', run_name='__main__', alter_sys=True)\n"
+        )
+        return start_script(script, dict(os.environ))
+
+    return start
+
+
 class SharedLauncher(Launcher):
     """Keeps its idle workers between tests, since each of them takes seconds to import torch."""
 
@@ -234,7 +251,7 @@ _shared: list[SharedLauncher] = []
 def shared_worker_pids() -> frozenset[int]:
     """The processes that the session ends itself."""
     idle = {pid for launcher in _shared for pid in launcher.idle_worker_pids}
-    return frozenset(idle | {pid for pid in (_server.pid,) if pid is not None})
+    return frozenset(idle | _server.pids)
 
 
 @pytest.fixture(scope="session")

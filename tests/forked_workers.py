@@ -1,8 +1,8 @@
 """Workers forked from a process that has imported torch, which takes seconds in each of hundreds.
 
 A forked worker runs the same module as `python -P -m engine.worker`, in a session, an environment and a
-folder of its own. One that needs other libraries, another allocator or a card is started as the program
-starts it. A script that trains is forked so, too.
+folder of its own. One with another allocator is forked from a server that has it; one that needs other
+libraries or a card is started as the program starts it. A script that trains is forked so, too.
 
     python -P tests/forked_workers.py DESCRIPTOR    # the server: serves until the socket is closed
 """
@@ -29,7 +29,8 @@ from typing import IO, Any
 from engine.installation.installed import TRIED_PACKAGES
 
 _MESSAGE_BYTES = 2**20
-_READ_AT_IMPORT = ("LD_", "MALLOC_", "OMP_", "MKL_", "KMP_", "CUDA_", "PYTHON", "TORCH")
+_ALLOCATOR = "MALLOC_"
+_READ_AT_IMPORT = ("LD_", "OMP_", "MKL_", "KMP_", "CUDA_", "PYTHON", "TORCH")
 """How the variables begin that an interpreter and its libraries read when they are loaded."""
 
 
@@ -41,17 +42,25 @@ class ForkServer:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
+        self._allocator: dict[str, str] = {}
+        self._others: dict[str, ForkServer] = {}
 
     @property
-    def pid(self) -> int | None:
-        return self._server.pid if self._server is not None else None
+    def pids(self) -> frozenset[int]:
+        own = () if self._server is None else (self._server.pid,)
+        return frozenset(own).union(*(other.pids for other in self._others.values()))
 
     def start(self, command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:
         from engine.worker.process import COMMAND
 
         if command != COMMAND or not _is_as_here(environment):
             return self._real(command, environment)
-        return self._fork(command, environment)
+        allocator = {name: value for name, value in environment.items() if name.startswith(_ALLOCATOR)}
+        if not allocator:
+            return self._fork(command, environment)
+        other = self._others.setdefault(json.dumps(allocator, sort_keys=True), ForkServer(self._real))
+        other._allocator = allocator
+        return other._fork(command, environment)
 
     def start_script(self, path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Runs a script as `python PATH` does, but that it finds torch and Ammeter imported."""
@@ -81,6 +90,8 @@ class ForkServer:
 
     def close(self) -> None:
         """Ends the server; its workers end with their stdin."""
+        for other in self._others.values():
+            other.close()
         if self._socket is not None and self._server is not None:
             self._socket.close()
             self._server.wait()
@@ -90,7 +101,12 @@ class ForkServer:
         command = [sys.executable, "-P", __file__, str(theirs.fileno())]
         with theirs:
             self._server = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], cwd="/", stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                pass_fds=[theirs.fileno()],
+                cwd="/",
+                env={**os.environ, **self._allocator},
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
         return self._socket
 
@@ -111,6 +127,8 @@ class _Forked(subprocess.Popen[bytes]):
         self._server, self.pid, self.args = server, pid, args
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.returncode: int | None = None
+        # what `communicate` asks for
+        self._communication_started, self._input, self.text_mode = False, None, False
         self._ended = os.pidfd_open(pid)
 
     def __del__(self) -> None:

@@ -49,9 +49,11 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     pytester.makeini("[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib -rs\n")
     monkeypatch.setenv("PYTHONPATH", str(pytester.path / "tests"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    # the others take longer to load than all the rest
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(*arguments: str) -> tuple[pytest.RunResult, list[list[str]]]:
-        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "xdist", *arguments)
         log = pytester.path / "log"
         return result, [line.split() for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -62,7 +64,7 @@ def names(lines: list[list[str]]) -> list[str]:
     return [line[0] for line in lines]
 
 
-@pytest.mark.parametrize("arguments", [(), ("tests",), ("-n", "2", "--dist", "worksteal"), ("tests/engine",)])
+@pytest.mark.parametrize("arguments", [(), ("-n", "2", "--dist", "worksteal"), ("tests/engine",)])
 def test_unnamed_they_are_skipped_and_no_other_test_sees_the_card(
     run: Run, arguments: tuple[str, ...]
 ) -> None:
@@ -73,7 +75,7 @@ def test_unnamed_they_are_skipped_and_no_other_test_sees_the_card(
         result.stdout.fnmatch_lines([f"*{cards.UNNAMED}*"])
 
 
-@pytest.mark.parametrize("named", ["tests/gpu", "tests/gpu/test_card.py", "tests/gpu/test_card.py::test_it"])
+@pytest.mark.parametrize("named", ["tests/gpu", "tests/gpu/test_card.py::test_it"])
 def test_named_they_come_before_all_others_in_one_process(run: Run, named: str) -> None:
     result, lines = run("tests/benchmarks", "tests/engine", named)
     result.assert_outcomes(passed=12)

@@ -1,4 +1,4 @@
-"""The engine of another machine, through a real sshd: set up in an empty folder, shown, checked, removed."""
+"""The engine of another machine, through a real sshd: set up in an empty home, changed, checked, removed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
+from engine.experiment.problem import ProblemError
+from engine.installation.wanted import InstallEvent, Source, Stage, StageBegan, Wanted
+from engine.machines import program
 from engine.machines.bundle import program_id
-from engine.machines.machine import Machines
+from engine.machines.machine import Machine, Machines
+from engine.machines.program import FarInstaller
 from tests.engine.machines.index import write_index
 from tests.far import FarMachine
-from tests.wheel_index import WheelIndex
+from tests.wheel_index import WheelIndex, stand_in_wheel
 
 
 @pytest.fixture
@@ -28,23 +32,48 @@ def answer(capsys: pytest.CaptureFixture[str], *verb: str) -> tuple[int, dict[st
     return status, json.loads(capsys.readouterr().out)
 
 
+def installed(machine: Machine, wanted: Wanted) -> list[Stage]:
+    events: list[InstallEvent] = list(FarInstaller(machine).install(wanted))
+    return [event.stage for event in events if isinstance(event, StageBegan)]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_it_is_set_up_in_an_empty_folder_shown_checked_and_removed(far: FarMachine, index, capsys):
-    empty = far.home.parent / "empty"
-    machine = far.machine.model_copy(update={"folder": str(empty)})
+def test_an_empty_home_gets_program_and_engine_and_loses_them_again(
+    far: FarMachine, index, capsys, monkeypatch
+):
+    home = far.home.parent / "empty"
+    home.mkdir()
+    (home / "thesis.tex").touch()
+    machine, place = far.machine.model_copy(update={"folder": f"{home}/.ammeter"}), home / ".ammeter"
     Machines().put(machine)
     status, shown = answer(capsys, "engine", "show")
     assert status == 2 and "engine install --machine far" in shown["error"]["remedy"]
 
-    status, installed = answer(capsys, "engine", "install", "--backend", "cpu", "--mirror", index.simple)
-    assert status == 0, installed
-    assert installed["installation"]["torch"] == "2.99.0" and installed["folder"] == f"{empty}/engine on far"
+    status, made = answer(capsys, "engine", "install", "--backend", "cpu", "--mirror", index.simple)
+    assert status == 0, made
+    assert made["installation"]["torch"] == "2.99.0" and made["folder"] == f"{place}/engine on far"
     assert Machines().find("far").program == program_id()
-
+    assert {each.name for each in home.iterdir()} == {"thesis.tex", ".ammeter"}
+    assert place.stat().st_mode & 0o077 == 0
     status, shown = answer(capsys, "engine", "show")
-    assert status == 0 and shown["state"] == "ready" and shown["folder"] == f"{empty}/engine"
-    assert answer(capsys, "engine", "check", "--train") == (0, {"state": "ready", "whole": True})
-    assert answer(capsys, "doctor")[0] in (0, 1)
+    assert status == 0 and shown["state"] == "ready" and shown["folder"] == f"{place}/engine"
+    status, told = answer(capsys, "doctor")
+    assert status in (0, 1), told
+
+    # another program is tried with the engine there
+    mirror = Source(mirror=index.simple)
+    monkeypatch.setattr(program, "program_id", lambda: "0" * 12)
+    assert installed(machine, Wanted(source=mirror)) == [Stage.SENDING, Stage.TRYING]
+    assert {each.name for each in (place / "program").iterdir()} == {"current", "0" * 12}
+
+    # one that does not train a step is not put to use
+    stand_in_wheel(index.folder, "torch", "2.100.0", {"torch/__init__.py": "raise ImportError('no libcuda')"})
+    monkeypatch.setattr(program, "program_id", lambda: "1" * 12)
+    with pytest.raises(ProblemError, match="does not train here: no libcuda"):
+        installed(machine, Wanted("cpu", mirror))
+    assert (place / "program" / "current").readlink() == Path("0" * 12)
+
+    assert answer(capsys, "engine", "check") == (0, {"state": "ready", "whole": True})
     assert answer(capsys, "engine", "remove") == (0, {"removed": "far"})
-    assert not empty.exists()
+    assert {each.name for each in home.iterdir()} == {"thesis.tex"}

@@ -98,17 +98,12 @@ def test_a_run_that_fails_is_saved_and_exits_1(answer):
     assert run.problem.message == found["error"]["message"]
 
 
-SIGNALS = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
-
-
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """What is started hears signals, also where the tests were started in the background or by nohup."""
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    """What is started hears Ctrl+C, also where the tests were started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    signal.signal(signal.SIGINT, before)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -121,27 +116,33 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def has_trained(store: Store) -> bool:
+    return bool(store.runs()) and len(store.samples(store.runs()[0].id)) > 0
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_stops_the_run_saves_what_was_trained_and_it_is_resumed_to_its_end(answer):
     # saved when it is stopped alone: each save waits for the disk
-    long = ["--steps", "5000", "--set", "checkpoint.last=true", "--set", "checkpoint.every=1000000"]
+    long = ["--steps", "2000", "--set", "checkpoint.last=true", "--set", "checkpoint.every=1000000"]
     process = start("run", "--preset", "hello-amp", *ON_CPU, *long)
     with process, Store() as store:
-        wait_until(lambda: bool(store.runs()) and len(store.samples(store.runs()[0].id)) > 0)
+        wait_until(lambda: has_trained(store))
+        workers = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (130, "")
         run = store.runs()[0]
+    assert workers and not psutil.wait_procs(workers, timeout=30)[1]
     stopped = json.loads(out)
     assert (stopped["id"], stopped["status"]) == (run.id, "stopped")
-    assert run.summary is not None and 0 < run.summary.steps == stopped["summary"]["steps"] < 5_000
+    assert run.summary is not None and 0 < run.summary.steps == stopped["summary"]["steps"] < 2_000
     status, resumed = answer("resume", stopped["id"][:6], *IN_A_THREAD)
     assert (status, resumed["id"], resumed["status"]) == (0, stopped["id"], "finished")
-    assert resumed["summary"]["steps"] == 5_000
+    assert resumed["summary"]["steps"] == 2_000
     with Store() as store:
-        assert store.samples(stopped["id"])["step"].tolist() == list(range(1, 5_001))
+        assert store.samples(stopped["id"])["step"].tolist() == list(range(1, 2_001))
     assert answer("resume", stopped["id"], *IN_A_THREAD)[0] == 2
 
 
@@ -158,43 +159,31 @@ def test_ctrl_c_before_anything_was_trained_leaves_one_answer_and_no_run() -> No
         assert store.runs() == () and store.comparisons() == ()
 
 
-LONG = ["run", "--preset", "hello-amp", *ON_CPU, "--steps", "1000000"]
+TRAINS = ["run", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, "--json", "--steps"]
+HEARS = "import signal; [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGTERM)]"
 
 
-def has_trained(store: Store) -> bool:
-    return bool(store.runs()) and len(store.samples(store.runs()[0].id)) > 0
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to send to one process")
-@pytest.mark.usefixtures("heard")
-def test_sigterm_stops_the_run_as_ctrl_c_does_with_its_own_status() -> None:
-    with start(*LONG) as process, Store() as store:
+def test_sigterm_stops_the_run_as_ctrl_c_does_with_its_own_status(start_program) -> None:
+    with start_program(*TRAINS, "1000000", first=HEARS) as process, Store() as store:
         wait_until(lambda: has_trained(store))
-        workers = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
         (run,) = store.runs()
-    assert (process.returncode, err) == (143, "")
+    assert (process.returncode, err) == (143, b"")
     assert json.loads(out)["status"] == run.status == Status.STOPPED
     assert run.summary is not None and 0 < run.summary.steps < 1_000_000
-    assert workers and not psutil.wait_procs(workers, timeout=30)[1]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
-@pytest.mark.usefixtures("heard")
-def test_without_its_terminal_a_run_stops_and_is_saved() -> None:
+def test_without_its_terminal_a_run_stops_and_is_saved(start_program) -> None:
     ours, its = os.openpty()
     # the first terminal that the leader of a session opens is its own
     on_terminal = (
-        "import os, runpy, sys\n"
-        f"terminal = os.open({os.ttyname(its)!r}, os.O_RDWR)\n"
-        "for number in range(3): os.dup2(terminal, number)\n"
-        "runpy.run_module('engine', run_name='__main__', alter_sys=True)"
+        f"{HEARS}; import os; terminal = os.open({os.ttyname(its)!r}, os.O_RDWR)\n"
+        "for number in range(3): os.dup2(terminal, number)"
     )
-    command = [sys.executable, "-P", "-c", on_terminal, *LONG]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, start_new_session=True, env=environment) as process, Store() as store:
+    with start_program(*TRAINS, "1000000", first=on_terminal) as process, Store() as store:
         is_enough = threading.Event()
         reader = threading.Thread(target=read_until, args=(ours, is_enough), daemon=True)
         reader.start()
@@ -218,12 +207,10 @@ def read_until(terminal: int, is_enough: threading.Event) -> None:
     os.close(terminal)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
-@pytest.mark.usefixtures("heard")
-def test_with_nohup_a_run_outlives_its_terminal() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with start("run", "--preset", "hello-amp", *ON_CPU, "--steps", "600") as process, Store() as store:
+def test_with_nohup_a_run_outlives_its_terminal(start_program) -> None:
+    nohup = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    with start_program(*TRAINS, "600", first=nohup) as process, Store() as store:
         wait_until(lambda: has_trained(store))
         process.send_signal(signal.SIGHUP)
         out, _ = process.communicate(timeout=100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import subprocess
 import sys
@@ -307,7 +308,11 @@ def test_a_script_is_of_one_run(exports_store: Store, trained: Callable[..., str
     ],
 )
 def test_it_runs_where_ammeter_is_not(
-    settings: dict[str, Any], exports_store: Store, trained: Callable[..., str], tmp_path: Path
+    settings: dict[str, Any],
+    exports_store: Store,
+    trained: Callable[..., str],
+    tmp_path: Path,
+    start_script: Callable[[Path, dict[str, str]], subprocess.Popen[bytes]],
 ) -> None:
     run_id = trained("bf16", steps=1, **settings)
     text = script_of(exports_store.run(run_id))
@@ -315,7 +320,8 @@ def test_it_runs_where_ammeter_is_not(
     path = tmp_path / "a script.py"
     assert path.read_text(encoding="utf-8") == text
     path.write_text(text.replace('torch.device("cuda:0")', 'torch.device("cpu")'), encoding="utf-8")
-    command = [sys.executable, "-P", str(path)]
-    done = subprocess.run(command, cwd=tmp_path.parent, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"step 1: loss 2\.\d+\nepoch 1: validation loss \S+, accuracy 0\.\d+\n", done.stdout)
+    with start_script(path, dict(os.environ)) as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err.decode()
+    printed = r"step 1: loss 2\.\d+\nepoch 1: validation loss \S+, accuracy 0\.\d+\n"
+    assert re.fullmatch(printed, out.decode())

@@ -48,6 +48,7 @@ NUMBERS: dict[str, Any] = {
 CASES: dict[str, dict[str, Any]] = {
     "FP16 with a scaler that skips, in half buckets, clipped": {
         **FASHION,
+        "image_size": 8,
         "precision": "fp16",
         "steps": 4,
         "scaler": {"init_scale": 2.0**30, "backoff_factor": 0.25},
@@ -166,12 +167,15 @@ def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(
     assert found == course
 
 
-def test_without_torchrun_it_says_how_to_start_it(run_of: Callable[..., RunRecord], tmp_path: Path) -> None:
+def test_without_torchrun_it_says_how_to_start_it(
+    run_of: Callable[..., RunRecord], tmp_path: Path, start_script: Start
+) -> None:
     path = tmp_path / "run.py"
     path.write_text(script_of(run_of(**NUMBERS, device="cpu", devices=2)))
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr == (
+    with start_script(path, dict(os.environ)) as process:
+        out, err = process.communicate()
+    assert process.returncode == 1 and out == b""
+    assert err.decode() == (
         "This trains on 2 devices, with a process on each. Start it with:\n"
         f"  torchrun --standalone --nproc-per-node 2 {path}\n"
     )

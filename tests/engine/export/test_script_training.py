@@ -134,6 +134,7 @@ CASES: dict[str, dict[str, Any]] = {
     "the built-in pictures": FASHION,
     "FP16 with a scaler that skips": {
         **FASHION,
+        "image_size": 8,
         "precision": "fp16",
         "scaler": {"init_scale": 2.0**30, "backoff_factor": 0.25, "growth_interval": 2},
     },

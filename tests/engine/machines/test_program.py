@@ -3,75 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.installation.installed import State
-from engine.installation.wanted import Installed, Source, Stage, StageBegan, Wanted
-from engine.machines import program
+from engine.installation.wanted import Source, Stage, StageBegan, Wanted
 from engine.machines.bundle import program_id
-from engine.machines.check import check_machine
 from engine.machines.machine import Machine
-from engine.machines.program import FarInstaller, answer_of, description_there, remove_all
+from engine.machines.program import FarInstaller, remove_all
 from tests.engine.machines.conftest import put_python
-from tests.engine.machines.index import write_index
-from tests.wheel_index import WheelIndex, stand_in_wheel
+from tests.wheel_index import WheelIndex
 
 FAR = Machine(name="Far", host="far.example")
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WheelIndex]:
-    folder = tmp_path_factory.mktemp("index") / "wheels"
-    write_index(folder)
-    with WheelIndex(folder) as index:
-        yield index
-
-
 def stages(events: list[object]) -> list[Stage]:
     return [event.stage for event in events if isinstance(event, StageBegan)]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_an_empty_home_gets_program_and_engine_and_loses_them_again(home, near_line, index, monkeypatch):
-    (home / "thesis.tex").touch()
-    wanted, line = Wanted("cpu", Source(mirror=index.simple)), near_line(chatter="Hello\\n")
-    installer = FarInstaller(FAR, line)
-    events = list(installer.install(wanted))
-    assert stages(events) == list(Stage)
-    assert isinstance(events[-1], Installed) and events[-1].installation.torch == "2.99.0"
-    machine = installer.machine
-    place = home / ".ammeter"
-    assert machine.home == str(place) and machine.program == program_id()
-    assert {each.name for each in home.iterdir()} == {"thesis.tex", ".ammeter"}
-    assert place.stat().st_mode & 0o077 == 0
-    assert description_there(line, machine).state is State.READY
-    checks = check_machine(FAR, line)[1]
-    assert not [check for check in checks if check.status == "problem"], checks
-
-    # the same again needs nothing but the engine's update; another program is tried with the engine there
-    sent = [words for words in line.asked if words[0] == "tar"]
-    assert len(sent) == 1
-    monkeypatch.setattr(program, "program_id", lambda: "0" * 12)
-    events = list(FarInstaller(FAR, line).install(Wanted(source=Source(mirror=index.simple))))
-    assert stages(events) == [Stage.SENDING, Stage.TRYING]
-    assert {each.name for each in (place / "program").iterdir()} == {"current", "0" * 12}
-
-    # one that does not train a step is not put to use
-    stand_in_wheel(index.folder, "torch", "2.100.0", {"torch/__init__.py": "raise ImportError('no libcuda')"})
-    monkeypatch.setattr(program, "program_id", lambda: "1" * 12)
-    with pytest.raises(ProblemError, match="does not train here: no libcuda"):
-        list(FarInstaller(FAR, line).install(wanted))
-    assert (place / "program" / "current").readlink() == Path("0" * 12)
-
-    assert answer_of(line, machine, "engine", "remove")["freed_bytes"] > 0
-    assert description_there(line, machine).state is State.ABSENT
-    remove_all(machine, line)
-    assert {each.name for each in home.iterdir()} == {"thesis.tex"}
 
 
 def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again(home, near_line, tmp_path):

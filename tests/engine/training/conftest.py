@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,22 @@ PICTURES: dict[str, Any] = {
     "optimizer": {"learning_rate": 0.01},
     "measure": {"warmup_steps": 2, "block_steps": 1},
 }
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """torch.compile without helper processes, which would outlive the test, or an earlier compilation.
+
+    Nor does it try what vectors this machine can do, or optimise its C++, which takes longer than a test.
+    """
+    import torch._inductor.config
+
+    torch._dynamo.reset()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
+    settings = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
+    with torch._inductor.config.patch({**settings, "aot_inductor.debug_compile": True}):
+        yield
+    torch._dynamo.reset()
 
 
 @dataclass(frozen=True)

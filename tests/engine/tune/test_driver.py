@@ -17,7 +17,7 @@ from engine.training.doctor import read_catalog
 from engine.tune.candidates import baseline_of, space_of
 from engine.tune.driver import TuneDriver
 from engine.tune.proof import REMAINDER
-from engine.worker.launcher import Launcher
+from engine.worker.launcher import Launcher, Target
 from tests.engine.tune.conftest import WORKER
 
 Scripted = Callable[[str], Launcher]
@@ -98,7 +98,7 @@ def test_a_worker_knows_what_cannot_apply(store, devices):
         device="cpu",
         devices=devices,
     )
-    with Launcher() as launcher:
+    with Launcher(Target.THREAD) as launcher:
         driver = TuneDriver(store, launcher, known.model_copy(update={"models": tuple(unsure)}))
         study = ask(linear, QUICK)
         events = driver.follow(study)

@@ -213,7 +213,7 @@ def test_a_run_pauses_on_all_ranks_goes_on_and_stops_at_the_same_step():
 def test_a_stopped_run_is_resumed_as_if_it_had_never_been(tmp_path: Path):
     experiment = together(
         TEXT,
-        steps=40,
+        steps=20,
         samples=80,
         checkpoint={"last": True},
         optimizer={"name": "adamw"},
@@ -226,7 +226,7 @@ def test_a_stopped_run_is_resumed_as_if_it_had_never_been(tmp_path: Path):
 
     whole = trained(experiment)
     first = trained(experiment, tmp_path, stop)
-    assert first.finished.stopped and 0 < first.finished.summary.steps < 40
+    assert first.finished.stopped and 0 < first.finished.summary.steps < 20
     rest = trained(experiment, tmp_path, resume=True)
     (started,) = rest.of(Started)
     assert started.resumed_step == first.finished.summary.steps

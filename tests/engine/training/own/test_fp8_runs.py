@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,19 +168,6 @@ def test_fsdp_and_devices_without_fp8_are_refused_with_a_sentence(
         assert "`ammeter engine install --with torchao`" in (why(entries) or "")
 
 
-@pytest.fixture
-def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """In this process, without the compiler's own trials of what vectors this machine can do."""
-    import torch._inductor.config
-
-    torch._dynamo.reset()
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
-    settings = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
-    with torch._inductor.config.patch(settings):
-        yield
-    torch._dynamo.reset()
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("compiler")
@@ -189,7 +176,7 @@ def test_a_compiled_model_learns_in_fp8_too(runs: OwnRuns) -> None:
     # each further layer takes the compiler seconds
     runs.write(re.sub("nn.Sequential.nn.Embedding.*", ONE_LAYER, MODEL))
     plain, compiled = (
-        runs.events(experiment(runs, step={"recipe": recipe}, steps=10)) for recipe in ("plain", "compile")
+        runs.events(experiment(runs, step={"recipe": recipe}, steps=5)) for recipe in ("plain", "compile")
     )
     assert "FP8 in 1 of 2 linear layers" in next(it for it in plain if isinstance(it, Started)).notes[0]
     finished = compiled[-1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,22 +18,11 @@ from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 CPU = torch.device("cpu")
-# torch 2.11 uses what it deprecates as it loads its compiler
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def compiled_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No helper processes, which would outlive the test, and nothing from an earlier compilation.
-
-    Nor the compiler's own trials of what vectors this machine can do, which take longer than a test.
-    """
-    torch._dynamo.reset()
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
-    settings = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
-    with torch._inductor.config.patch(settings):
-        yield
-    torch._dynamo.reset()
+pytestmark = [
+    pytest.mark.usefixtures("compiler"),
+    # torch 2.11 uses what it deprecates as it loads its compiler
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
+]
 
 
 class Normed(nn.Module):

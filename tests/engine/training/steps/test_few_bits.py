@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch._inductor.config
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -147,13 +146,13 @@ def test_a_run_in_few_bits_resumes_with_the_same_losses(tmp_path: Path, name: st
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_the_compiled_update_is_the_one_that_is_written() -> None:
     settings = {"precision": "bf16", "optimizer": {"name": "adamw-8bit"}}
     compiled = step_of(settings)
     assert compiled.next_phase() is PhaseName.COMPILING
-    with torch._inductor.config.patch({"compile_threads": 1, "cpp.vec_isa_ok": False}):
-        losses = trained(compiled, 4)
+    losses = trained(compiled, 4)
     assert compiled.next_phase() is None
     torch.compiler.set_stance("force_eager")
     try:
