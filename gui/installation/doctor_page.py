@@ -8,7 +8,7 @@ from threading import Event as Flag
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QScrollArea, QWidget
 
 from engine.doctor.doctor import own_checks, report_text, worker_checks
 from engine.experiment.problem import Problem
@@ -19,7 +19,7 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.labels import set_text
 
 Look = Callable[[Callable[[], bool]], tuple[Check, ...]]
@@ -93,20 +93,17 @@ class DoctorDialog(QDialog):
 
     def _lay_out(self) -> None:
         self._words = label("", "title")
-        self.again = Button("Look again", "secondary", "Look at everything anew")
-        self.again.clicked.connect(self.look)
+        self.again = Button("Look again", "secondary", "Look at everything anew", do=self.look)
         self.copy_button = Button(
             "Copy report", "secondary", "Copy it as Markdown for a bug report, without your names and paths"
         )
         self.copy_button.clicked.connect(self.copy)
-        close = Button("Close", "secondary", "Close")
-        close.clicked.connect(self.close)
+        close = Button("Close", "secondary", "Close", do=self.close)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setAccessibleName("What the doctor found")
-        frame = QFrame()
-        frame.setProperty("surface", "panel")
+        frame = Surface("panel")
         in_column(self._area, parent=frame, margins=1)
         foot = in_row(self.again, Stretch(1), self.copy_button, close, spacing=8)
         in_column(self._words, wide(frame), foot, parent=self, margins=16, spacing=12)
@@ -213,9 +210,8 @@ def _row(check: Check) -> QWidget:
     color = palette.text3 if check.status == "ok" else palette.text
     mark.setPixmap(pixmap(name, color, 16, row.devicePixelRatioF()))
     mark.setAccessibleName(mark_name)
-    title = label(check.name, "body" if check.status == "ok" else "strong")
+    title = label(check.name, "body" if check.status == "ok" else "strong", wraps=True)
     title.setFixedWidth(_NAME_WIDTH)
-    title.setWordWrap(True)
     texts = [wrapped(check.detail, "body" if check.status == "ok" else "strong")]
     texts += [wrapped(check.remedy, "body")] if check.remedy else []
     row.setAccessibleName(f"{mark_name}: {check.name}. {check.detail} {check.remedy}".strip())

@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.description import Description
@@ -29,13 +29,13 @@ from gui.installation.words import (
     words_for,
 )
 from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row
 
 _WIDTH = 680
 _MEANWHILE = "Meanwhile Compare, Show, the exports and the guide can be used."
 
 
-class SetupPage(QFrame):
+class SetupPage(Surface):
     """`progress_changed` carries a Progress, or None when the installation has ended. `train_wanted` when the
     user asks to train with the new engine, `left` to leave the page without a change.
     """
@@ -45,9 +45,7 @@ class SetupPage(QFrame):
     left = Signal()
 
     def __init__(self, setup: EngineSetup, engine: Engine, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self.setAccessibleName("Setting up the engine")
+        super().__init__("page", "Setting up the engine", parent)
         self._setup, self._engine = setup, engine
         self._purpose = purpose_of(engine)
         self._found: Description | None = None

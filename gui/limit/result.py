@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from engine.limit.driver import DEFAULT_MARGIN
@@ -14,7 +14,7 @@ from engine.words.numbers import NONE, times
 from gui.limit.trials import card, proof, recommendation, short_proof
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
@@ -42,14 +42,13 @@ class AnswerBar(QWidget):
         painter.end()
 
 
-class ResultPanel(QFrame):
+class ResultPanel(Surface):
     """`use_requested` carries a batch size for the form."""
 
     use_requested = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self._view: Limit | None = None
         self._multiple = 1
         self._on_gpu = True

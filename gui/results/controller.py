@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code, read_code
@@ -32,7 +32,7 @@ from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
 from gui.train.outcome import FailureCard, open_file
 from gui.tune.controller import TuneController
-from gui.widgets.boxes import Stretch, in_column, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
 
@@ -292,12 +292,11 @@ def _code_of(run: RunRecord) -> Code | None:
         return None
 
 
-class ItemPage(QFrame):
+class ItemPage(Surface):
     """Shows a comparison, a study, or why a run failed, one at a time, below their head."""
 
     def __init__(self, studies: StudyPages, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
+        super().__init__("page", parent=parent)
         self.head, self.comparison, self.studies = ItemHead(), ComparePanel(self), studies
         self.failure, self.failed = FailureCard(), QWidget()
         in_column(self.failure, Stretch(1), parent=self.failed, margins=16)

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
-from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QMenu, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialog, QLineEdit, QMenu, QPlainTextEdit, QWidget
 
 from engine.experiment.experiment import named
 from engine.experiment.problem import ProblemError
@@ -20,7 +20,7 @@ from gui.runs.table.view import RunsTable
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, label, set_text
-from gui.widgets.boxes import Part, Stretch, in_column, in_row
+from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row
 from gui.widgets.labels import plain_tip
 
 _WIDTH, _NOTE_HEIGHT = 440, 132
@@ -60,11 +60,9 @@ class MarksDialog(QDialog):
         save.setDefault(True)
         save.setShortcut("Ctrl+Return")
         save.clicked.connect(self.accept)
-        cancel = Button("Cancel", "strip", "Leave it as it was (Escape)")
-        cancel.clicked.connect(self.reject)
-        frame = QFrame(self)
+        cancel = Button("Cancel", "strip", "Leave it as it was (Escape)", do=self.reject)
+        frame = Surface("field", parent=self)
         frame.setVisible(is_single)
-        frame.setProperty("surface", "field")
         in_column(self.note, parent=frame, margins=(8, 4, 4, 4))
         name = ElidedLabel(runs[0].name if is_single else f"{len(runs):,} runs", "title")
         note: tuple[Part, ...] = (8, label("Note", "label"), frame) if is_single else ()

@@ -151,10 +151,10 @@ class GridDialog(QDialog):
         self.table = ResultTable("Cells of the sweep", _columns(survey))
         assert survey.grid is not None
         self.table.show_rows(range(len(survey.grid.cells)))
-        about = label("\n".join(filter(None, (plan_words(survey), left_out_words(survey)))), "hint")
-        about.setWordWrap(True)
-        close = Button("Close", "secondary", "Close this window (Escape)")
-        close.clicked.connect(self.close)
+        about = label(
+            "\n".join(filter(None, (plan_words(survey), left_out_words(survey)))), "hint", wraps=True
+        )
+        close = Button("Close", "secondary", "Close this window (Escape)", do=self.close)
         in_column(about, wide(self.table), in_row(Stretch(), close), parent=self, margins=16, spacing=12)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Experiment, Precision
@@ -21,7 +21,7 @@ from gui.session.live_run import LiveRun
 from gui.show.race_view import RaceView
 from gui.show.scale import Scale, ShowButton
 from gui.widgets import ElidedLabel, centre, label
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 if TYPE_CHECKING:
     from engine.race.race import Which
@@ -237,8 +237,7 @@ class MeasuringPage(QWidget):
         self.view = RaceView()
         self._shown: tuple[object, ...] = ()
         self._state: tuple[str, ...] = ()
-        self._foot = QFrame()
-        self._foot.setProperty("surface", "foot")
+        self._foot = Surface("foot")
         self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; a finished run is kept", "stop")
         self.stop.clicked.connect(panel.stop_wanted)
         why = "One after the other, so that neither slows the other down. Then both are played side by side."

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.sweep.picture import cell_words, shown_figures
@@ -17,7 +17,7 @@ from engine.words.numbers import clock_text, counted, date_text, duration, numbe
 from gui.session.sweeps import SweepView
 from gui.widgets import Button, ElidedLabel, IconButton, set_text
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, width_of
 
@@ -148,12 +148,11 @@ _COMPARE = ("Compare with its baseline", "Ticks the runs of both; a click with C
 _COMPARE_ALL = "Ticks the runs of the chosen cells and opens Results"
 
 
-class CellCard(QFrame):
+class CellCard(Surface):
     """Hidden until a cell is shown; the page knows which that is, and connects the buttons."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "chip")
+        super().__init__("chip", parent=parent)
         self.name, self.status = ElidedLabel("", "strong"), ElidedLabel("", "hint")
         self.figures = wrapped("", "body")
         self.show_runs = Button("Show its runs", "strip", "Opens the curves of the cell's runs")

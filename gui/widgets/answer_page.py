@@ -15,7 +15,7 @@ from engine.protocol.numerics.nonfinite import module_title
 from engine.words.names import setting_text
 from engine.words.numbers import counted
 from gui.widgets import Button, label
-from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row, wide
 from gui.widgets.buttons import IconButton
 from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
@@ -77,8 +77,7 @@ class AnswerPage(OfferedView):
         self, message: str, *details: str, head: str = "", changes: Changes = (), action: str = "Use"
     ) -> QFrame:
         """The remedy, and a button `action` where changes of settings would do it."""
-        block = QFrame()
-        block.setProperty("surface", "chip")
+        block = Surface("chip")
         column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
         for text, role in ((head, "heading"), (message, "strong"), *((text, "body") for text in details)):
             if text:

@@ -1,11 +1,11 @@
-"""Rows and columns of widgets, each laid out in one call."""
+"""Rows and columns of widgets, each laid out in one call, and the frames that they are laid out in."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLayout, QVBoxLayout, QWidget
 
 _Box = TypeVar("_Box", bound=QBoxLayout)
 
@@ -71,3 +71,16 @@ def _filled(
             else:
                 box.addWidget(placed.part, placed.stretch, placed.alignment)
     return box
+
+
+class Surface(QFrame):
+    """A frame that looks like the style sheet's surface of that `kind`, as "page" or "panel".
+
+    Its `name` is for screen readers.
+    """
+
+    def __init__(self, kind: str, name: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", kind)
+        if name:
+            self.setAccessibleName(name)

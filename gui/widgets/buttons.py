@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QAction, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QFileDialog,
-    QFrame,
     QLineEdit,
     QMenu,
     QPushButton,
@@ -24,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from gui.theme.icons import draw_icon, icon
 from gui.theme.theme import theme
-from gui.widgets.boxes import in_row
+from gui.widgets.boxes import Surface, in_row
 from gui.widgets.labels import plain_tip
 
 _AROUND = 10
@@ -46,17 +45,26 @@ class ComboBox(QComboBox):
         super().showPopup()
 
 
-_ICON = 14
+ICON = 14
+Do = Callable[..., object] | SignalInstance
+"""What a click does: a function, or a signal that it emits."""
 
 
 class Button(QPushButton):
-    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link."""
+    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link; a click does `do`."""
 
     def __init__(
-        self, text: str, kind: str, tooltip: str, icon_name: str | None = None, parent: QWidget | None = None
+        self,
+        text: str,
+        kind: str,
+        tooltip: str,
+        icon_name: str | None = None,
+        *,
+        do: Do | None = None,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(text, parent)
-        self._kind, self._icon_name, self._icon_side = kind, icon_name, _ICON
+        self._kind, self._icon_name, self._icon_side = kind, icon_name, ICON
         self.setProperty("kind", kind)
         self.setToolTip(plain_tip(tooltip))
         self.setAccessibleName(text)
@@ -64,6 +72,8 @@ class Button(QPushButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         if kind == "toggle":
             self.setCheckable(True)
+        if do is not None:
+            self.clicked.connect(do)
         if icon_name is not None:
             theme().changed.connect(self._recolor)
             self._recolor()
@@ -82,7 +92,9 @@ class Button(QPushButton):
         if self._icon_name is None:
             return
         palette = theme().palette
-        color = {"primary": palette.prifg, "link": palette.text2}.get(self._kind, palette.text)
+        color = {"primary": palette.prifg, "showPrimary": palette.prifg, "link": palette.text2}.get(
+            self._kind, palette.text
+        )
         self.setIconSize(QSize(self._icon_side, self._icon_side))
         self.setIcon(icon(self._icon_name, color, self._icon_side, palette.off))
 
@@ -91,7 +103,13 @@ class IconButton(QToolButton):
     """A button with an icon and no text; tooltip and screen readers give its `name`."""
 
     def __init__(
-        self, icon_name: str, name: str, tooltip: str | None = None, parent: QWidget | None = None
+        self,
+        icon_name: str,
+        name: str,
+        tooltip: str | None = None,
+        *,
+        do: Do | None = None,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._icon_name = icon_name
@@ -101,6 +119,8 @@ class IconButton(QToolButton):
         self.setIconSize(QSize(16, 16))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
+        if do is not None:
+            self.clicked.connect(do)
         theme().changed.connect(self._recolor)
         self._recolor()
 
@@ -114,7 +134,7 @@ class IconButton(QToolButton):
         self.setIcon(icon(self._icon_name, palette.text2, 16, palette.off))
 
 
-class Segmented(QFrame):
+class Segmented(Surface):
     """A row of segments of which exactly one is chosen; `changed` carries its key."""
 
     changed = Signal(str)
@@ -123,9 +143,7 @@ class Segmented(QFrame):
         self, choices: Sequence[tuple[str, str]], name: str, tooltip: str = "", parent: QWidget | None = None
     ) -> None:
         """`choices` are pairs of key and text; the first is chosen."""
-        super().__init__(parent)
-        self.setProperty("surface", "track")
-        self.setAccessibleName(name)
+        super().__init__("track", name, parent)
         self.setToolTip(tooltip)
         self.setFixedHeight(32)
         self._group = QButtonGroup(self)

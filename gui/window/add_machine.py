@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QFrame, QLayout, QLineEdit, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLayout, QLineEdit, QScrollArea, QWidget
 
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.machines.machine import Machine, Machines, new_machine
@@ -12,7 +12,7 @@ from gui.installation.doctor_page import check_rows
 from gui.session.background import Background
 from gui.theme.theme import theme
 from gui.widgets import Button, Segmented, label
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.labels import set_text
 
 _WIDTH, _LEAST_HEIGHT = 640, 560
@@ -52,15 +52,13 @@ class AddMachineDialog(QDialog):
         self.wishes = {name: QLineEdit() for name in _WISHES}
         self._words = label(_READY, "hint", wraps=True)
         self.check_button = Button(
-            "Check", "secondary", "Look whether the machine answers, and what is there"
+            "Check", "secondary", "Look whether the machine answers, and what is there", do=self.check
         )
-        self.add_button = Button("Add", "primary", "Add it to the list, and use it")
+        self.add_button = Button("Add", "primary", "Add it to the list, and use it", do=self.add)
         self._lay_out()
         self.kind.changed.connect(self._edited)
         for field in (self.name, self.host, self.folder, *self.wishes.values()):
             field.textChanged.connect(self._edited)
-        self.check_button.clicked.connect(self.check)
-        self.add_button.clicked.connect(self.add)
         theme().changed.connect(self._show_checks)
         self._edited()
 
@@ -81,12 +79,10 @@ class AddMachineDialog(QDialog):
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setAccessibleName("What the check found")
-        self._frame = QFrame()
-        self._frame.setProperty("surface", "panel")
+        self._frame = Surface("panel")
         in_column(self._area, parent=self._frame, margins=1)
         self._frame.hide()
-        cancel = Button("Cancel", "secondary", "Leave the list as it is")
-        cancel.clicked.connect(self.reject)
+        cancel = Button("Cancel", "secondary", "Leave the list as it is", do=self.reject)
         foot = in_row(self.check_button, Stretch(1), cancel, self.add_button, spacing=8)
         about = label(_ABOUT, "body", wraps=True)
         fields = (self.kind, host, rows, self._cluster)

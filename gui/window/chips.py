@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap
-from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLabel, QSizePolicy, QWidget
 
 from engine import Later
 from engine.experiment.checks import DeviceEntry
@@ -22,7 +22,7 @@ from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import draw_bar, draw_marker
 from gui.widgets.bars import ProgressLine
-from gui.widgets.boxes import in_row
+from gui.widgets.boxes import Surface, in_row
 from gui.widgets.labels import ElidedLabel, label, plain_tip
 from gui.widgets.shortcuts import keys_of
 
@@ -246,7 +246,7 @@ _NAME = 72
 _MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
 
 
-class DeviceChip(QFrame):
+class DeviceChip(Surface):
     """The device's name in bold, facts about it, and a bar of its memory in use if known.
 
     `clicked`: by mouse or keys, to choose another machine.
@@ -255,8 +255,7 @@ class DeviceChip(QFrame):
     clicked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "chip")
+        super().__init__("chip", parent=parent)
         self.setFixedHeight(32)
         self._icon = QLabel()
         self._title = ElidedLabel("", "strong")

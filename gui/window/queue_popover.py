@@ -64,9 +64,7 @@ class QueuePopover(Popover):
         return QSize(min(_SIZE.width(), self.window().width() - 16), _SIZE.height())
 
     def _button(self, icon: str, name: str, tooltip: str, page: str) -> IconButton:
-        button = IconButton(icon, name, tooltip)
-        button.clicked.connect(lambda: self.show_page(page))
-        return button
+        return IconButton(icon, name, tooltip, do=lambda: self.show_page(page))
 
     def _log_page(self) -> QWidget:
         page = QWidget(self._pages)
