@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.devices import BY_DEVICE
@@ -20,7 +20,7 @@ from engine.words.numbers import number
 from gui.charts.painter import BarChart
 from gui.widgets import Button, ElidedLabel, divider, label
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Part, Stretch, Surface, grid_of, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, word_columns
@@ -76,8 +76,7 @@ class SettingsCard(Surface):
         self._rows_holder = holder
         holder.show()
         settings = sum(row.key not in FACTS for row in self._rows)
-        self.show_all.setText("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
-        self.show_all.setAccessibleName(self.show_all.text())
+        self.show_all.set_words("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
 
 
 def _texts(row: SettingRow) -> list[str]:
@@ -86,10 +85,7 @@ def _texts(row: SettingRow) -> list[str]:
 
 def _grid(rows: Sequence[SettingRow]) -> QWidget:
     holder = QWidget()
-    grid = QGridLayout(holder)
-    grid.setContentsMargins(0, 0, 0, 0)
-    grid.setHorizontalSpacing(8)
-    grid.setVerticalSpacing(0)
+    grid = grid_of(holder, spacing=(8, 0))
     for place, row in enumerate(rows):
         texts = _texts(row)
         for column, text in enumerate(texts):

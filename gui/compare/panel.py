@@ -19,7 +19,7 @@ from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
 from gui.runs.table.line import dropped_runs, has_runs
 from gui.widgets import Button
-from gui.widgets.boxes import Placed, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Surface, in_column, in_row, scrolled, wide
 
 if TYPE_CHECKING:
     from gui.charts.overlay import OverlayPlot
@@ -180,17 +180,13 @@ class ComparePanel(Surface):
         self._beside.setDirection(beside[event.size().width() < _BESIDE])
 
     def _figures_page(self) -> QScrollArea:
-        page, area, charts = Surface("page"), QScrollArea(), QWidget()
+        page, charts = Surface("page"), QWidget()
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
         for part in (self.bars, self.settings):
             part.setMinimumHeight(_LEAST_FIGURES)
         parts = (self.table, wide(charts), self.devices, self.published)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setAccessibleName("Figures")
-        area.setWidget(page)
-        return area
+        return scrolled("Figures", page)
 
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:
@@ -205,9 +201,7 @@ class ComparePanel(Surface):
         words, small, action, tip = _EMPTY[min(self._saved, 2)]
         self.headline.show_hint(words, small)
         self.offer.setVisible(bool(action))
-        self.offer.setText(action)
-        self.offer.setAccessibleName(action or words)
-        self.offer.setToolTip(tip or words)
+        self.offer.set_words(action, tip or words, name=action or words)
 
     def _take_offer(self) -> None:
         (self.newest_wanted if self._saved > 1 else self.experiment_wanted).emit()

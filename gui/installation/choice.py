@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QGridLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.builds import Build, automatic_backend, build_title
@@ -26,7 +26,7 @@ from gui.installation.words import (
 )
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.widgets import Button, ElidedLabel, Field, IconButton, Segmented, divider, label, set_text
-from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 
 _NAMES = 104
 _ALL_THE_SAME = "It can be set up all the same, to train on the processor."
@@ -44,11 +44,8 @@ class ChoiceView(Surface):
         self._plan: Plan | None = None
         self.options = Options()
         self._make_parts()
-        self._grid = QGridLayout()
+        self._grid = grid_of(margins=None, spacing=(16, 4), grows=(1,))
         self._grid.setColumnMinimumWidth(0, _NAMES)
-        self._grid.setColumnStretch(1, 1)
-        self._grid.setHorizontalSpacing(16)
-        self._grid.setVerticalSpacing(4)
         self._add("This machine", self._card, self._facts)
         self._add("PyTorch", self.builds, self._why)
         self._add("Download", self._download, self._room)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event as Flag
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QWidget
 
 from engine.doctor.doctor import own_checks, report_text, worker_checks
 from engine.experiment.problem import Problem
@@ -19,7 +19,7 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, scrolled, wide
 from gui.widgets.labels import set_text
 
 Look = Callable[[Callable[[], bool]], tuple[Check, ...]]
@@ -99,10 +99,7 @@ class DoctorDialog(QDialog):
         )
         self.copy_button.clicked.connect(self.copy)
         close = Button("Close", "secondary", "Close", do=self.close)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setAccessibleName("What the doctor found")
+        self._area = scrolled("What the doctor found")
         frame = Surface("panel")
         in_column(self._area, parent=frame, margins=1)
         foot = in_row(self.again, Stretch(1), self.copy_button, close, spacing=8)

@@ -245,9 +245,7 @@ class SetupPage(Surface):
             return
         words = words_for(self._purpose, self._engine, self._plan)
         self._show_words(words.title, words.sentence)
-        button = "Try again" if is_refused else words.button
-        self.begin_button.setText(button)
-        self.begin_button.setAccessibleName(button)
+        self.begin_button.set_words("Try again" if is_refused else words.button)
         self.begin_button.setEnabled(is_refused or (words.can_begin and self.choice.can_begin))
 
     def _show_words(self, title: str, sentence: str, remedy: str = "") -> None:

@@ -14,7 +14,7 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_property, set_text
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import describe, plain_tip
 
 STAGES = {
     Stage.RESOLVING: "Look up",
@@ -172,8 +172,7 @@ class ProgressView(Surface):
         self._retry.setVisible(bool(progress.retry))
         self._bar.set_progress(progress.fraction or 0.0)
         self.pause_button.setEnabled(progress.stage is Stage.FETCHING)
-        self.pause_button.setText("Go on" if progress.is_paused else "Pause")
-        self.pause_button.setAccessibleName(self.pause_button.text())
+        self.pause_button.set_words("Go on" if progress.is_paused else "Pause")
         self.pause_button.set_icon("play" if progress.is_paused else "pause")
         self.setAccessibleName(progress.line)
 
@@ -213,7 +212,7 @@ class SetupChip(Button):
     """The progress of the installation, in the window's top bar; hidden while none is in progress."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", "strip", "Show how far PyTorch is", "download", parent)
+        super().__init__("", "strip", "Show how far PyTorch is", "download", parent=parent)
         self.hide()
 
     def show_progress(self, progress: Progress | None) -> None:
@@ -223,5 +222,4 @@ class SetupChip(Button):
             is_wide = self.window().width() >= _ROOM_FOR_LINE
             words = (progress.facts or progress.title) if is_wide else progress.percent
             self.setText(f" {words}" if words else "")
-            self.setAccessibleName(progress.line)
-            self.setToolTip(plain_tip(f"{progress.line}. Click to see more."))
+            describe(self, progress.line, plain_tip(f"{progress.line}. Click to see more."))

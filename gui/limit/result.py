@@ -14,8 +14,8 @@ from engine.words.numbers import NONE, times
 from gui.limit.trials import card, proof, recommendation, short_proof
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
-from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
+from gui.widgets.labels import describe, plain_tip
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
 _NOTHING_YET = "The largest batch in each precision will appear here, with the trials that prove it."
@@ -55,8 +55,7 @@ class ResultPanel(Surface):
         self._title = label("Result", "panelTitle")
         self.margin = ComboBox()
         self.margin.setProperty("small", "true")
-        self.margin.setAccessibleName("Margin")
-        self.margin.setToolTip("How much of the memory the recommended batch leaves free")
+        describe(self.margin, "Margin", "How much of the memory the recommended batch leaves free")
         for percent in _MARGINS:
             self.margin.addItem(f"{percent} % margin" if percent else "no margin", percent / 100)
         self.set_margin(DEFAULT_MARGIN)
@@ -131,11 +130,7 @@ class ResultPanel(Surface):
         self._rows.setVisible(view is not None)
         if view is None:
             return
-        grid = QGridLayout(self._rows)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(8)
-        grid.setVerticalSpacing(2)
-        grid.setColumnStretch(2, 1)
+        grid = grid_of(self._rows, spacing=(8, 2), grows=(2,))
         largest = max((side.largest_batch for side in view.sides), default=0) or 1
         for place, side in enumerate(view.sides):
             self._add_row(grid, 2 * place, side, side.largest_batch / largest)

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code, read_code
+from engine.experiment.own.code import read_code
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import counted, date_text
@@ -30,7 +30,7 @@ from gui.session.studies import Studies, StudyView
 from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
-from gui.train.outcome import FailureCard, open_file
+from gui.train.outcome import FailureCard, code_shown, open_file
 from gui.tune.controller import TuneController
 from gui.widgets.boxes import Stretch, Surface, in_column, wide
 from gui.widgets.messages import may_delete
@@ -215,7 +215,7 @@ class ResultsController(QObject):
         title = run.name if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_study("cross-outline", title, about, has_settings=True)
-        self.page.failure.tell(run.problem, run.detail, _code_of(run))
+        self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment))
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
         self._tell_sight()
@@ -282,14 +282,6 @@ def _read_anew(experiment: Experiment) -> Experiment:
     if code is None:
         return experiment
     return experiment.model_copy(update={"code": read_code(code.place).to_json()})
-
-
-def _code_of(run: RunRecord) -> Code | None:
-    try:
-        return run.experiment.own_code
-    except ValueError:
-        # kept by another version; the message is shown without it
-        return None
 
 
 class ItemPage(Surface):

@@ -21,7 +21,7 @@ from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import describe, plain_tip
 
 _WIDTH, _NOTE_HEIGHT = 440, 132
 _MOST_TAGS_OFFERED = 12
@@ -52,8 +52,7 @@ class MarksDialog(QDialog):
         self.note = QPlainTextEdit(runs[0].note if is_single else "")
         self.note.setTabChangesFocus(True)
         self.note.setFixedHeight(_NOTE_HEIGHT)
-        self.note.setAccessibleName("Note")
-        self.note.setToolTip("What you want to remember of this run")
+        describe(self.note, "Note", "What you want to remember of this run")
         self._problem = label("", "problem", wraps=True)
         self._problem.hide()
         save = Button("Save", "strip", "Keep these (Enter in the tags, Ctrl+Enter in the note)")

@@ -87,8 +87,7 @@ class SetupFoot(Surface):
             (self.wait_button, text, facts.is_waiting or may_wait),
             (self.engine_button, facts.engine or "Set up the engine", bool(facts.engine)),
         ):
-            button.setText(words)
-            button.setAccessibleName(words)
+            button.set_words(words)
             button.setVisible(is_shown)
 
 

@@ -75,8 +75,7 @@ class RefusedPage(QWidget):
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
         """Shows why there is no race, and what to do; what `was_measured` can be tried again."""
-        self.show_me.setText(_TRY_AGAIN if was_measured else _SHOW_ME)
-        self.show_me.setAccessibleName(self.show_me.text().strip())
+        self.show_me.set_words(_TRY_AGAIN if was_measured else _SHOW_ME)
         self._sentence.setText(sentence)
         self._remedy.setText(remedy)
         self._remedy.setVisible(bool(remedy))

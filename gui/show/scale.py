@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QWidget
 from engine.race.parts import Sizes
 from engine.words.names import GLOSSARY
 from gui.widgets.buttons import ICON, Button, Do
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import describe, plain_tip
 
 DESIGN = QSize(1440, 848)
 """The panel that the sizes are given for: a window of 1440 x 900 without its top bar."""
@@ -164,8 +164,7 @@ class ShowButton(Button):
 
     def tell(self, name: str, tooltip: str) -> None:
         """Sets its accessible name and its tooltip."""
-        self.setAccessibleName(name)
-        self.setToolTip(plain_tip(tooltip))
+        describe(self, name, plain_tip(tooltip))
 
     def set_scale(self, scale: Scale) -> None:
         self.set_icon_side(max(ICON, scale.px(ICON)))

@@ -188,12 +188,7 @@ class CellCard(Surface):
         self.figures.setVisible(bool(self.figures.text()))
         self.show_runs.setEnabled(bool(cell.run_ids))
         self.compare.setEnabled(bool(cell.run_ids))
-        self._offer(self.compare, _COMPARE if chosen == 1 else (f"Compare {chosen:,} cells", _COMPARE_ALL))
-        self._offer(self.hold, _RELEASE if cell.status in _HELD else _HOLD)
-        self._offer(self.leave_out, _TAKE_IN if cell.status == "left out" else _LEAVE_OUT)
+        self.compare.set_words(*(_COMPARE if chosen == 1 else (f"Compare {chosen:,} cells", _COMPARE_ALL)))
+        self.hold.set_words(*(_RELEASE if cell.status in _HELD else _HOLD))
+        self.leave_out.set_words(*(_TAKE_IN if cell.status == "left out" else _LEAVE_OUT))
         self.hold.setEnabled(cell.status not in ("left out", "done"))
-
-    def _offer(self, button: Button, words: tuple[str, str]) -> None:
-        button.setText(words[0])
-        button.setAccessibleName(words[0])
-        button.setToolTip(words[1])

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 
 from engine.compare.sides import Side
 from engine.compare.verdict import Pieces
+from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import AFTER, BEFORE, Code, Place, place_of
 from engine.experiment.problem import Problem
 from gui.theme.fonts import font
@@ -20,7 +21,7 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_property, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import describe, plain_tip
 from gui.widgets.stat_card import LARGE, VerdictLabel
 
 _MESSAGE_HEIGHT = 220
@@ -110,6 +111,15 @@ class FailureCard(Surface):
         self._sign.setPixmap(pixmap("cross-outline", theme().palette.text2, 20, self.devicePixelRatioF()))
 
 
+def code_shown(experiment: Experiment | None) -> Code | None:
+    """The code of the user's own that an experiment keeps, to be shown; None where it keeps none."""
+    try:
+        return None if experiment is None else experiment.own_code
+    except ValueError:
+        # kept by another version; the message is shown without it
+        return None
+
+
 class _CodeBlock(Surface):
     """Lines of code with their numbers, of which one is marked."""
 
@@ -170,8 +180,7 @@ class AnswerView(QWidget):
         if answer is not None:
             self._large.show_lines(answer.lines, answer.side)
             self._clauses = answer.quiet
-            self._quiet.setToolTip(plain_tip("\n".join(answer.quiet)))
-            self._quiet.setAccessibleName(_line(answer.quiet))
+            describe(self._quiet, _line(answer.quiet), plain_tip("\n".join(answer.quiet)))
             self._quiet.setVisible(bool(answer.quiet))
             self._fit()
 

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from gui.theme.icons import draw_icon, icon
 from gui.theme.theme import theme
 from gui.widgets.boxes import Surface, in_row
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import describe, plain_tip
 
 _AROUND = 10
 """The list's border and inner margin, on both sides."""
@@ -66,8 +66,7 @@ class Button(QPushButton):
         super().__init__(text, parent)
         self._kind, self._icon_name, self._icon_side = kind, icon_name, ICON
         self.setProperty("kind", kind)
-        self.setToolTip(plain_tip(tooltip))
-        self.setAccessibleName(text)
+        describe(self, text, plain_tip(tooltip))
         self.setAutoDefault(False)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         if kind == "toggle":
@@ -77,6 +76,13 @@ class Button(QPushButton):
         if icon_name is not None:
             theme().changed.connect(self._recolor)
             self._recolor()
+
+    def set_words(self, text: str, tooltip: str | None = None, *, name: str = "") -> None:
+        """Sets its text, its `name` for screen readers, by default the text, and its tooltip if given."""
+        self.setText(text)
+        self.setAccessibleName(name or text.strip())
+        if tooltip is not None:
+            self.setToolTip(plain_tip(tooltip))
 
     def set_icon(self, name: str) -> None:
         self._icon_name = name
@@ -114,8 +120,7 @@ class IconButton(QToolButton):
         super().__init__(parent)
         self._icon_name = icon_name
         self.setProperty("kind", "icon")
-        self.setAccessibleName(name)
-        self.setToolTip(plain_tip(tooltip or name))
+        describe(self, name, plain_tip(tooltip or name))
         self.setIconSize(QSize(16, 16))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -162,8 +167,7 @@ class Segmented(Surface):
         button.setProperty("kind", "segment")
         button.setCheckable(True)
         button.setAutoDefault(False)
-        button.setAccessibleName(name)
-        button.setToolTip(tooltip)
+        describe(button, name, tooltip)
         button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         button.clicked.connect(lambda: self.changed.emit(key))
         self._group.addButton(button)
@@ -208,8 +212,7 @@ class FilterEdit(QLineEdit):
         self.setMinimumWidth(120)
         self.setMaximumWidth(240)
         self.setTextMargins(18, 0, 0, 0)
-        self.setAccessibleName(name)
-        self.setToolTip(plain_tip(tip))
+        describe(self, name, plain_tip(tip))
         theme().changed.connect(self.update)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -30,6 +30,12 @@ _OWN_START = '<p style="white-space: pre-wrap">'
 _OWN_TIP = re.compile(rf"{_OWN_START}[^<]*</p>")
 
 
+def describe(widget: QWidget, name: str, tooltip: str) -> None:
+    """Names a widget for screen readers, and says in its tooltip what it is for."""
+    widget.setAccessibleName(name)
+    widget.setToolTip(tooltip)
+
+
 def centre(page: QWidget, inner: QWidget) -> None:
     """Lays out `page` with `inner` alone in its optical centre."""
     # the optical centre is a little above the middle

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QStackedWidget, QWidget
 
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row
 from gui.widgets.buttons import Button
-from gui.widgets.labels import label, plain_tip, set_text
+from gui.widgets.labels import label, set_text
 
 
 def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
@@ -116,9 +116,7 @@ class EmptyState(QWidget):
         """Shows a statement, a hint on what to do, and a button if `action` names one."""
         set_text(self._text, text)
         set_text(self._hint, hint)
-        self.button.setText(action)
-        self.button.setAccessibleName(action or text)
-        self.button.setToolTip(plain_tip(tooltip or action or text))
+        self.button.set_words(action, tooltip or action or text, name=action or text)
         self.button.setVisible(bool(action))
         self.setAccessibleName(self.words())
         self._fit()

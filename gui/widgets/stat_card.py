@@ -15,7 +15,7 @@ from engine.compare.verdict import Piece, Pieces, joined
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.widgets.boxes import Stretch, Surface, in_column, in_row
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row
 from gui.widgets.labels import ElidedLabel, label, plain_tip, set_precision, set_property, set_text
 from gui.widgets.markers import Marker
 
@@ -89,10 +89,7 @@ class StatCard(Surface):
         self._rows: list[_Row] = []
         self._compact = False
         self._head = in_row(self._title, self._unit, Stretch(1), self._ratio, spacing=6)
-        self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(_GAP)
-        self._grid.setVerticalSpacing(0)
-        self._grid.setColumnStretch(1, 1)
+        self._grid = grid_of(margins=None, spacing=(_GAP, 0), grows=(1,))
         self._column = in_column(self._head, self._grid, Stretch(1), parent=self, margins=None, spacing=2)
         self._arrange()
 

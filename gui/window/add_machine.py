@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QLayout, QLineEdit, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLayout, QLineEdit, QWidget
 
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.machines.machine import Machine, Machines, new_machine
@@ -12,7 +12,7 @@ from gui.installation.doctor_page import check_rows
 from gui.session.background import Background
 from gui.theme.theme import theme
 from gui.widgets import Button, Segmented, label
-from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, scrolled, wide
 from gui.widgets.labels import set_text
 
 _WIDTH, _LEAST_HEIGHT = 640, 560
@@ -75,10 +75,7 @@ class AddMachineDialog(QDialog):
         self._cluster = QWidget()
         *short, options = (_titled(*words, self.wishes[key]) for key, words in _WISHES.items())
         in_column(in_row(*map(wide, short), spacing=12), options, parent=self._cluster, spacing=12)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setAccessibleName("What the check found")
+        self._area = scrolled("What the check found")
         self._frame = Surface("panel")
         in_column(self._area, parent=self._frame, margins=1)
         self._frame.hide()

@@ -156,7 +156,5 @@ class Offers(QObject):
     def _follow(self) -> None:
         action = self._setup.run_action
         for button in self._buttons:
-            button.setText(action.text())
-            button.setAccessibleName(action.text())
-            button.setToolTip(action.toolTip())
+            button.set_words(action.text(), action.toolTip())
             button.setVisible(action.isEnabled())

@@ -23,7 +23,7 @@ from gui.theme.theme import theme
 from gui.widgets import draw_bar, draw_marker
 from gui.widgets.bars import ProgressLine
 from gui.widgets.boxes import Surface, in_row
-from gui.widgets.labels import ElidedLabel, label, plain_tip
+from gui.widgets.labels import ElidedLabel, describe, label, plain_tip
 from gui.widgets.shortcuts import keys_of
 
 _HEIGHT, _PAD, _ICON, _GAP, _BAR, _CHEVRON = 32, 11, 14, 8, 48, 14
@@ -290,8 +290,7 @@ class DeviceChip(Surface):
         device = ", ".join((title, *facts))
         where = f" on {self._machine}" if self._machine else ""
         self._about = f"{tooltip or f'Experiments train on: {device}.'} Click to choose the machine."
-        self.setAccessibleName(f"Device{where}: {device}")
-        self.setToolTip(plain_tip(self._about))
+        describe(self, f"Device{where}: {device}", plain_tip(self._about))
 
     def set_brief(self, is_brief: bool) -> None:
         """Leaves out the maker, in a narrow window."""

@@ -13,6 +13,7 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import IconButton, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import describe
 from gui.widgets.messages import Popover
 from gui.widgets.shortcuts import keys_of
 
@@ -96,8 +97,7 @@ class LogPanel(QWidget):
         self.view.setMaximumBlockCount(MOST_LINES)
         self.view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.view.setPlaceholderText("No messages yet. Warnings and messages of the runs appear here.")
-        self.view.setAccessibleName("Log")
-        self.view.setToolTip("Messages of the runs and the program, newest at the bottom")
+        describe(self.view, "Log", "Messages of the runs and the program, newest at the bottom")
         self.view.document().setDocumentMargin(12)
         self._ink = _Ink(self)
         theme().changed.connect(self._ink.refresh)
@@ -187,6 +187,5 @@ class _Ink(QSyntaxHighlighter):
 def _button(text: str, tip: str) -> QPushButton:
     button = QPushButton(text)
     button.setProperty("kind", "toggle")
-    button.setAccessibleName(f"{text} the log")
-    button.setToolTip(tip)
+    describe(button, f"{text} the log", tip)
     return button

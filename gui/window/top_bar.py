@@ -16,6 +16,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import IconButton
 from gui.widgets.boxes import Stretch, Surface, in_row
+from gui.widgets.labels import describe
 from gui.window.chips import ActivityChip, DeviceChip
 
 PLACES = (
@@ -104,8 +105,7 @@ class TopBar(Surface):
     def _name(self) -> QWidget:
         self._logo = QPushButton(_PROGRAM)
         self._logo.setProperty("kind", "app")
-        self._logo.setAccessibleName("Welcome")
-        self._logo.setToolTip("Welcome: what Ammeter does, and three ways to begin")
+        describe(self._logo, "Welcome", "Welcome: what Ammeter does, and three ways to begin")
         self._logo.setIconSize(QSize(24, 24))
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
         self._logo.clicked.connect(lambda: self._actions.welcome())
@@ -120,8 +120,7 @@ class TopBar(Surface):
             tab = QPushButton(name)
             tab.setProperty("kind", "tab")
             tab.setCheckable(True)
-            tab.setToolTip(tooltip)
-            tab.setAccessibleName(name)
+            describe(tab, name, tooltip)
             tab.setCursor(Qt.CursorShape.PointingHandCursor)
             tab.clicked.connect(lambda _checked=False, key=key: self._actions.show_place(key))
             group.addButton(tab)

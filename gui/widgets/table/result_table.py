@@ -22,7 +22,7 @@ from engine.words.numbers import counted
 from gui.theme.theme import theme
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.buttons import FilterEdit
-from gui.widgets.labels import label, set_text
+from gui.widgets.labels import describe, label, set_text
 from gui.widgets.table.columns import Column, Row, fitted_widths
 from gui.widgets.table.model import Index, RowModel
 from gui.widgets.table.painting import PADDING, Cells, Header, cell_font, cell_width
@@ -213,8 +213,7 @@ class ResultTable(QTableView, Generic[Row]):
         if self._whole:
             self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("Select all rows")
-            corner.setToolTip("Select all rows")
+            describe(corner, "Select all rows", "Select all rows")
 
     def _after_rows(self, kept: Collection[Hashable], current: int) -> None:
         self.select_keys(kept, current)
