@@ -182,10 +182,8 @@ class PlotHeader(QWidget):
     follow_switched = Signal(bool)
     other_chosen = Signal(int)
 
-    def __init__(
-        self, title: str, unit: str, smooths: bool, can_log: bool, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, title: str, unit: str, smooths: bool, can_log: bool) -> None:
+        super().__init__()
         self._title, self._unit = label(title, "panelTitle"), ElidedLabel(unit, "unit")
         self.others = ComboBox()
         self.others.setAccessibleName("Plot")

@@ -82,7 +82,7 @@ class DoctorDialog(QDialog):
         self._looks = tuple(looks)
         self._left: list[tuple[str, Look]] = []
         self._given_up = Flag()
-        self._checks: tuple[Check, ...] = ()
+        self.checks: tuple[Check, ...] = ()
         self._background = Background(self)
         self._lay_out()
         self.setMinimumSize(*_LEAST_SIZE)
@@ -109,11 +109,6 @@ class DoctorDialog(QDialog):
     def is_looking(self) -> bool:
         return bool(self._left) or self._background.is_busy
 
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """The findings so far."""
-        return self._checks
-
     def words(self) -> str:
         """Its state in words: that it is looking, or the outcome."""
         return self._words.text()
@@ -121,13 +116,13 @@ class DoctorDialog(QDialog):
     def look(self) -> None:
         """Looks at everything anew; what is found is shown as it comes."""
         self._given_up = Flag()
-        self._checks, self._left = (), list(self._looks)
+        self.checks, self._left = (), list(self._looks)
         self._show_checks()
         self._look_on()
 
     def copy(self) -> None:
         """Puts the report on the clipboard."""
-        QGuiApplication.clipboard().setText(report_text(self._checks))
+        QGuiApplication.clipboard().setText(report_text(self.checks))
         set_text(self._words, "The report is on the clipboard.")
 
     def stop(self) -> None:
@@ -151,7 +146,7 @@ class DoctorDialog(QDialog):
         if given_up.is_set():
             return
         self._left.pop(0)
-        self._checks += checks
+        self.checks += checks
         self._show_checks()
         self._look_on()
 
@@ -160,7 +155,7 @@ class DoctorDialog(QDialog):
         self._take(given_up, (failed,))
 
     def _show_words(self) -> None:
-        counts = {status: sum(check.status == status for check in self._checks) for status in _MARKS}
+        counts = {status: sum(check.status == status for check in self.checks) for status in _MARKS}
         problems, notes = counts["problem"], counts["note"]
         words = [f"{problems} problem{'s' * (problems != 1)}"] if problems else []
         words += [f"{notes} note{'s' * (notes != 1)}"] if notes else []
@@ -172,7 +167,7 @@ class DoctorDialog(QDialog):
         self.copy_button.setEnabled(not self._left)
 
     def _show_checks(self) -> None:
-        self._area.setWidget(check_rows(self._checks))
+        self._area.setWidget(check_rows(self.checks))
 
     def _give_up(self) -> None:
         self._given_up.set()

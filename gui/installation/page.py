@@ -47,7 +47,7 @@ class SetupPage(Surface):
     def __init__(self, setup: EngineSetup, engine: Engine, parent: QWidget | None = None) -> None:
         super().__init__("page", "Setting up the engine", parent)
         self._setup, self._engine = setup, engine
-        self._purpose = purpose_of(engine)
+        self.purpose = purpose_of(engine)
         self._found: Description | None = None
         self._progress: Progress | None = None
         self._wanted: Wanted | None = None
@@ -109,10 +109,6 @@ class SetupPage(Surface):
         self._setup.ended.connect(self._end)
         self._setup.problem.connect(self._fail)
 
-    @property
-    def purpose(self) -> Purpose:
-        return self._purpose
-
     def show_engine(self, engine: Engine) -> None:
         """Takes the engine that is here now; without a usable one, offers to set it up."""
         self._engine = engine
@@ -123,7 +119,7 @@ class SetupPage(Surface):
         """Offers what the purpose is; an installation in progress stays on the page."""
         if self._setup.is_busy:
             return
-        self._purpose, self._wanted = purpose, None
+        self.purpose, self._wanted = purpose, None
         self.choice.set_wanted(first_choice(self._engine, self._source))
         self._offer()
 
@@ -149,7 +145,7 @@ class SetupPage(Surface):
         self._source = Source(state["mirror"], None if folder is None else Path(folder))
         if begun is not None:
             self._wanted = Wanted(str(begun["backend"]), self._source, tuple(begun["extras"]))
-            self._purpose = Purpose.RESUME
+            self.purpose = Purpose.RESUME
         self.choice.set_wanted(self._wanted or first_choice(self._engine, self._source))
         self._show_choice()
 
@@ -218,7 +214,7 @@ class SetupPage(Surface):
     def _end(self, installation: Installation | None) -> None:
         self._set_progress(None)
         if installation is None:
-            self._purpose = Purpose.RESUME
+            self.purpose = Purpose.RESUME
             self._offer()
             return
         self._wanted = None
@@ -235,7 +231,7 @@ class SetupPage(Surface):
         self.again_button.setFocus()
 
     def _show_choice(self) -> None:
-        is_early = self._purpose in (Purpose.UPDATE, Purpose.CHANGE)
+        is_early = self.purpose in (Purpose.UPDATE, Purpose.CHANGE)
         parts = (self.leave_button,) if is_early else (self._meanwhile,)
         self._show_parts(self.choice, self.begin_button, *parts)
         self._refresh_words()
@@ -243,7 +239,7 @@ class SetupPage(Surface):
     def _refresh_words(self, *, is_refused: bool = False) -> None:
         if self.choice.isHidden():
             return
-        words = words_for(self._purpose, self._engine, self._plan)
+        words = words_for(self.purpose, self._engine, self._plan)
         self._show_words(words.title, words.sentence)
         self.begin_button.set_words("Try again" if is_refused else words.button)
         self.begin_button.setEnabled(is_refused or (words.can_begin and self.choice.can_begin))

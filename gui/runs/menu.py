@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QRectF, Qt
@@ -21,6 +22,7 @@ from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, label, set_text
 from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row
+from gui.widgets.buttons import add_choice
 from gui.widgets.labels import describe, plain_tip
 
 _WIDTH, _NOTE_HEIGHT = 440, 132
@@ -136,10 +138,7 @@ def _add_choices(
     submenu.setAccessibleName(f"{title} of the run")
     submenu.setObjectName(title.lower())
     for words, value in choices:
-        action = submenu.addAction(words.replace("&", "&&"))
-        action.setCheckable(True)
-        action.setChecked(checked(value))
-        action.triggered.connect(lambda _=False, value=value: choose(value))
+        add_choice(submenu, words, partial(choose, value), is_chosen=checked(value))
     if other is not None:
         submenu.addSeparator()
         submenu.addAction(other[0]).triggered.connect(lambda _=False: other[1]())

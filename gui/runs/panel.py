@@ -59,7 +59,8 @@ class RunsPanel(Surface):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("dock", parent=parent)
         self.model = RunsModel(self)
-        self.checked_changed = self.model.checked_changed
+        self.checked_changed, self.set_progress = self.model.checked_changed, self.model.set_progress
+        self.checked, self.set_checked = self.model.checked, self.model.set_checked
         self.table = RunsTable(self)
         self.bar, self.foot = FilterBar(), TableFoot()
         self.filter = self.bar.filter
@@ -119,18 +120,6 @@ class RunsPanel(Surface):
         """Adds a run, or shows what has changed in it."""
         self.model.update_run(run)
         self._refresh()
-
-    def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
-        """Sets how far a running run is, 0 to 1, and whether it is paused."""
-        self.model.set_progress(run_id, fraction, is_paused)
-
-    def set_checked(self, ids: Iterable[str]) -> None:
-        """Ticks these runs and no others."""
-        self.model.set_checked(ids)
-
-    def checked(self) -> tuple[str, ...]:
-        """The ticked runs, the oldest first."""
-        return self.model.checked()
 
     def set_can_undo(self, can_undo: bool) -> None:
         """Sets whether deleted runs can be brought back, which an empty table offers."""

@@ -133,6 +133,8 @@ class SetupForm(QWidget):
         for key, control in controls.items():
             self._fields[key] = Field(own.get(key) or setting_title(key), control)
         self.preset_field = Field("Preset", self.preset)
+        self.show_path = self._fields["path"].set_note
+        """Shows beside the path's label what is there."""
         self._connect()
         self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
         self._column = in_column(
@@ -207,10 +209,6 @@ class SetupForm(QWidget):
             self._fields[key].setVisible(question == "sweep")
         for asked, options in self._own.items():
             options.setVisible(asked == question)
-
-    def show_path(self, words: str) -> None:
-        """Shows beside the path's label what is there."""
-        self._fields["path"].set_note(words)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Shows each problem under its field."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from PySide6.QtCore import Signal
@@ -100,6 +99,7 @@ class CellsView(FilteredTable[CellResult]):
         table = ResultTable[CellResult]("Cells of the sweep", key=lambda cell: cell.index, about=self._words)
         super().__init__(table, "cell", _FILTER_TIP)
         table.selected.connect(lambda: self.cells_chosen.emit(self.chosen()))
+        self.mark_cells = table.select_keys
         self.show_results(None)
 
     def show_results(self, results: Results | None) -> None:
@@ -114,10 +114,6 @@ class CellsView(FilteredTable[CellResult]):
     def chosen(self) -> tuple[int, ...]:
         """The indexes of the selected cells."""
         return tuple(cell.index for cell in self.table.selected_rows())
-
-    def mark_cells(self, cells: Iterable[int]) -> None:
-        """Selects cells that were chosen elsewhere, without `cells_chosen`."""
-        self.table.select_keys(cells)
 
     def _words(self, cell: CellResult) -> str:
         return cell_words(cell, shown_figures(self._results)) if self._results is not None else ""

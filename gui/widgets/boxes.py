@@ -114,6 +114,14 @@ def scrolled(name: str, page: QWidget | None = None) -> QScrollArea:
     return area
 
 
+def scrolled_in(widget: QWidget) -> QScrollArea | None:
+    """The page that scrolls a widget, if any does."""
+    above = widget.parentWidget()
+    while above is not None and not isinstance(above, QScrollArea):
+        above = above.parentWidget()
+    return above
+
+
 class Surface(QFrame):
     """A frame that looks like the style sheet's surface of that `kind`, as "page" or "panel".
 

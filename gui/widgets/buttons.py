@@ -144,11 +144,9 @@ class Segmented(Surface):
 
     changed = Signal(str)
 
-    def __init__(
-        self, choices: Sequence[tuple[str, str]], name: str, tooltip: str = "", parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, choices: Sequence[tuple[str, str]], name: str, tooltip: str = "") -> None:
         """`choices` are pairs of key and text; the first is chosen."""
-        super().__init__("track", name, parent)
+        super().__init__("track", name)
         self.setToolTip(tooltip)
         self.setFixedHeight(32)
         self._group = QButtonGroup(self)
@@ -226,6 +224,18 @@ class FilterEdit(QLineEdit):
         painter = QPainter(self)
         draw_icon(painter, QRectF(10, self.height() / 2 - 7, 14, 14), "search", theme().palette.text3)
         painter.end()
+
+
+def add_choice(
+    menu: QMenu, words: str, do: Callable[[], object], *, is_chosen: bool, tooltip: str = ""
+) -> QAction:
+    """Adds to a menu one of several choices, checked where it is chosen; `words` are shown literally."""
+    action = menu.addAction(words.replace("&", "&&"))
+    action.setToolTip(plain_tip(tooltip))
+    action.setCheckable(True)
+    action.setChecked(is_chosen)
+    action.triggered.connect(lambda: do())
+    return action
 
 
 class StudyMenu(QMenu):

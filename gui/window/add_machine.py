@@ -44,7 +44,7 @@ class AddMachineDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._background = Background(self)
         self._checked: Machine | None = None
-        self._checks: tuple[Check, ...] = ()
+        self.checks: tuple[Check, ...] = ()
         # the tab order is that in which they are made
         self.host, self.name, self.folder = (QLineEdit() for _ in range(3))
         self.folder.setText(Machine.model_fields["folder"].default)
@@ -89,10 +89,6 @@ class AddMachineDialog(QDialog):
     def words(self) -> str:
         """What is wrong with the fields, or what the check found, in short."""
         return self._words.text()
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        return self._checks
 
     def check(self) -> None:
         """Checks the machine of the fields, in a thread."""
@@ -159,8 +155,8 @@ class AddMachineDialog(QDialog):
         self.name.setPlaceholderText(self.host.text().rpartition("@")[2] or usual)
 
     def _take(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
-        self._checked, self._checks = seen
-        problems = sum(check.status == "problem" for check in self._checks)
+        self._checked, self.checks = seen
+        problems = sum(check.status == "problem" for check in self.checks)
         set_text(
             self._words, f"{problems} problem{'s' * (problems != 1)}" if problems else "It is ready to train."
         )
@@ -172,8 +168,8 @@ class AddMachineDialog(QDialog):
         self._edited()
 
     def _show_checks(self) -> None:
-        if self._checks:
-            self._area.setWidget(check_rows(self._checks))
+        if self.checks:
+            self._area.setWidget(check_rows(self.checks))
             self._frame.show()
             self.resize(self.width(), max(self.height(), _LEAST_HEIGHT))
 

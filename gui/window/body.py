@@ -7,10 +7,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Qt
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QPushButton, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
 from gui.setup.panel import SetupPanel
-from gui.widgets import label
+from gui.widgets import Button, label
 from gui.widgets.boxes import Placed, Surface, in_column
 from gui.widgets.notice import Notice
 from gui.window.top_bar import SIDE_WIDTH
@@ -132,11 +132,11 @@ class Offers(QObject):
     def __init__(self, setup: SetupPanel, parent: QObject) -> None:
         super().__init__(parent)
         self._setup = setup
-        self._buttons: list[QPushButton] = []
+        self._buttons: list[Button] = []
         self._watched: list[QWidget] = []
         setup.run_action.changed.connect(self._follow)
 
-    def take(self, buttons: Iterable[QPushButton]) -> None:
+    def take(self, buttons: Iterable[Button]) -> None:
         """Takes over buttons of empty pages."""
         for button in buttons:
             self._buttons.append(button)

@@ -201,14 +201,12 @@ class DeviceMemory(QObject):
         self._device: DeviceEntry | None = None
         self._timer = QTimer(self, interval=_EVERY_MS)
         self._timer.timeout.connect(self._read)
+        self.stop = self._timer.stop
 
     def start(self, device: DeviceEntry) -> None:
         self._device = device
         self._read()
         self._timer.start()
-
-    def stop(self) -> None:
-        self._timer.stop()
 
     def _read(self) -> None:
         assert self._device is not None

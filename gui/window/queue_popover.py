@@ -91,6 +91,7 @@ class LogPanel(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.view = QPlainTextEdit()
+        self.text, self.clear = self.view.toPlainText, self.view.clear
         self.view.setReadOnly(True)
         self.view.setProperty("role", "code")
         self.view.setFont(font(12, mono=True))
@@ -118,18 +119,11 @@ class LogPanel(QWidget):
         if at_end:
             bar.setValue(bar.maximum())
 
-    def text(self) -> str:
-        return self.view.toPlainText()
-
     def copy(self) -> None:
         """Copies the selected text to the clipboard, or the whole log if none is selected."""
         cursor: QTextCursor = self.view.textCursor()
         selected = cursor.selectedText().replace("\u2029", "\n")
         QGuiApplication.clipboard().setText(selected or self.text())
-
-    def clear(self) -> None:
-        """Empties the log on screen."""
-        self.view.clear()
 
     def set_wrapped(self, wrapped: bool) -> None:
         """Wraps long lines at the panel's edge, or not."""
