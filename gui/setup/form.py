@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QWidget
 from shiboken6 import isValid
 
 from engine.experiment.catalog import ARRAYS
@@ -36,7 +36,7 @@ from gui.setup.options import (
 from gui.setup.question import QUESTIONS, Question
 from gui.setup.several import FieldValues, tip_of
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Stretch, grid_of, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
 
@@ -133,6 +133,8 @@ class SetupForm(QWidget):
         for key, control in controls.items():
             self._fields[key] = Field(own.get(key) or setting_title(key), control)
         self.preset_field = Field("Preset", self.preset)
+        self.show_path = self._fields["path"].set_note
+        """Shows beside the path's label what is there."""
         self._connect()
         self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
         self._column = in_column(
@@ -208,10 +210,6 @@ class SetupForm(QWidget):
         for asked, options in self._own.items():
             options.setVisible(asked == question)
 
-    def show_path(self, words: str) -> None:
-        """Shows beside the path's label what is there."""
-        self._fields["path"].set_note(words)
-
     def show_outcome(self, outcome: Outcome) -> None:
         """Shows each problem under its field."""
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
@@ -266,9 +264,7 @@ class SetupForm(QWidget):
     def _make_chips(self) -> QWidget:
         holder = QWidget()
         holder.setAccessibleName("Precision")
-        grid = QGridLayout(holder)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setSpacing(8)
+        grid = grid_of(holder, spacing=(8, 8))
         for place, precision in enumerate(_CHIP_ORDER):
             grid.addWidget(self.chips[precision], place // 2, place % 2)
             self.chips[precision].clicked.connect(self._tick)

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
@@ -30,7 +30,7 @@ from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Survey, Surveyor, sweep_request
 from gui.widgets import IconButton, label
 from gui.widgets.answer_page import changes_words
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
@@ -55,7 +55,7 @@ class FormActions:
     expected_seconds: Callable[[Experiment], float | None] = lambda _: None
 
 
-class SetupPanel(QFrame):
+class SetupPanel(Surface):
     """Holds a `Draft`, changes laid over a preset, which the form only shows, and the question it is for."""
 
     draft_changed = Signal()
@@ -67,8 +67,7 @@ class SetupPanel(QFrame):
         trusted: TrustedCode | None = None,
         actions: FormActions | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "side")
+        super().__init__("side", parent=parent)
         self.act = actions or FormActions()
         self.presets: tuple[Preset, ...] = ()
         self.draft: Draft | None = None

@@ -10,7 +10,7 @@ from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
-from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row
 from gui.widgets.shortcuts import tab_after
 from resources.looks import OWN_COLOURS
 
@@ -28,6 +28,12 @@ def plain_tip(text: str) -> str:
 
 _OWN_START = '<p style="white-space: pre-wrap">'
 _OWN_TIP = re.compile(rf"{_OWN_START}[^<]*</p>")
+
+
+def describe(widget: QWidget, name: str, tooltip: str) -> None:
+    """Names a widget for screen readers, and says in its tooltip what it is for."""
+    widget.setAccessibleName(name)
+    widget.setToolTip(tooltip)
 
 
 def centre(page: QWidget, inner: QWidget) -> None:
@@ -70,25 +76,18 @@ def set_precision(target: QLabel, precision: Precision | None, colour: str | Non
     set_property(target, "precision", name)
 
 
-def divider(vertical: bool = False, parent: QWidget | None = None) -> QFrame:
-    """A hairline, horizontal or vertical."""
-    line = QFrame(parent)
-    line.setProperty("surface", "vdivider" if vertical else "divider")
-    return line
+def divider() -> QFrame:
+    """A horizontal hairline."""
+    return Surface("divider")
 
 
 class ElidedLabel(QLabel):
     """A label that elides its text where there is no room, and then shows all of it in a tooltip."""
 
     def __init__(
-        self,
-        text: str = "",
-        role: str = "body",
-        parent: QWidget | None = None,
-        *,
-        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        self, text: str = "", role: str = "body", *, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._mode = mode
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
@@ -145,16 +144,14 @@ class Field(QWidget):
         self,
         text: str,
         control: QWidget,
-        note: str = "",
         parent: QWidget | None = None,
         below: QWidget | None = None,
         link: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.control = control
-        self._tooltip: str | None = None
         self._label = ElidedLabel(text, "label")
-        self._note = label(note, "note")
+        self._note = label("", "note")
         self._hint = label("", "hint", wraps=True)
         self._hint.hide()
         self._problem = label("", "problem", wraps=True)

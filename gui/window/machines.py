@@ -33,6 +33,8 @@ class MachinesController(QObject):
         super().__init__(window)
         self._window, self._experiments, self._chip = window, window.experiments, window.top_bar.device
         self._background = Background(self)
+        self.stop = self._background.stop
+        """Waits for what is asked of a machine, which nothing shows any more: the window closes."""
         self._states: dict[str, str] = {}
         self._message: Message | None = None
         self._chip.clicked.connect(self.open_list)
@@ -40,10 +42,6 @@ class MachinesController(QObject):
         self._experiments.machine_failed.connect(self._fail)
         self._experiments.catalog_known.connect(self._note_answer)
         self._experiments.machine_waits.connect(self._show_wait)
-
-    def stop(self) -> None:
-        """Waits for what is asked of a machine, which nothing shows any more: the window closes."""
-        self._background.stop()
 
     def state(self) -> str:
         """The name of the machine in use, to be remembered."""

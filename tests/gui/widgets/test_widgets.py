@@ -71,7 +71,8 @@ def test_of_segments_one_is_chosen_and_a_click_says_which(qtbot: QtBot) -> None:
 
 def test_a_field_shows_its_problem_and_takes_it_back(qtbot: QtBot) -> None:
     control = QLineEdit()
-    field = Field("Batch size", control, note="2 selected")
+    field = Field("Batch size", control)
+    field.set_note("2 selected")
     qtbot.addWidget(field)
     field.show()
     plain = field.sizeHint().height()
