@@ -136,6 +136,7 @@ def test_a_model_of_convolutions_is_told_that_fp8_does_nothing_for_it() -> None:
     (finding,) = [found for found in check(cnn).findings if found.kind is FindingKind.FP8]
     assert finding.severity == "warning"
     assert finding.message.startswith("FP8 does nothing for this model: ")
+    assert finding.remedy == "Choose BF16 AMP."
 
 
 def test_a_forecast_counts_what_fp8_takes_beside_bf16(runs: OwnRuns) -> None:
