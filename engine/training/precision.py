@@ -95,7 +95,7 @@ _NO_TORCHAO = (
     "clone, installs it"
 )
 EMULATED_NOTE = (
-    "FP8 is emulated on a CPU: the losses are as on a GPU, and its speed says nothing about a GPU."
+    "FP8 is emulated on a CPU: the losses are as on a GPU, but its speed says nothing about a GPU."
 )
 _EMULATED = "emulated, which shows losses and no speed"
 _UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"

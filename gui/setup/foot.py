@@ -58,11 +58,17 @@ class SetupFoot(Surface):
         left = Qt.AlignmentFlag.AlignLeft
         above = (self.grid, self.need, self.line, Placed(self.engine_button, 0, left), self.busy)
         below = (Placed(self.wait_button, 0, left), 4, self.run_button, self.queue_button)
-        in_column(*above, *below, parent=self, margins=16, spacing=8)
+        self._column = in_column(*above, *below, parent=self, margins=16, spacing=8)
         attach(self.run_button, run, shows_text=True)
         attach(self.queue_button, queue, shows_text=True)
         run.changed.connect(self._show)
         self._show()
+
+    def set_low(self, is_low: bool) -> None:
+        """Leaves more room to the form, in a low window."""
+        self._column.setContentsMargins(16, 8 if is_low else 16, 16, 8 if is_low else 16)
+        set_property(self.run_button, "low", "true" if is_low else "false")
+        set_property(self.run_button, "tall", "false" if is_low else "true")
 
     def tell(self, **facts: Any) -> None:
         """Replaces some of the `Facts`."""

@@ -45,15 +45,13 @@ if TYPE_CHECKING:
 
 _MARGIN = 16
 _REPEAT_WIDTH = 92
+_COMPARED_MOST = (Precision.FP32, Precision.TF32, Precision.FP16, Precision.BF16)
 _CHIP_ORDER = (
-    Precision.FP32,
-    Precision.TF32,
-    Precision.FP16,
-    Precision.BF16,
+    *_COMPARED_MOST,
     Precision.FP8,
+    Precision.BF16_PURE,
     Precision.DEFAULT,
     Precision.FP16_UNSCALED,
-    Precision.BF16_PURE,
 )
 """The precisions that are compared most, and below them, smaller, those that few need."""
 
@@ -210,6 +208,15 @@ class SetupForm(QWidget):
         for asked, options in self._own.items():
             options.setVisible(asked == question)
 
+    def set_low(self, is_low: bool) -> None:
+        """In a low window, has all precisions and the batch size in sight without scrolling."""
+        for field in (self.preset_field, *self._fields.values()):
+            field.set_low(is_low)
+        self._fields["precision"].hide_head(is_low)
+        self._tiles.setVerticalSpacing(4 if is_low else 8)
+        for precision in _COMPARED_MOST:
+            self.chips[precision].set_small(is_low)
+
     def show_outcome(self, outcome: Outcome) -> None:
         """Shows each problem under its field."""
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
@@ -264,11 +271,11 @@ class SetupForm(QWidget):
     def _make_chips(self) -> QWidget:
         holder = QWidget()
         holder.setAccessibleName("Precision")
-        grid = grid_of(holder, spacing=(8, 8))
+        grid = self._tiles = grid_of(holder, spacing=(8, 8))
         for place, precision in enumerate(_CHIP_ORDER):
             grid.addWidget(self.chips[precision], place // 2, place % 2)
             self.chips[precision].clicked.connect(self._tick)
-        for precision in _CHIP_ORDER[4:]:
+        for precision in _CHIP_ORDER[len(_COMPARED_MOST) :]:
             self.chips[precision].set_small()
         self._chip_note.hide()
         grid.addWidget(self._chip_note, grid.rowCount(), 0, 1, 2)

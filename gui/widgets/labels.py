@@ -81,6 +81,10 @@ def divider() -> QFrame:
     return Surface("divider")
 
 
+_LEAST_SHOWN = 3
+"""The letters of an elided text, below which none is shown."""
+
+
 class ElidedLabel(QLabel):
     """A label that elides its text where there is no room, and then shows all of it in a tooltip."""
 
@@ -126,8 +130,8 @@ class ElidedLabel(QLabel):
         forms = (self._whole, *self._shorter)
         fitting = (form for form in forms if metrics.horizontalAdvance(form) <= self.width())
         shown = metrics.elidedText(next(fitting, forms[-1]), self._mode, self.width())
-        if shown != self._whole and not shown.strip("…· "):
-            # an ellipsis alone says nothing
+        if shown != self._whole and len(shown.strip("…· ")) < _LEAST_SHOWN:
+            # an ellipsis says nothing, alone or behind a letter
             shown = ""
         if shown != self.text():
             self.setText(shown)
@@ -159,12 +163,13 @@ class Field(QWidget):
         head = self._head = in_row(self._label, Stretch(1), self._note)
         if link is not None:
             head.addWidget(link)
-        column = in_column(head, control, parent=self, margins=(0, 0, 0, 12), spacing=4)
+        column = self._column = in_column(head, control, parent=self, spacing=4)
         for line in (below, self._hint, self._problem):
             if line is not None:
                 column.addWidget(line)
         self._label.setFixedHeight(16)
         self._label.setBuddy(control)
+        self.set_low(False)
         if not control.accessibleName():
             control.setAccessibleName(text)
 
@@ -173,6 +178,15 @@ class Field(QWidget):
         self._head.addSpacing(8)
         self._head.addWidget(widget)
         tab_after(self.control, widget)
+
+    def set_low(self, is_low: bool) -> None:
+        """Lessens the gap below, for a low window."""
+        self._column.setContentsMargins(0, 0, 0, 8 if is_low else 12)
+
+    def hide_head(self, is_hidden: bool) -> None:
+        """Hides label and note, where the control speaks for itself."""
+        for part in (self._label, self._note):
+            part.setHidden(is_hidden)
 
     def set_note(self, text: str) -> None:
         """Sets the small text to the right of the label."""

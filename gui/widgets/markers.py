@@ -134,10 +134,10 @@ class PrecisionChip(QAbstractButton):
             why = reason or "this device does not support it"
             self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))
 
-    def set_small(self) -> None:
+    def set_small(self, is_small: bool = True) -> None:
         """Makes the chip less prominent than the others: 28 px high, in smaller text."""
-        self.setFixedHeight(_LOW)
-        self._small = True
+        self.setFixedHeight(_LOW if is_small else _HEIGHT)
+        self._small = is_small
 
     def sizeHint(self) -> QSize:
         return QSize(140, self.height())

@@ -150,6 +150,8 @@ def test_a_long_text_is_shortened_and_told_whole_in_the_tooltip(qtbot: QtBot) ->
     assert text.text().endswith("…") and text.toolTip() == text.whole_text()
     text.resize(600, 20)
     assert text.text() == text.whole_text() and not text.toolTip()
+    text.resize(24, 20)
+    assert not text.text() and text.toolTip() == text.whole_text(), "two letters and an ellipsis say nothing"
 
 
 def test_the_device_chip_names_the_device_and_hides_an_unknown_usage(qtbot: QtBot) -> None:

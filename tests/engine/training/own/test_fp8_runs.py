@@ -138,6 +138,7 @@ def test_a_model_of_convolutions_is_told_that_fp8_does_nothing_for_it() -> None:
     (finding,) = [found for found in check(cnn).findings if found.kind is FindingKind.FP8]
     assert finding.severity == "warning"
     assert finding.message.startswith("FP8 does nothing for this model: ")
+    assert finding.remedy == "Choose BF16 AMP."
     *_, last = train(cnn, Control())
     assert isinstance(last, Finished)
     assert last.summary.left_out["fp8"] == "no linear layer of the model is converted"
