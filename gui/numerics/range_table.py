@@ -257,12 +257,15 @@ def _cast_columns() -> Iterator[Column[RangeRow]]:
         ("→ 0", "The share of the numbers other than 0 that are 0 after the cast", "became_zero"),
         ("Saturate", "The share of the numbers that are beyond the format, or not finite", "saturated"),
     ):
-        share = partial(_cast_share, name=count)
-        yield column(title, tip, lambda cast, share=share: share_text(share(cast)), share, 60)
+        yield column(title, tip, partial(_cast_share_text, name=count), partial(_cast_share, name=count), 60)
 
 
 def _cast_share(cast: LayerCast, name: str) -> float:
     return cast.share(getattr(cast, name))
+
+
+def _cast_share_text(cast: LayerCast, name: str) -> str:
+    return share_text(_cast_share(cast, name))
 
 
 def _area(room: QRectF) -> Rect:

@@ -154,8 +154,9 @@ def _in_wider_format(call: Call) -> list[Tensor]:
 
     def widened(value: Any) -> Any:
         if isinstance(value, Tensor):
-            if hasattr(value, "_data"):  # torchao's of FP8, which knows its scale
-                value = value.to_original_precision()
+            # torchao's of FP8 knows its scale
+            unscaled = getattr(value, "to_original_precision", None)
+            value = value if unscaled is None else unscaled()
             return value.detach().to(_WIDER.get(value.dtype, value.dtype))
         return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 

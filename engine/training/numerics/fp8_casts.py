@@ -104,7 +104,8 @@ class CastWatch:
         if is_first:
             self._add(name, layer, "weight", layer.weight.t())
         if output.requires_grad:
-            output.register_hook(partial(self._add, name, layer, "output gradient"))
+            measure = partial(self._add, name, layer, "output gradient")
+            output.register_hook(measure)  # type: ignore[no-untyped-call]
 
     def _add(self, name: str, layer: Any, operand: Operand, numbers: Tensor) -> None:
         with torch.no_grad():

@@ -94,7 +94,7 @@ def _variants(experiment: Experiment, precision: Precision) -> Iterator[tuple[st
     yield precision.label, settings.model_copy(update={"optimizer": optimizer})
     # only where the run has it: torchao's optimizer is compiled for each shape
     if experiment.rounds_stochastically and settings.rounds_stochastically:
-        yield f"{precision.label}, stochastic rounding", settings
+        yield f"{precision.label} with stochastic rounding", settings
 
 
 def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look]:

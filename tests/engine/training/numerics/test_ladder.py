@@ -127,7 +127,7 @@ def test_a_run_that_rounds_stochastically_has_a_rung_without_and_one_with_it(mak
     variants = dict(_variants(Experiment.model_validate(rounding), Precision.BF16_PURE))
     assert {label: settings.rounds_stochastically for label, settings in variants.items()} == {
         "Pure BF16": False,
-        "Pure BF16, stochastic rounding": True,
+        "Pure BF16 with stochastic rounding": True,
     }
     assert list(dict(_variants(bench.experiment, Precision.BF16_PURE))) == ["Pure BF16"]
 
