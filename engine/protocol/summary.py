@@ -143,8 +143,8 @@ class Summary(Message):
     compiling and capturing. The memory breakdown is of one step's tensors; `other_mib` is the rest of the
     training peak. Utilisation, activity, power and clock are means over the measured steps, temperature and
     other programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
-    `sampling_seconds`. `unchanged_weights_fraction` is the share of weights with a gradient that steps in pure
-    BF16 leave unchanged. Of a run on several devices speeds and energies are of all together, peaks and
+    `sampling_seconds`. `unchanged_weights_fraction` is the share of weights with a gradient that steps in
+    pure BF16 leave unchanged. Of a run on several devices speeds and energies are of all together, peaks and
     times of the device with the highest, and `ranks` has each of them.
     """
 
