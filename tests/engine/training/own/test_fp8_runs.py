@@ -168,8 +168,12 @@ def test_fsdp_and_devices_without_fp8_are_refused_with_a_sentence(
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_a_compiled_model_learns_in_fp8_too(runs: OwnRuns) -> None:
-    # the compiler takes long over each block
-    runs.write(MODEL.replace("block(), block()", "block()"))
+    # the compiler takes long over each layer
+    runs.write(
+        MODEL.replace(
+            "block(), block(), nn.Linear(32, 36), nn.Linear(36, 64)", "nn.Linear(32, 64), nn.Linear(64, 64)"
+        )
+    )
     plain, compiled = (
         runs.events(experiment(runs, step={"recipe": recipe}, steps=5)) for recipe in ("plain", "compile")
     )
