@@ -10,23 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from engine import Later
 from engine.experiment.value import BYTES_PER_MIB
+from engine.later import psutil
 from engine.words.numbers import memory_text
 
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
-
-TOLERATED_SHARE = 0.15
-"""A window that repaints five times a second stays below this on two cores."""
-
-TOLERATED_MIB = 512.0
-"""A desktop's windows hold this much of a card without computing anything."""
-
+TOLERATED_SHARE = 0.15  # a window that repaints five times a second stays below this on two cores
+TOLERATED_MIB = 512.0  # a desktop's windows hold this much of a card without computing anything
 _LEAST_CORE_SECONDS = 1.0
 _TOLERATED_BESIDE_CARD = 0.5
 _TOLERATED_CARD_PERCENT = 10.0
@@ -131,10 +122,7 @@ def _mostly(taken: Taken) -> str:
 
 
 class Watch:
-    """Looks at the machine from time to time.
-
-    A look takes some 10 to 50 ms and covers the time since the one before, at first since the start.
-    """
+    """Looks at the machine, in 10 to 50 ms; a look covers the time since the one before, or the start."""
 
     def __init__(self) -> None:
         self._others = OtherPrograms()

@@ -10,26 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine import Later
+from engine.later import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
-else:
-    np = Later("numpy")
 
 Values: TypeAlias = "NDArray[np.float64]"
 Columns: TypeAlias = "dict[str, NDArray[np.float64]]"
 
 MOST_ROWS = 131_072
 MOST_BINS = MOST_ROWS // 4
-_NEWEST = 4_096
-"""Steps at the end that are not merged: the figures of a run in progress are read off them."""
+_NEWEST = 4_096  # steps at the end that are not merged: the figures of a run in progress are read off them
 _LEAST_BIN = 4
-_PLACES = frozenset({"step", "seconds"})
-"""Columns that only rise: instead of a mean a bin has its last value."""
-_RATES = frozenset({"samples_per_second"})
-"""Columns averaged over time, by the harmonic mean, and not over steps."""
+_PLACES = frozenset({"step", "seconds"})  # columns that only rise: instead of a mean a bin has its last value
+_RATES = frozenset({"samples_per_second"})  # averaged over time, by the harmonic mean, and not over steps
 
 
 class Series:

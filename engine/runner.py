@@ -38,8 +38,7 @@ from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import ProcessSession
 
 _MOST_AT_ONCE = 500
-_USABLE_FRACTION = 0.95
-"""Usable share of a budget: the rest is lost between the allocator's blocks and to the device."""
+_USABLE_FRACTION = 0.95  # of a budget: the rest is lost between the allocator's blocks and to the device
 
 
 def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:

@@ -17,13 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine import Later
+from engine.later import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 Interval = tuple[float, float]
 
@@ -233,12 +230,8 @@ MARGIN = 3.0
 """The band reaches beyond the repeats by this many times their range: of normally distributed losses, one in
 700 lies further from the range of 5 others than that; without the factor it would be one in 34."""
 
-_NEIGHBOURS = 3
-"""Steps on either side whose ranges count too: runs that happen to cross are not closer together."""
-
-_LEAST_WIDTH = 2.0**-20
-"""Relative to the loss, a few of FP32's own rounding errors."""
-
+_NEIGHBOURS = 3  # steps on either side whose ranges count too: runs that happen to cross are no closer
+_LEAST_WIDTH = 2.0**-20  # relative to the loss, a few of FP32's own rounding errors
 _STAYS, _LEAST_STAY = 0.9, 3
 
 

@@ -12,11 +12,11 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.worker.relay import FOLDERS
+
 if TYPE_CHECKING:
     from engine.installation.installer import Installer
     from engine.installation.wanted import InstallEvent
-
-FOLDERS = {"AMMETER_HOME": "home", "AMMETER_DATA": "datasets", "AMMETER_ENGINE": "engine"}
 
 
 def main(arguments: list[str]) -> int:

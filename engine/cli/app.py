@@ -21,16 +21,13 @@ from engine.cli import engine as engine_verbs
 from engine.cli import export, machine, output, questions, saved, sweep, train
 from engine.cli import machines as machine_verbs
 from engine.cli.interrupt import InterruptError
+from engine.cli.session import DONE, FAILED, INTERRUPTED
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.value import printable, shortened
 from engine.store.database import remove_backups
 
-DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-"""Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C.
-
-Ended by SIGTERM it is 143, by SIGHUP 129.
-"""
+REFUSED = 2  # the exit status of a wrong request; ended by SIGTERM it is 143, by SIGHUP 129
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": train.run,
@@ -85,10 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Ends:
-    """While entered, SIGTERM and SIGHUP do what Ctrl+C does at the time; `status` is then their own.
-
-    They come from a service manager, a scheduler, or a terminal that is closed.
-    """
+    """While entered, SIGTERM and SIGHUP do what Ctrl+C does at the time; `status` is then their own."""
 
     def __init__(self) -> None:
         self.status = INTERRUPTED
@@ -120,8 +114,7 @@ class _Ends:
         (on_ctrl_c if callable(on_ctrl_c) else signal.default_int_handler)(number, frame)
 
 
-_BY_SIGNAL = 128
-"""The exit status of a program that a signal ended is by custom this plus the signal's number."""
+_BY_SIGNAL = 128  # by custom the exit status after a signal is this plus its number
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -241,10 +241,7 @@ LabelledExperiment = tuple[str, Experiment]
 
 
 def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> list[LabelledExperiment]:
-    """The labelled experiments that several --precision stand for, or the variants of the preset.
-
-    Raises ProblemError where a precision is named twice.
-    """
+    """The labelled sides of several --precision, or of the preset. Raises ProblemError for a name twice."""
     base = asked.settings(on_gpu)
     presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
     if presets and not precisions:

@@ -102,7 +102,7 @@ def numerics(
     ] = False,
     nan: Annotated[bool, _part("nan", "The first NaN or Inf, through all steps of the experiment.")] = False,
     ladder: Annotated[
-        bool, _part("ladder", "Where FP16 without and with a loss scaler, and BF16, part from FP32.")
+        bool, _part("ladder", "Where FP16 without and with a loss scaler, BF16 and pure BF16 part from FP32.")
     ] = False,
     islands: Annotated[
         bool, _part("islands", "The fewest modules that must stay in FP32, each proven by a run.")
@@ -230,6 +230,14 @@ def tune(
             "samples. Without it a batch is at most split otherwise over gradient accumulation.",
         ),
     ] = False,
+    coarse_formats: Annotated[
+        bool,
+        typer.Option(
+            "--coarse-formats",
+            help="Also try FP8, with each of its scalings, and pure BF16. They change the training more than "
+            "autocast does.",
+        ),
+    ] = False,
     guard: Annotated[
         str,
         typer.Option(
@@ -272,7 +280,8 @@ def tune(
     runs, which `ammeter compare` and the window show. --memory-gib caps the memory.
     """
     asked = options.asked(ctx.params)
-    plan = _plan(change, any_batch=any_batch, guard=guard, repeats=repeats, time_limit=time_limit)
+    plan = _plan(change, guard, repeats, time_limit)
+    plan = plan.model_copy(update={"changes_batch": any_batch, "coarse_formats": coarse_formats})
     if carry_on is None:
         experiment_from(asked.settings(True))
     elif asked.preset is not None or any(asked.over) or asked.machine:
@@ -317,9 +326,7 @@ def _follow(
     return status
 
 
-def _plan(
-    kinds: Iterable[str] | None, *, any_batch: bool, guard: str, repeats: int, time_limit: str
-) -> TuningPlan:
+def _plan(kinds: Iterable[str] | None, guard: str, repeats: int, time_limit: str) -> TuningPlan:
     wanted = tuple(dict.fromkeys(kinds or CHANGE_KINDS))
     for kind in wanted:
         if kind not in CHANGE_KINDS:
@@ -333,7 +340,6 @@ def _plan(
         raise request_error(message, "Choose one of them.", key="guard", value=guard, allowed=allowed)
     return TuningPlan(
         kinds=tuple(kind for kind in CHANGE_KINDS if kind in wanted),
-        changes_batch=any_batch,
         guard="alike" if guard == "alike" else "none",
         repeats=repeats,
         time_limit_seconds=time_limit_seconds(time_limit),

@@ -35,10 +35,7 @@ from engine.worker.launcher import Launcher, Target, kept_awake
 
 
 class ProgressLine:
-    """A line of columns and the time elapsed, shown while entered.
-
-    `title` is the first description; the columns also read `fields`.
-    """
+    """A line of columns and the time elapsed, shown while entered; the columns also read `fields`."""
 
     def __init__(self, title: str, *columns: ProgressColumn, **fields: Any) -> None:
         self._title = title = printable(title)
@@ -136,10 +133,7 @@ TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
 @dataclass(frozen=True)
 class Session:
-    """Open for the length of one verb; `interrupt` knows of Ctrl+C.
-
-    `watch` looks at the machine from before any work of the verb's own.
-    """
+    """Open for one verb; `watch` looks at the machine from before any work of the verb's own."""
 
     store: Store
     launcher: Launcher
@@ -266,10 +260,7 @@ def open_session(target: Target, machine: str = "", *, saves: bool = True) -> It
 
 
 def train(session: Session, added: RunRecord, title: str) -> Event:
-    """Trains the queued run to its last event. Raises ProblemError for a request that was refused.
-
-    Raises InterruptError where Ctrl+C left it training on another machine.
-    """
+    """Trains the queued run to its last event. Raises ProblemError if refused, InterruptError if left."""
     last: Event | None = None
     began = False
     try:

@@ -30,10 +30,7 @@ class DeviceRow:
 
 
 def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
-    """A row for each device; empty for a run on a single one.
-
-    The device that the others wait for and the largest peak are marked, unless all are the same.
-    """
+    """A row for each of several devices; the slowest and the largest peak are marked, unless alike."""
     return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
 
 

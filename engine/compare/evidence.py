@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from engine import Later
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import (
     Side,
@@ -23,6 +22,7 @@ from engine.compare.sides import (
 )
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence, shortened
+from engine.later import np
 from engine.protocol.events import Epoch, Event, Started
 from engine.statistics import Interval, drifts, is_wide, steadiness
 from engine.store.record import RunRecord, Status
@@ -31,10 +31,7 @@ from engine.words.names import setting_text
 from engine.words.numbers import memory_text, number
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 
 @dataclass(frozen=True)
@@ -92,10 +89,7 @@ def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> Interval | None:
-    """The 95 % interval of the run's speed within that run.
-
-    Its own knows how many samples each step took; without one it is that of its blocks.
-    """
+    """The 95 % interval of the run's speed within that run: its own, or else that of its blocks."""
     own = run.summary.samples_per_second_ci if run.summary is not None else None
     return steadiness(block_speeds) if own is None and block_speeds is not None else own
 
@@ -306,9 +300,7 @@ _ENDINGS = {
 }
 
 
-LITTLE_GAIN = 1.1
-"""A ratio below this calls for a reason."""
-
+LITTLE_GAIN = 1.1  # a ratio below this calls for a reason
 _WAITING_FRACTION = 0.2
 _BUSY_PERCENT = 80.0
 _TILE = 8

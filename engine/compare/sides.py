@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from engine import Later
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import (
     FAST,
@@ -21,11 +20,11 @@ from engine.experiment.settings import (
     Validation,
 )
 from engine.experiment.value import shortened
+from engine.later import np
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
 
-Name = tuple[str, str]
-"""The label and the note of a side."""
+Name = tuple[str, str]  # the label and the note of a side
 
 
 def run_names(firsts: Sequence[RunRecord]) -> list[Name]:
@@ -99,11 +98,6 @@ def _codes(experiments: Sequence[Experiment]) -> list[str]:
     several = {model for model, known in texts.items() if len(known) > 1}
     return [word if one.model in several else "" for one, word in zip(experiments, words, strict=True)]
 
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")
 
 Axis = Literal["precision", "recipe", "batch"]
 AXES: tuple[Axis, ...] = ("precision", "recipe", "batch")

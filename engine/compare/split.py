@@ -49,8 +49,7 @@ class Split:
         return parts.get("precision")
 
 
-MOST_OTHERS = 1_000
-"""How many of the newest saved runs are searched for speeds."""
+MOST_OTHERS = 1_000  # how many of the newest saved runs are searched for speeds
 
 
 class KnownSpeeds:

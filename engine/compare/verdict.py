@@ -13,11 +13,8 @@ from engine.compare.split import Split
 from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text, times
 
-_LEAST_SECONDS = 5.0
-"""A counter of a graphics card moves some ten times a second: in less time its steps would show."""
-
-_LEAST_DIFFERENCE = 0.03
-"""Two repeats on the same card, one on a warmer card, differ by as much."""
+_LEAST_SECONDS = 5.0  # a card's counter moves some ten times a second: in less time its steps would show
+_LEAST_DIFFERENCE = 0.03  # two repeats on the same card, one on a warmer card, differ by as much
 
 
 def claimed_energy(
@@ -65,10 +62,7 @@ Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: a side's `title`, a `strong` fact, `plain` words, or an `aside` in brackets.
-
-    An aside is `about` a figure of the part before it.
-    """
+    """A part of a sentence: a `title`, a `strong` fact, `plain` words, or an `aside` `about` a figure."""
 
     text: str
     role: Literal["title", "strong", "plain", "aside"] = "plain"
@@ -135,10 +129,7 @@ def verdict_of(
     *,
     is_alone: bool = False,
 ) -> Verdict:
-    """The verdict on `side`; `cells` are its figures by name, `evidence` is by the ids of runs.
-
-    `is_alone` means that there is no other side.
-    """
+    """The verdict on `side`, perhaps the only one; `cells` are by figure's name, `evidence` by run's id."""
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
         outcome, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)

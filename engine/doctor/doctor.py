@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -35,8 +36,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Check, Examined, Failed
 from engine.worker.launcher import Launcher, iterate
 
-_ENGINE_BYTES = 12 * BYTES_PER_GIB
-"""Roughly what downloading and unpacking the largest build takes."""
+_ENGINE_BYTES = 12 * BYTES_PER_GIB  # roughly what downloading and unpacking the largest build takes
 
 
 def examine(launcher: Launcher) -> tuple[Check, ...]:
@@ -75,13 +75,11 @@ def worker_checks(launcher: Launcher, is_unwanted: Callable[[], bool] = lambda: 
     try:
         return _answer(launcher, is_unwanted)
     except ProblemError as error:
-        problem = error.problem
-        return (Check(name="Worker", status="problem", detail=problem.message, remedy=problem.remedy),)
+        return (Check.of("Worker", error.problem),)
 
 
 def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
-    session = launcher.start(jobs.Examine())
-    try:
+    with closing(launcher.start(jobs.Examine())) as session:
         for event in iterate(session):
             if isinstance(event, Examined):
                 return event.checks
@@ -89,8 +87,6 @@ def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check,
                 raise ProblemError(event.problem, detail=event.detail)
             if is_unwanted():
                 session.stop()
-    finally:
-        session.close()
     return ()
 
 
@@ -121,10 +117,9 @@ def desktop_checks(
         checks += _wayland(environment, known_platforms() if platforms is None else platforms)
     for name, effect in _SCALES.items():
         if value := environment.get(name):
-            detail = f"{name} is set to {value}: {effect}."
             remedy = "Unset it if text or controls have the wrong size."
-            checks.append(Check(name="Scaling", status="note", detail=detail, remedy=remedy))
-    return tuple(checks) or (Check(name="Display", status="ok", detail="a window can be opened"),)
+            checks.append(Check.note("Scaling", f"{name} is set to {value}: {effect}.", remedy))
+    return tuple(checks) or (Check.ok("Display", "a window can be opened"),)
 
 
 def _wayland(environment: Mapping[str, str], platforms: Collection[str]) -> list[Check]:
@@ -148,7 +143,7 @@ def _wayland(environment: Mapping[str, str], platforms: Collection[str]) -> list
         remedy = (
             "Unset QT_QPA_PLATFORM." if chosen else "Start Ammeter from the desktop, or set WAYLAND_DISPLAY."
         )
-        return [Check(name="Wayland", status="note", detail=detail, remedy=remedy)]
+        return [Check.note("Wayland", detail, remedy)]
     return []
 
 
@@ -166,15 +161,14 @@ def engine_checks(engine: Engine, hardware: Hardware) -> tuple[Check, ...]:
 
 def _engine_check(engine: Engine) -> Check:
     if engine.problem is not None:
-        problem = engine.problem
-        return Check(name="Engine", status="problem", detail=problem.message, remedy=problem.remedy)
+        return Check.of("Engine", engine.problem)
     backend = backend_of(engine)
     words = [f"PyTorch {torch_version(engine) or 'of unknown version'}"]
     if (vision := _vision(engine)) is not None:
         words.append(f"torchvision {vision}")
     words.append(f"build {backend}" if backend else "a build of unknown kind")
     words.append("in Ammeter's own environment" if engine.state is State.OWN else "installed by Ammeter")
-    return Check(name="Engine", status="ok", detail=", ".join(words))
+    return Check.ok("Engine", ", ".join(words))
 
 
 def _vision(engine: Engine) -> str | None:
@@ -210,9 +204,9 @@ def backend_in(description: Path) -> str | None:
 
 
 def _hardware_checks(hardware: Hardware) -> list[Check]:
-    checks = [Check(name="Processor", status="ok", detail=hardware.processor or hardware.machine)]
+    checks = [Check.ok("Processor", hardware.processor or hardware.machine)]
     if (problem := processor_problem(hardware)) is not None:
-        checks = [Check(name="Processor", status="note", detail=problem.message, remedy=problem.remedy)]
+        checks = [Check.note("Processor", problem.message, problem.remedy)]
     names = [_card(gpu.name, gpu.capability, gpu.architecture) for gpu in hardware.gpus]
     driver = f"; driver {hardware.nvidia_driver}" if hardware.nvidia_driver else ""
     if hardware.cuda_of_driver is not None:
@@ -240,11 +234,10 @@ def _no_driver(card: str, system: str) -> Check:
         "nvidia-driver), and restart; in a container, start it with the NVIDIA Container Toolkit."
     )
     detail = f"The {card} has no driver that answers: training runs on the processor."
-    return Check(name="Driver", status="problem", detail=detail, remedy=how)
+    return Check.problem("Driver", detail, how)
 
 
-_VENDORS = {"cu": Vendor.NVIDIA, "rocm": Vendor.AMD, "xpu": Vendor.INTEL}
-"""By the start of a build's name."""
+_VENDORS = {"cu": Vendor.NVIDIA, "rocm": Vendor.AMD, "xpu": Vendor.INTEL}  # by the start of a build's name
 
 
 def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
@@ -265,7 +258,7 @@ def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
         detail = f"The processor-only build of PyTorch is installed, although {best.title} fits. {best.why}"
     else:
         return []
-    return [Check(name="Build", status="problem", detail=detail, remedy=remedy)]
+    return [Check.problem("Build", detail, remedy)]
 
 
 _MARKS = {"ok": "ok", "note": "note", "problem": "**problem**"}

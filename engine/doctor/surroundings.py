@@ -32,15 +32,11 @@ def variable_checks(environment: Mapping[str, str]) -> tuple[Check, ...]:
     checks += [_unknown(name) for name in unknown if name not in _KNOWN]
     if (uv := environment.get("AMMETER_UV")) and not Path(uv).is_file():
         detail = f"AMMETER_UV names {uv}, which is no file."
-        remedy = "Correct it, or unset it."
-        checks.append(Check(name="Variable", status="problem", detail=detail, remedy=remedy))
+        checks.append(Check.problem("Variable", detail, "Correct it, or unset it."))
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
         if environment.get(name, "0").strip() in ("", "-1"):
-            detail, remedy = (
-                f"{name} is set so that PyTorch sees no graphics card.",
-                "Unset it to train on a card.",
-            )
-            checks.append(Check(name="Variable", status="note", detail=detail, remedy=remedy))
+            detail = f"{name} is set so that PyTorch sees no graphics card."
+            checks.append(Check.note("Variable", detail, "Unset it to train on a card."))
     checks.append(_libraries(environment.get("LD_LIBRARY_PATH", "")))
     checks.append(_packages(environment.get("PYTHONPATH", "")))
     return tuple(check for check in checks if check is not None)
@@ -52,18 +48,18 @@ def _folder_check(name: str, value: str) -> Check | None:
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         detail = f"{name} names {path}, where no folder can be written."
         remedy = "Set it to a folder that you may write in, or unset it."
-        return Check(name="Variable", status="problem", detail=detail, remedy=remedy)
+        return Check.problem("Variable", detail, remedy)
     if path != existing:
         detail = f"{name} names {path}, which does not exist yet."
         remedy = "If your data lie elsewhere, correct it; otherwise the folder is made when it is needed."
-        return Check(name="Variable", status="note", detail=detail, remedy=remedy)
+        return Check.note("Variable", detail, remedy)
     return None
 
 
 def _unknown(name: str) -> Check:
     near = difflib.get_close_matches(name, _KNOWN[:3], n=1)
     remedy = f"Did you mean {near[0]}?" if near else "Unset it."
-    return Check(name="Variable", status="note", detail=f"Ammeter knows no variable {name}.", remedy=remedy)
+    return Check.note("Variable", f"Ammeter knows no variable {name}.", remedy)
 
 
 _CUDA_LIBRARIES = ("libcudart", "libcublas", "libcudnn", "libnccl", "libnvrtc", "libtorch", "libcusparse")
@@ -77,7 +73,7 @@ def _libraries(paths: str) -> Check | None:
                 f"LD_LIBRARY_PATH names {folder}, whose {names[0]} may be loaded in place of PyTorch's own."
             )
             remedy = "Unset LD_LIBRARY_PATH for Ammeter: PyTorch brings the CUDA libraries that it needs."
-            return Check(name="Libraries", status="note", detail=detail, remedy=remedy)
+            return Check.note("Libraries", detail, remedy)
     return None
 
 
@@ -89,8 +85,7 @@ def _packages(paths: str) -> Check | None:
         names = [name for name in _PACKAGES if (Path(folder) / name).is_dir()]
         if names:
             detail = f"PYTHONPATH names {folder}, whose {names[0]} is imported in place of Ammeter's own."
-            remedy = "Unset PYTHONPATH for Ammeter."
-            return Check(name="Packages", status="note", detail=detail, remedy=remedy)
+            return Check.note("Packages", detail, "Unset PYTHONPATH for Ammeter.")
     return None
 
 
@@ -103,10 +98,10 @@ def disk_check(name: str, folder: Path, least_bytes: float = _LOW_DISK_BYTES) ->
     free = shutil.disk_usage(nearest(folder)).free
     amount = f"{free / BYTES_PER_GIB:,.1f} GiB"
     if free >= least_bytes:
-        return Check(name=name, status="ok", detail=f"{amount} free at {folder}")
+        return Check.ok(name, f"{amount} free at {folder}")
     detail = f"Only {amount} are free at {folder}."
     remedy = f"Make room there: {least_bytes / BYTES_PER_GIB:,.0f} GiB or more are recommended."
-    return Check(name=name, status="note", detail=detail, remedy=remedy)
+    return Check.note(name, detail, remedy)
 
 
 def shared_memory_check(total_bytes: int | None) -> Check | None:
@@ -117,7 +112,7 @@ def shared_memory_check(total_bytes: int | None) -> Check | None:
         f"/dev/shm holds {total_bytes / BYTES_PER_MIB:,.0f} MiB, through which loader processes pass batches."
     )
     remedy = "Start the container with --shm-size=8g or --ipc=host, or set data.workers to 0."
-    return Check(name="Shared memory", status="note", detail=detail, remedy=remedy)
+    return Check.note("Shared memory", detail, remedy)
 
 
 _COMPILERS = {"win32": ("cl",)}
@@ -134,31 +129,28 @@ def compiler_check(system: str, environment: Mapping[str, str]) -> Check | None:
     if any(shutil.which(name, path=environment.get("PATH", "")) for name in names):
         return None
     detail = "No C++ compiler was found: torch.compile cannot be used, and runs leave it out."
-    remedy = _GET_COMPILER.get(system, _GET_COMPILER["linux"])
-    return Check(name="Compiler", status="note", detail=detail, remedy=remedy)
+    return Check.note("Compiler", detail, _GET_COMPILER.get(system, _GET_COMPILER["linux"]))
 
 
 def libc_check(system: str, libc: tuple[str, str]) -> Check | None:
     """PyTorch's builds for Linux need glibc; `libc` is its name and version."""
     if not system.startswith("linux") or (problem := libc_problem(libc)) is None:
         return None
-    return Check(name="C library", status="problem", detail=problem.message, remedy=problem.remedy)
+    return Check.of("C library", problem)
 
 
 def store_check(path: Path) -> Check:
     """Checks that the saved runs at `path` can be read and written."""
     if not path.exists() and os.access(nearest(path), os.W_OK):
         # a new store is made by whoever saves the first run
-        return Check(name="Saved runs", status="ok", detail=f"none yet at {path}")
+        return Check.ok("Saved runs", f"none yet at {path}")
     try:
         opened = open_database(path)
     except ProblemError as error:
-        problem = error.problem
-        return Check(name="Saved runs", status="problem", detail=problem.message, remedy=problem.remedy)
+        return Check.of("Saved runs", error.problem)
     opened.connection.close()
     if opened.unwritable is not None:
-        message, remedy = opened.unwritable.message, opened.unwritable.remedy
-        return Check(name="Saved runs", status="problem", detail=message, remedy=remedy)
+        return Check.of("Saved runs", opened.unwritable)
     copies = [f"a copy from before an update is at {copy}" for copy in backups(path)]
     status = "note" if opened.notes else "ok"
     return Check(
@@ -197,6 +189,6 @@ def package_checks() -> tuple[Check, ...]:
     """The package, the interpreter and the system."""
     python = f"Python {platform.python_version()}"
     return (
-        Check(name="Ammeter", status="ok", detail=f"{engine.__version__}, from {package_here()}"),
-        Check(name="System", status="ok", detail=f"{operating_system()}, {platform.machine()}, {python}"),
+        Check.ok("Ammeter", f"{engine.__version__}, from {package_here()}"),
+        Check.ok("System", f"{operating_system()}, {platform.machine()}, {python}"),
     )

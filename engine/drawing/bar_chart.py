@@ -10,21 +10,16 @@ from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, Words, shor
 from engine.words.numbers import linear_ticks
 
 _AXIS = 28.0
-_BESIDE_NAME = 18.0 + 14.0
-"""In a name's column: the mark before the name, and the gap between the name and the bar."""
+_BESIDE_NAME = 18.0 + 14.0  # in a name's column: the mark before the name, and the gap before the bar
 _MANY = 8
 _BOLT = 18.0
-_LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0
-"""For rows that share a given height."""
+_LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0  # for rows that share a given height
 _LONGEST_WHISKER = 1.5
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The heights of the bars and their rows, the first from `top`; with many bars both are lower.
-
-    Names then take one line.
-    """
+    """The heights of bars and rows, the first from `top`; with many bars names take a single line."""
 
     top: float
     pitch: float

@@ -46,9 +46,7 @@ def write_bitmap(drawing: Drawing, palette: Palette, path: Path, facts: dict[str
     painter.save(path, facts)
 
 
-_FINER = 4
-"""Shapes are drawn this many times as large, for smooth edges."""
-
+_FINER = 4  # shapes are drawn this many times as large, for smooth edges
 _EDGE = 1.5
 _CIRCLE = tuple((math.cos(turn), math.sin(turn)) for turn in (2 * math.pi * part / 48 for part in range(48)))
 _BEFORE: dict[Anchor, float] = {"start": 0.0, "middle": 0.5, "end": 1.0}
@@ -212,8 +210,7 @@ def _tinted(tile: NDArray[np.uint8], table: NDArray[np.uint8], size: tuple[int, 
     return Image.fromarray(table[np.asarray(grey)])
 
 
-_RIM = 1 / 12
-"""The width of a rim, as a fraction of a block's shorter side."""
+_RIM = 1 / 12  # the width of a rim, as a fraction of a block's shorter side
 
 
 @lru_cache(maxsize=16)

@@ -11,14 +11,9 @@ from engine.drawing.shapes import Point
 from resources.looks import MarkFill
 
 UNLIT = "unlit"
-ROUND = 3 / 23
-"""The radius of a block's corners, as a fraction of its shorter side."""
-
-_GAP = 3 / 26
-"""The gap, as a fraction of the way from one block to the next."""
-
-_MOST_STRETCH = 1.5
-"""The most that a block may be stretched to fill the lane."""
+ROUND = 3 / 23  # the radius of a block's corners, as a fraction of its shorter side
+_GAP = 3 / 26  # the gap, as a fraction of the way from one block to the next
+_MOST_STRETCH = 1.5  # the most that a block may be stretched to fill the lane
 
 
 @dataclass(frozen=True)

@@ -184,8 +184,7 @@ def legend(entries: Sequence[LegendEntry], width: float, most_rows: int | None =
     return Drawing(width, down + _LEGEND_ROW if entries else 0.0, tuple(shapes))
 
 
-_NEAR = 2.0
-"""Pixels that are kept between words and what they stand beside."""
+_NEAR = 2.0  # pixels that are kept between words and what they stand beside
 
 
 class TextPlaces:

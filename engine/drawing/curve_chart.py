@@ -10,20 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
-from engine import Later
 from engine.compare.sides import Side
 from engine.drawing.looks import By, SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
+from engine.later import np
 from engine.store.record import RunRecord
 from engine.words.numbers import linear_ticks
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 
 Values: TypeAlias = "NDArray[np.float64]"
@@ -45,10 +40,7 @@ def local_line(values: Values, window: int) -> Values:
 
 
 def extended(smoothed: Values, values: Values, window: int) -> Values:
-    """The smoothed `values`, given the `smoothed` beginning of them.
-
-    Only what new values can have changed is fitted again, so a long run costs no more than a short one.
-    """
+    """The smoothed `values`, given their `smoothed` beginning: only what new values change is fitted."""
     settled = len(smoothed) - window
     if settled < window:
         return local_line(values, window)
@@ -57,10 +49,7 @@ def extended(smoothed: Values, values: Values, window: int) -> Values:
 
 
 def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
-    """Means over blocks of `rows`, of the finite ones of `values`; the last block may be shorter.
-
-    A block without finite values is NaN.
-    """
+    """Means of finite `values` over blocks of `rows`, the last perhaps shorter; NaN without any."""
     if rows <= 1:
         return tuple(places), values
     first = np.arange(0, len(values), rows)
@@ -149,10 +138,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """The curve of a run, the `repeat`-th (from 0) of its side.
-
-    `line` is smoothed if there are many points; `low` and `high` bound what was recorded.
-    """
+    """The `repeat`-th curve of a side; `line` may be smoothed, `low` and `high` bound what was recorded."""
 
     run: RunRecord
     side: Side
@@ -163,10 +149,7 @@ class Curve:
 
 
 def smoothed(points: Points) -> Points:
-    """The points smoothed by local lines, reduced to as many as can be seen.
-
-    A long run is first reduced to the means of short blocks.
-    """
+    """The points smoothed by local lines, of a long run first reduced to the means of short blocks."""
     axes = (points.steps, points.seconds, points.samples)
     places, values = thinned(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
     count = len(values)

@@ -15,9 +15,7 @@ from resources.looks import LIGHT, MARK_FILLS, OWN_COLOURS, MarkFill
 ChartName = Literal["throughput", "loss", "accuracy", "memory"]
 CHART_NAMES: tuple[ChartName, ...] = get_args(ChartName)
 
-RACE = "race"
-"""The name of a race's card, beside those of the charts."""
-
+RACE = "race"  # the name of a race's card, beside those of the charts
 By = Literal["step", "seconds", "samples"]
 BYS: tuple[By, ...] = get_args(By)
 

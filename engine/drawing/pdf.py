@@ -62,8 +62,7 @@ def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:
     pdf.set_text_color(colour)
 
 
-SCALE = 0.75
-"""Points per pixel: a drawing 96 pixels wide takes an inch."""
+SCALE = 0.75  # points per pixel: a drawing 96 pixels wide takes an inch
 
 
 @dataclass(frozen=True)

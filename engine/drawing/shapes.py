@@ -204,8 +204,7 @@ def mark_outline(symbol: str, size: float) -> tuple[Point, ...]:
     return tuple((across * size, down * size) for across, down in _OUTLINES[symbol])
 
 
-DOT = 0.45
-"""The size of the dot in a dotted mark, in sizes of the mark."""
+DOT = 0.45  # the size of the dot in a dotted mark, in sizes of the mark
 _OUTLINES: dict[str, tuple[Point, ...]] = {
     "s": ((-0.45, -0.45), (0.45, -0.45), (0.45, 0.45), (-0.45, 0.45)),
     "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),
@@ -263,10 +262,7 @@ def rounded(
 def hatching(
     outline: Sequence[Point], begin: Point, ink: str, pitch: float, width: float = 1.0, *, rises: bool = True
 ) -> list[Stroke]:
-    """Lines that rise or fall at 45 degrees through a convex outline, one of them in line with `begin`.
-
-    They stay where they are as the outline grows.
-    """
+    """Lines at 45 degrees through a convex outline, one through `begin`; they stay as it grows."""
     if not rises:
         mirrored = hatching([(-x, y) for x, y in outline], (-begin[0], begin[1]), ink, pitch, width)
         return [replace(line, points=tuple((-x, y) for x, y in line.points)) for line in mirrored]
@@ -287,12 +283,10 @@ def hatching(
     return [Stroke(line, ink, width) for line in lines]
 
 
-CAPITAL = 0.73
-"""How high capitals are, in sizes of type."""
+CAPITAL = 0.73  # how high capitals are, in sizes of type
 
 
-Measure = Callable[[str, float, int], float]
-"""The width of a text in pixels, by its size and weight."""
+Measure = Callable[[str, float, int], float]  # the width of a text in pixels, by its size and weight
 
 
 def text_width(text: str, size: float, weight: int = 400) -> float:

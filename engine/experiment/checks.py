@@ -64,10 +64,7 @@ def look_at_nothing(experiment: Experiment, dataset: DatasetEntry) -> None:
 
 
 def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> tuple[Problem, ...]:
-    """Problems of the experiment on the catalog's machine, at most one per setting; empty if it can run.
-
-    Data of another machine is looked at by its worker alone.
-    """
+    """Problems on the catalog's machine, at most one per setting; a far worker looks at its own data."""
     by_key: dict[str | None, Problem] = {}
     look = look_at_nothing if catalog.machine else look
     for problem in _all_problems(experiment, catalog, look):
@@ -76,10 +73,7 @@ def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> 
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
-    """The experiment with its actual device, image size, classes and folder. Raises ProblemError.
-
-    Of data on another machine its worker learns more.
-    """
+    """The experiment with its actual device, image size, classes and folder. Raises ProblemError."""
     obstacles = problems(experiment, catalog)
     if obstacles:
         raise ProblemError(*obstacles)

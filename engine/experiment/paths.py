@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -60,6 +61,18 @@ def file_name_of(record_id: str) -> str:
 def part_path(path: Path) -> Path:
     """A file's path while it is being written; a killed process may leave it behind."""
     return path.with_name(f".{path.name}.part")
+
+
+def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
+    """Writes a file, and its folder if need be, so that no reader finds half of it. Raises OSError."""
+    part = part_path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part.unlink(missing_ok=True)
+    with open(part, "x", encoding="utf-8", opener=functools.partial(os.open, mode=mode)) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 def is_in_use(error: OSError) -> bool:

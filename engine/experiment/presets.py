@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import MOST_CODE_BYTES
-from engine.experiment.paths import config_folder
+from engine.experiment.paths import config_folder, write_whole
 from engine.experiment.problem import (
     Problem,
     ProblemError,
@@ -312,12 +312,9 @@ def _taken(title: str, remedy: str) -> ProblemError:
 
 
 def _write(path: Path, text: str) -> None:
-    # whole or not at all: a window reading the folder meanwhile never sees half a preset
-    partial = path.with_suffix(".partial")
+    # a window may read the folder meanwhile
     with _failure_as_problem("saved", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text)
 
 
 @contextmanager

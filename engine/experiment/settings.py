@@ -159,7 +159,7 @@ class Optimizer(Part):
     @model_validator(mode="after")
     def _fits_its_rule(self) -> Self:
         if self.stochastic_rounding and not self.name.startswith("adamw"):
-            why = f"is on, but no {self.name} rounds so: only torchao's AdamW."
+            why = f"is on, but {self.name} has none: only torchao's AdamW has."
             raise contradiction("stochastic_rounding", why, "Switch it off, or choose adamw.", True)
         if self.momentum and self.name != "sgd":
             raise contradiction(

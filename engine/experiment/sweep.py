@@ -31,9 +31,7 @@ from engine.experiment.value import MOST_ENTRIES, Message, dotted, shortened
 
 Value = str | int | float | bool | None
 
-VARIANT = "variant"
-"""The key of an axis whose values are the labels of a preset's variants, not those of one setting."""
-
+VARIANT = "variant"  # the key of an axis whose values are the labels of a preset's variants
 MOST_CELLS = 10_000
 
 

@@ -79,8 +79,7 @@ class Content:
         return starts[-1] if starts else None
 
 
-Write = Callable[[Content, Path], None]
-"""Writes runs in a format."""
+Write = Callable[[Content, Path], None]  # writes runs in a format
 
 
 def content_of(

@@ -23,10 +23,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture with its title, what stands `beside` that, and a legend; `draw` takes a width in pixels.
-
-    The first picture of a document goes into the file itself, others beside it as `x-NAME.png`.
-    """
+    """A picture, words `beside` its title, and a legend; a document's others go to `x-NAME.png`."""
 
     name: str
     draw: Callable[[float], Drawing]

@@ -18,16 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from engine import Later
 from engine.experiment.paths import is_in_use
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
+from engine.later import psutil
 
 _HOUR_SECONDS = 3600.0
 
@@ -38,10 +32,7 @@ def make_workplace(folder: Path) -> Path:
 
 
 def sweep(folder: Path) -> None:
-    """Removes what killed programs of this machine and user left in `folder` more than an hour ago.
-
-    What cannot be read or removed stays.
-    """
+    """Removes what killed programs of this machine and user left in `folder` over an hour ago, if it can."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [entry.path for entry in entries if _is_stale(entry)]
         for path in stale:
@@ -179,10 +170,7 @@ TEMPLATE_NAME = "my_model.py"
 
 
 def write_template(path: Path, *, force: bool = False) -> Path:
-    """Writes the template and returns its path, which gets the ending .py. Raises ProblemError.
-
-    Without `force` an existing file stays: TakenError.
-    """
+    """Writes the template as .py and returns its path. Raises ProblemError, TakenError without `force`."""
     target = path.with_suffix(".py")
     text = (files("resources") / "template" / TEMPLATE_NAME).read_text(encoding="utf-8")
     with place(target, force=force) as temporary:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _Write = Callable[[Result, Path], None]
 
-MLFLOW = "mlflow:"
-"""The beginning of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`."""
+MLFLOW = "mlflow:"  # the beginning of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`
 
 
 def is_mlflow(destination: str) -> bool:

@@ -27,12 +27,8 @@ from engine.words.names import applying_settings
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-EXPERIMENT = "Ammeter"
-"""The MLflow experiment that the runs join, unless MLFLOW_EXPERIMENT_NAME says otherwise."""
-
-MOST_STEPS = 2_500
-"""A longer run sends every nth step: MLflow's charts draw no more, and a million values take many minutes."""
-
+EXPERIMENT = "Ammeter"  # the MLflow experiment of the runs, unless MLFLOW_EXPERIMENT_NAME names another
+MOST_STEPS = 2_500  # a longer run sends every nth: MLflow draws no more, and a million take many minutes
 _MOST_METRICS, _MOST_PARAMETERS, _MOST_LETTERS = 1_000, 100, 6_000
 """MLflow's limits of a request, and of a parameter's length."""
 

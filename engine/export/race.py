@@ -97,9 +97,7 @@ def race_writer(suffix: str, theme: ThemeName = "dark") -> Write:
     return partial(writers[suffix], palette=DARK if theme == "dark" else LIGHT)
 
 
-_FINER = 1.5
-"""Pixels of the pictures per pixel of the drawing."""
-
+_FINER = 1.5  # pixels of the pictures per pixel of the drawing
 _QUALITY = 78
 
 
@@ -156,10 +154,7 @@ def mosaic(blocks: Blocks) -> bytes:
 
 
 def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the card as PNG, 2,560 by 1,440, with settings and environment in its text fields.
-
-    Raises ProblemError without a race.
-    """
+    """Writes the card as PNG, 2,560 by 1,440, with settings in its text. Raises ProblemError."""
     report = report_of(content)
     card = card_of(content, report)
     painter = paint_card(card, card.scene.end, palette, SCALE)
@@ -186,9 +181,7 @@ def paint_card(card: Card, instant: Instant, palette: Palette, scale: float) -> 
     return painter
 
 
-FRAME_MS = 70
-"""The duration of a frame; GIF counts in hundredths of a second."""
-
+FRAME_MS = 70  # the duration of a frame; GIF counts in hundredths of a second
 FIRST_MS, LAST_MS = 900, 3_500
 GIF_SCALE = 0.75
 
@@ -283,5 +276,4 @@ def gif_colors(card: Card, palette: Palette) -> Image.Image:
     return sample.quantize(_MOST_COLORS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
 
 
-_MOST_COLORS = 255
-"""One of the 256 means "unchanged"."""
+_MOST_COLORS = 255  # one of the 256 means "unchanged"

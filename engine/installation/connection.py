@@ -25,8 +25,7 @@ from engine.installation import problems
 _PATIENCE_SECONDS = 30.0
 _FORBIDS = (401, 403)
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-_TUNNEL = "Tunnel connection failed: "
-"""How http.client begins what a proxy answered."""
+_TUNNEL = "Tunnel connection failed: "  # how http.client begins what a proxy answered
 
 
 class Broken(Exception):  # noqa: N818 - it is tried again

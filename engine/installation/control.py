@@ -56,8 +56,7 @@ class Control:
             raise Stopped
 
 
-IN_USE = "in-use"
-"""In an installation's folder: locked by every worker that has it on its path."""
+IN_USE = "in-use"  # in an installation's folder: locked by every worker that has it on its path
 
 
 @contextmanager

@@ -38,10 +38,7 @@ def wheel_path(wheel: Wheel, folder: Path) -> Path:
 
 
 class Downloads:
-    """Fetches the wheels of a plan into a folder; for one use.
-
-    A cut connection is tried again until the user stops.
-    """
+    """Fetches the wheels of a plan into a folder, once; a cut connection is tried until stopped."""
 
     def __init__(self, plan: Plan, folder: Path, control: Control) -> None:
         self._folder, self._control = folder, control
@@ -207,8 +204,7 @@ class _File:
         self.part = part_path(path)
         self.host = urlsplit(wheel.address).hostname or wheel.address
         self.is_at_work = False
-        self.received = 0
-        """Over the network; what is done may come from an earlier attempt."""
+        self.received = 0  # over the network; what is done may come from an earlier attempt
         self.retry: str | None = None
         self.begin()
 
@@ -217,8 +213,7 @@ class _File:
         self.done, self.etag = 0, None
         self._digest = hashlib.sha256()
 
-    etag: str | None
-    """The server's name for the version of the file that has been received in part."""
+    etag: str | None  # the server's name for the version of the file that has been received in part
 
     def take(self, piece: bytes) -> None:
         self.done += len(piece)

@@ -133,9 +133,7 @@ def hardware_here(sources: Sources = Sources()) -> Hardware:
 
 _PATIENCE_SECONDS = 20.0
 _VENDORS = {0x10DE: Vendor.NVIDIA, 0x1002: Vendor.AMD, 0x8086: Vendor.INTEL}
-_DISPLAYS = 0x03
-"""PCI's class of display controllers: cards with and without an outlet."""
-
+_DISPLAYS = 0x03  # PCI's class of display controllers: cards with and without an outlet
 _Reading = tuple[str, bool | None, list[Gpu]]
 
 

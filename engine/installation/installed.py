@@ -44,8 +44,7 @@ def downloads_folder(folder: Path) -> Path:
     return folder / "downloads"
 
 
-TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"
-"""In the environment of a worker: the packages to use in place of the installation in use."""
+TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"  # a worker's variable: packages in place of those in use
 
 
 class Installation(Message):

@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from pathlib import Path
 
-from engine.experiment.paths import part_path
+from engine.experiment.paths import write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation import problems
@@ -49,8 +49,7 @@ from engine.installation.wanted import (
 from engine.words.numbers import memory_text
 
 _EVENT_SECONDS = 0.3
-_CACHE = "uv"
-"""uv's, in the folder of an installation while it is unpacked: files are linked from it, not copied."""
+_CACHE = "uv"  # uv's, in an installation's folder while it is unpacked: files are linked from it, not copied
 
 
 class Installer:
@@ -103,10 +102,10 @@ class Installer:
             trial.result()
             installation = _describe(plan, place)
             with problems.writing(self._folder):
-                _write(place / MANIFEST, installation.model_dump_json(indent=1))
+                write_whole(place / MANIFEST, installation.model_dump_json(indent=1))
             cleaning.pop_all()
         with problems.writing(self._folder):
-            _write(self._folder / CURRENT, Current(name=name).model_dump_json())
+            write_whole(self._folder / CURRENT, Current(name=name).model_dump_json())
         _remove_unused(self._folder)
         shutil.rmtree(downloads, ignore_errors=True)
         yield Installed(installation)
@@ -204,15 +203,6 @@ def _describe(plan: Plan, place: Path) -> Installation:
         size_bytes=size_bytes,
         made=time.time(),
     )
-
-
-def _write(path: Path, text: str) -> None:
-    part = part_path(path)
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _unpacked_bytes(wheels: list[Path]) -> int:

@@ -10,8 +10,7 @@ from engine.installation.description import cleaned
 from engine.installation.wanted import InstallEvent, Wanted
 
 PAUSE, GO_ON = b"pause\n", b"go on\n"
-LONGEST_LINE = 4 * 2**20
-"""In bytes: a plan of a few hundred wheels with their addresses takes a tenth of it."""
+LONGEST_LINE = 4 * 2**20  # in bytes: a plan of a few hundred wheels with their addresses takes a tenth of it
 _WANTED = TypeAdapter(Wanted)
 _EVENT: TypeAdapter[InstallEvent | Problem] = TypeAdapter(InstallEvent | Problem)
 

@@ -41,10 +41,7 @@ require, 3.6 of the build for the processor."""
 
 
 def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[], bool] = never) -> Plan:
-    """Resolves what is wanted for this interpreter; nothing is fetched but descriptions of packages.
-
-    Raises ProblemError, and Stopped once `is_stopped()` is true.
-    """
+    """Resolves what is wanted here; only descriptions are fetched. Raises ProblemError, Stopped."""
     _require_address(wanted.source.mirror)
     _require_names(wanted.extras)
     folder = folder or engines_folder()
@@ -78,8 +75,7 @@ def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[
     )
 
 
-_Packages = list[dict[str, Any]]
-"""As in pylock.toml."""
+_Packages = list[dict[str, Any]]  # as in pylock.toml
 
 
 def _resolve(
@@ -287,8 +283,7 @@ def _wheel(package: Mapping[str, Any]) -> Wheel:
     )
 
 
-_LONGEST_NAME_BYTES = 240
-"""The longest name of a file: systems take 255, of which a part of a file needs some."""
+_LONGEST_NAME_BYTES = 240  # of a file: systems take 255, of which a part of a file needs some
 
 
 def _fetched_bytes(wheel: Wheel, downloads: Path) -> int:
@@ -306,10 +301,7 @@ _Answer = TypeVar("_Answer")
 
 
 def with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], bool]) -> list[Wheel]:
-    """The wheels with the sizes that the index did not tell, which the servers are asked for.
-
-    Raises ProblemError, and Stopped.
-    """
+    """The wheels with the sizes that servers tell where the index did not. Raises ProblemError, Stopped."""
     connections = Connections(source.mirror)
 
     def sized(wheel: Wheel) -> Wheel:

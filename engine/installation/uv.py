@@ -53,10 +53,7 @@ def never() -> bool:
 
 
 def find_uv() -> Path:
-    """The program uv: AMMETER_UV, else beside the interpreter, of the package `uv`, or on the PATH.
-
-    Raises ProblemError.
-    """
+    """AMMETER_UV, else uv beside the interpreter, of the package, or on the PATH. Raises ProblemError."""
     if named := os.environ.get("AMMETER_UV", "").strip():
         return Path(named)
     beside = Path(sys.executable).with_name("uv.exe" if sys.platform == "win32" else "uv")

@@ -95,10 +95,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Progress of the download, some five times a second. Speed and time left are None until known.
-
-    `retry`: why a connection was cut, while it is tried again.
-    """
+    """Progress of the download; speed and time left are None until known, `retry` is why it was cut."""
 
     done_bytes: int
     total_bytes: int

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from engine.driver import Driver
 from engine.experiment.checks import Catalog, DeviceEntry, dataset_of, problems, resolve
-from engine.experiment.experiment import Experiment, setting_error
+from engine.experiment.experiment import Experiment, Precision, setting_error
 from engine.experiment.own.code import DATASET, OWN
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.value import MIB_PER_GIB
@@ -174,6 +174,13 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
             "memory_cap_gib",
             "is empty, but on a CPU there is no card whose memory could be the limit.",
             "Give a limit in GiB, such as 2 (--memory-gib 2); only Linux enforces it. Or use a GPU.",
+        )
+    if device.name == "cpu" and experiment.precision is Precision.FP8:
+        raise setting_error(
+            "precision",
+            "is FP8, which a CPU emulates: the largest batch there says nothing about a GPU.",
+            "Search in BF16 AMP, or on a GPU that has FP8.",
+            value=Precision.FP8,
         )
     if device.name == "mps":
         raise setting_error(

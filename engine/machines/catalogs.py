@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine.experiment.catalog import Catalog
-from engine.experiment.paths import file_name_of, machines_path, part_path
+from engine.experiment.paths import file_name_of, machines_path, write_whole
 from engine.experiment.problem import request_error
 from engine.machines.machine import Machines
 from engine.store.saved.forecasts import Forecasts
@@ -25,12 +25,10 @@ def _path(machine: str) -> Path:
 def keep_catalog(catalog: Catalog) -> None:
     """Keeps the catalog of its machine; where that cannot be written, the one before stays."""
     path = _path(catalog.machine)
-    part = part_path(path)
     with suppress(OSError):
         # no other user can look into it
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part.write_text(catalog.model_dump_json(), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, catalog.model_dump_json())
 
 
 def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:

@@ -29,12 +29,10 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
     try:
         look = look_at(line, machine)
     except ProblemError as error:
-        return machine, (_failed("Connection", error.problem),)
+        return machine, (Check.of("Connection", error.problem),)
     seconds = time.monotonic() - began
     machine = machine.model_copy(update={"home": look.home, "program": look.program})
-    answers = Check(
-        name="Connection", status="ok", detail=f"{machine.host or 'It'} answers in {seconds:.1f} s"
-    )
+    answers = Check.ok("Connection", f"{machine.host or 'It'} answers in {seconds:.1f} s")
     there: Description | Problem | None = None
     if look.program:
         try:
@@ -60,59 +58,54 @@ def _of_the_system(look: Look, there: Description | Problem | None) -> Iterator[
         said = shortened(look.chatter.partition("\n")[0], 80)
         detail = f"The login writes to programs too, beginning with: {said}"
         remedy = "It does no harm here. In its .bashrc, write such lines only for a terminal: [ -t 1 ]."
-        yield Check(name="Login", status="note", detail=detail, remedy=remedy)
+        yield Check.note("Login", detail, remedy)
     system, processor = look.system or "unknown", look.processor or "unknown"
     if system != "Linux" or processor not in _PROCESSORS:
         detail = f"It is {system} on {processor}, and runs train on Linux on x86_64 or ARM only."
-        yield Check(name="System", status="problem", detail=detail, remedy="Name a machine with Linux.")
+        yield Check.problem("System", detail, "Name a machine with Linux.")
     else:
-        yield Check(name="System", status="ok", detail=f"Linux, {processor}, {look.libc or 'no glibc'}")
+        yield Check.ok("System", f"Linux, {processor}, {look.libc or 'no glibc'}")
         name, _, version = look.libc.partition(" ")
         if (problem := libc_problem((name, version))) is not None:
-            yield _failed("C library", problem)
+            yield Check.of("C library", problem)
     if not look.is_own:
-        detail, remedy = (
-            f"The folder {look.home} has other files in it.",
-            "Name a folder of Ammeter's own there.",
-        )
-        yield Check(name="Folder", status="problem", detail=detail, remedy=remedy)
+        detail = f"The folder {look.home} has other files in it."
+        yield Check.problem("Folder", detail, "Name a folder of Ammeter's own there.")
     elif not look.is_writable:
-        detail, remedy = f"You may not write at {look.home}.", "Name another folder, where you may write."
-        yield Check(name="Folder", status="problem", detail=detail, remedy=remedy)
+        remedy = "Name another folder, where you may write."
+        yield Check.problem("Folder", f"You may not write at {look.home}.", remedy)
     else:
-        yield Check(name="Folder", status="ok", detail=look.home)
+        yield Check.ok("Folder", look.home)
     is_set_up = isinstance(there, Description) and there.engine.is_usable
     least, free = _LEAST_BYTES if is_set_up else _ENGINE_BYTES, f"{look.free_bytes / BYTES_PER_GIB:,.1f} GiB"
     if look.free_bytes >= least:
-        yield Check(name="Disk", status="ok", detail=f"{free} free at {look.home}")
+        yield Check.ok("Disk", f"{free} free at {look.home}")
     else:
         remedy = f"Make room there: {least / BYTES_PER_GIB:,.0f} GiB or more are recommended."
-        yield Check(name="Disk", status="note", detail=f"Only {free} are free at {look.home}.", remedy=remedy)
+        yield Check.note("Disk", f"Only {free} are free at {look.home}.", remedy)
 
 
 def _of_the_program(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
     if not look.program:
         yield _tools(look)
-        yield _failed("Program", not_set_up(machine))
+        yield Check.of("Program", not_set_up(machine))
         return
     if isinstance(there, Problem):
-        yield _failed("Program", there)
+        yield Check.of("Program", there)
         return
     assert there is not None
     if look.program != program_id():
         yield _tools(look)
         detail = f"The program there ({look.program}) is another than this one ({program_id()})."
         update = f"`ammeter engine install --machine {shlex.quote(machine.name)}` replaces it."
-        yield Check(name="Program", status="note", detail=detail, remedy=update)
+        yield Check.note("Program", detail, update)
     else:
-        yield Check(name="Program", status="ok", detail=f"the same as here ({look.program})")
+        yield Check.ok("Program", f"the same as here ({look.program})")
     if there.problem is not None:
-        yield Check(name="Engine", status="problem", detail=there.problem.message, remedy=set_up(machine))
+        yield Check.problem("Engine", there.problem.message, set_up(machine))
     else:
         build = "" if there.installation is None else f", build {there.installation.backend}"
-        yield Check(
-            name="Engine", status="ok", detail=f"PyTorch {there.torch or 'of unknown version'}{build}"
-        )
+        yield Check.ok("Engine", f"PyTorch {there.torch or 'of unknown version'}{build}")
     names = "; ".join(gpu.name for gpu in there.hardware.gpus)
     none = "No graphics card was found; training runs on the processor."
     yield Check(name=_CARD, status="ok" if names else "note", detail=names or none)
@@ -123,10 +116,10 @@ def _tools(look: Look) -> Check:
         detail = (
             "There is no uv, which fetches what the program needs, and that of this machine does not fit."
         )
-        return Check(name="uv", status="problem", detail=detail, remedy=INSTALL_UV)
+        return Check.problem("uv", detail, INSTALL_UV)
     python = f"Python {look.pythons[0]}" if look.pythons else "no Python, which uv then fetches"
     where = "brought from here" if look.takes_our_uv else look.uv
-    return Check(name="uv", status="ok", detail=f"{where}; {python}")
+    return Check.ok("uv", f"{where}; {python}")
 
 
 def _of_slurm(slurm: Slurm, line: Line) -> Check:
@@ -134,12 +127,8 @@ def _of_slurm(slurm: Slurm, line: Line) -> Check:
     try:
         answer = run_script(line, "sbatch --version && sinfo -h -o '%D nodes in %P' \"$@\"", partition)
     except ProblemError as error:
-        return _failed("Slurm", error.problem)
+        return Check.of("Slurm", error.problem)
     said = "; ".join(shortened(each, 200) for each in answer.text.splitlines()[:20])
     is_there = answer.status == 0 and ";" in said
     remedy = "" if is_there else "Name the login node of a cluster, and one of its partitions."
     return Check(name="Slurm", status="ok" if is_there else "problem", detail=said, remedy=remedy)
-
-
-def _failed(name: str, problem: Problem) -> Check:
-    return Check(name=name, status="problem", detail=problem.message, remedy=problem.remedy)

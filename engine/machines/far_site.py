@@ -12,6 +12,7 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.machines.far_worker import PROGRAM, Allocation, FarWorker, Opening
 from engine.machines.line import Line
 from engine.machines.machine import Machine
+from engine.machines.script import look_at
 from engine.protocol import jobs
 from engine.protocol.jobs import FarPlace
 from engine.worker.launcher import Launcher
@@ -22,7 +23,6 @@ _ANSWER_SECONDS, _GIVE_BACK_SECONDS = 30.0, 10.0
 _FETCH_SECONDS = 3_600.0
 _MOST_FETCHED_BYTES = 512 * 2**20
 _GZIP = b"\x1f\x8b"
-_HOME = re.compile(r"^ammeter (/.*)$", re.MULTILINE)
 
 
 class FarSite:
@@ -68,10 +68,8 @@ class FarSite:
     def require_engine(self) -> None:
         """Only the machine knows: a worker without an engine says so."""
 
-    @property
-    def is_glibc(self) -> bool:
-        """The far side is a Linux for which there are builds of torch, which have no other C library."""
-        return True
+    # the far side is a Linux for which there are builds of torch, which have no other C library
+    is_glibc = True
 
     def checkpoints(self, folder: Path) -> str:
         return f"{self._there}/home/checkpoints/{folder.name}"
@@ -111,13 +109,7 @@ class FarSite:
     @property
     def _there(self) -> str:
         """Our folder there, as an absolute path."""
-        if not self._home:
-            script = f'cd {self._line.machine.folder} && echo && echo "ammeter $(pwd -P)"\n'
-            answer = self._line.ask(("sh", "-s"), stdin=script.encode(), seconds=_ANSWER_SECONDS)
-            found = _HOME.search(answer.decode(errors="replace"))
-            if found is None or not found[1].isprintable():
-                raise self._line.problem("it does not tell where its folder is")
-            self._home = found[1]
+        self._home = self._home or look_at(self._line, self._line.machine).home
         return self._home
 
 

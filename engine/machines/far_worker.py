@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import IO, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import Line as OneLine
@@ -23,16 +23,15 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Log, Phase, PhaseName
 from engine.protocol.jobs import FarPlace
 from engine.worker.process import End, Garbage, Lost, item_of, stderr_text
+from engine.worker.relay import PROTOCOL
 
-PROTOCOL = 2
 PROGRAM = "program/current/bin/python"
 _HEADER_SECONDS = 30.0
 _MOST_CHATTER_BYTES = 64 * 2**10
 _LONGEST_LINE_BYTES = 32 * 2**20 + 2
 _MOST_ITEMS = 4_096
 _PING_SECONDS = 1.0
-_AWAY_SECONDS = 3.0
-"""Without a word for so long a line counts as cut; it is given up after `_DEAD_SECONDS`."""
+_AWAY_SECONDS = 3.0  # without a word for so long a line counts as cut; it is given up after `_DEAD_SECONDS`
 _DEAD_SECONDS = 15.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
 _SLOW_SECONDS = 1.0
@@ -43,9 +42,7 @@ _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
 
 
-class _Version(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
+class _Version(BaseModel, frozen=True):
     protocol: int
 
 
@@ -58,9 +55,7 @@ class Header(_Version):
     host: OneLine = ""
 
 
-class _Ended(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
+class _Ended(BaseModel, frozen=True):
     status: Annotated[int, Field(ge=-64, le=255)]
     why: Literal["", "patience", "full"] = ""
 

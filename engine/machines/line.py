@@ -33,8 +33,7 @@ _OPTIONS = (
 _MOST_COMPLAINT_BYTES = 8 * 2**10
 _MOST_ANSWER_BYTES = 16 * 2**20
 _BLOCK_BYTES = 64 * 2**10
-NOT_FOUND = (126, 127)
-"""The status of a shell that finds no such program."""
+NOT_FOUND = (126, 127)  # the status of a shell that finds no such program
 _LASTING = {
     "Host key verification failed": "Run `ssh {host}` in a terminal and compare its host key with that of "
     "the machine.",
@@ -46,10 +45,7 @@ _LASTING = {
 
 
 class Channel:
-    """One ssh: what is put goes to its stdin from a thread of its own, so that a dead line holds up nobody.
-
-    `stdout` is read by the caller. Raises ProblemError where ssh cannot be started.
-    """
+    """One ssh, whose stdin has a thread of its own: a dead line holds up nobody. Raises ProblemError."""
 
     def __init__(self, command: Sequence[str]) -> None:
         try:

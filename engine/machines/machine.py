@@ -6,8 +6,6 @@ must not bring the names of hosts.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -15,18 +13,16 @@ from pathlib import Path
 from typing import Annotated
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
-from engine.experiment.paths import machines_path, part_path
+from engine.experiment.paths import machines_path, write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
 from engine.machines.slurm import Slurm
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$"
-_HOST = r"^[A-Za-z0-9_][A-Za-z0-9_.:%@\[\]-]{0,254}$"
-"""Never an option: it begins with no hyphen."""
-_FOLDER = r"^[A-Za-z0-9._/~+-]{1,200}$"
-"""It needs no quoting in any shell."""
+_HOST = r"^[A-Za-z0-9_][A-Za-z0-9_.:%@\[\]-]{0,254}$"  # never an option: it begins with no hyphen
+_FOLDER = r"^[A-Za-z0-9._/~+-]{1,200}$"  # it needs no quoting in any shell
 _OWN_NAMES = ("", "this machine", "here")
 
 
@@ -36,15 +32,13 @@ def _within(folder: str) -> str:
     return folder
 
 
-class Machine(BaseModel):
+class Machine(BaseModel, frozen=True, extra="forbid"):
     """Another machine, reached by `ssh host`; everything of Ammeter's there is in `folder`, which is relative
     to the home there unless it is absolute. With `slurm` it is the login node of a cluster, whose jobs train,
     or without a host this machine is.
 
     What the last check saw: `home`, that folder as an absolute path, and the `program` there, by its id.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(pattern=_NAME)]
     host: Annotated[str, StringConstraints(pattern=rf"{_HOST}|^$")]
@@ -62,9 +56,7 @@ class Machine(BaseModel):
         return f"{self.host or 'this machine'} (Slurm{partition})"
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
+class _File(BaseModel, frozen=True):
     machines: Annotated[tuple[Machine, ...], Field(max_length=200)] = ()
 
 
@@ -104,17 +96,8 @@ class Machines:
         self._write([machine for machine in self.all() if machine != gone])
 
     def _write(self, machines: list[Machine]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        part = part_path(self._path)
-        text = tomli_w.dumps(
-            {"machines": [machine.model_dump(exclude_defaults=True) for machine in machines]}
-        )
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        part.replace(self._path)
+        tables = [machine.model_dump(exclude_defaults=True) for machine in machines]
+        write_whole(self._path, tomli_w.dumps({"machines": tables}), mode=0o600)
 
 
 _REMEDY = "Correct it, or move it away and add the machines again."

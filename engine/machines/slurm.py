@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from engine.experiment.problem import Kind
 from engine.experiment.value import Line, Seconds
@@ -49,10 +49,8 @@ def _allowed(option: str) -> str:
 _Word = StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.,@+-]{0,99})?$")
 
 
-class Slurm(BaseModel):
+class Slurm(BaseModel, frozen=True, extra="forbid"):
     """How jobs are submitted on a machine: each further option of sbatch is "--name=value"."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     partition: Annotated[str, _Word] = ""
     account: Annotated[str, _Word] = ""
@@ -66,10 +64,8 @@ class Slurm(BaseModel):
         return (*(f"--{name}={value}" for name, value in named.items() if value), *self.options)
 
 
-class JobState(BaseModel):
+class JobState(BaseModel, frozen=True):
     """What Slurm says of a job; untrusted. It is "KEPT" once its worker has begun."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     state: Line
     reason: Line = ""

@@ -17,12 +17,13 @@ from engine.words.numbers import number, share_text, three_figures
 
 _BAR, _PITCH, _TOP = 26.0, 62.0, 22.0
 _HEAD, _ROW = 30.0, 22.0
-_BESIDE_NAME, _SWATCH = 32.0, 12.0
+_BESIDE_NAME, _SWATCH = 36.0, 12.0
 _MOST_COLUMN, _ROOM_FOR_SHARE = 190.0, 124.0
 _SOLID = {
     StepPart.MATRIX_UNITS: "{}",
     StepPart.MATRIX: "{}-dim",
     StepPart.MEMORY: "{}-dim",
+    StepPart.SCALING: "{}",
     StepPart.COPIES: "text3",
     StepPart.OPTIMIZER: "line2",
     StepPart.OTHER: "bg3",
@@ -31,6 +32,7 @@ _SOLID = {
 """The fill of a part by the precision's ink; what has none is waiting."""
 _HATCHING = {
     StepPart.MATRIX: "{}",
+    StepPart.SCALING: "bg1",
     StepPart.COMMUNICATION: "{}",
     StepPart.HOST: "text3",
     StepPart.DATA: "text3",
@@ -120,7 +122,7 @@ class _Picture:
             middle = _TOP + _PITCH * place + _BAR / 2
             yield from self._looks[place].mark(9, middle, 11)
             name = shortened(self._names[place], self._left - _BESIDE_NAME, 12, 600)
-            yield Words(18, middle + 4, name, "text", 12, 600)
+            yield Words(22, middle + 4, name, "text", 12, 600)
             if side.profile is None:
                 words = side.problem.message if side.problem is not None else _NO_PROFILE
                 words = shortened(words, self._width - self._left - 8, 12)

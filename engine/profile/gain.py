@@ -68,6 +68,10 @@ class _Side:
     profile: StepProfile
     experiment: Experiment
 
+    @property
+    def is_emulated(self) -> bool:
+        return self.experiment.precision is Precision.FP8 and self.profile.device_type == "cpu"
+
 
 @dataclass(frozen=True)
 class _Work:
@@ -100,6 +104,10 @@ def _gain(side: _Side, first: _Side) -> Gain:
     disturbed = next((other for other in (first, side) if other.profile.disturbance), None)
     if disturbed is not None:
         why = f"the steps of {disturbed.name} were disturbed"
+        return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
+    emulated = next((other for other in (first, side) if other.is_emulated), None)
+    if emulated is not None:
+        why = f"{emulated.name} is emulated on a CPU, which says nothing about a GPU"
         return Gain(None, f"{side.name} is not compared with {first.name}: {why}.")
     scale = first.profile.samples / side.profile.samples
     before, now = first.profile.step_ms, side.profile.step_ms * scale
@@ -144,6 +152,7 @@ _REASONS = {
     StepPart.COPIES: ", which no number format shortens",
     StepPart.HOST: ": its work is too small to keep the device busy, and a shorter format cannot change that",
     StepPart.COMMUNICATION: ", which sends the gradients as before",
+    StepPart.SCALING: ", which only FP8 needs",
     StepPart.OPTIMIZER: ", which computes in FP32 all the same",
 }
 

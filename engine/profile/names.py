@@ -10,6 +10,7 @@ from engine.protocol.profiles import Profiles
 
 _TITLES = {
     StepPart.MEMORY: "Memory-bound",
+    StepPart.SCALING: "FP8 scaling and casts",
     StepPart.COPIES: "Copies",
     StepPart.OPTIMIZER: "Optimizer",
     StepPart.OTHER: "Other work",
@@ -19,6 +20,7 @@ _TITLES = {
 }
 _PHRASES = {
     StepPart.MEMORY: "memory-bound work",
+    StepPart.SCALING: "scaling and casting to FP8",
     StepPart.COPIES: "copying between host and device",
     StepPart.OPTIMIZER: "the optimizer",
     StepPart.HOST: "waiting for the host to launch work",
@@ -28,6 +30,10 @@ _MEANINGS = {
     StepPart.MEMORY: (
         "Element-wise operations, normalisations, reductions, casts and changes of layout: "
         "their time goes into reading and writing memory, not into computing"
+    ),
+    StepPart.SCALING: (
+        "The largest numbers are found for FP8's scales, and numbers are cast to it, known by the names of "
+        "kernels; compiled, with what is computed beside that"
     ),
     StepPart.COPIES: "Copies between host and device",
     StepPart.OPTIMIZER: "The optimizer's step, with unscaling and clipping of gradients",

@@ -33,6 +33,7 @@ class Bound(StrEnum):
     MATRIX = "matrix"
     """Ordinary units, on matrix products; a shorter format may run on faster ones."""
     MEMORY = "memory"
+    SCALING = "fp8 scaling"
     COPIES = "copies"
     OPTIMIZER = "optimizer"
     COMMUNICATION = "communication"
@@ -42,7 +43,7 @@ class Bound(StrEnum):
     BALANCED = "balanced"
     """Nothing by itself."""
     UNKNOWN = "unknown"
-    """The steps were disturbed, or have no times."""
+    """The steps were disturbed, emulated, or have no times."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,9 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
     parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
     if not parts:
         return Verdict(Bound.UNKNOWN, "The profile has no times.", "Profile the experiment again.")
+    if experiment.precision is Precision.FP8 and profile.device_type == "cpu":
+        sentence = "FP8 is emulated on a CPU: these times say nothing about a GPU."
+        return Verdict(Bound.UNKNOWN, sentence, "Profile it on a GPU of compute capability 8.9 or later.")
     if profile.disturbance is not None:
         sentence = f"Its steps were disturbed: {profile.disturbance}."
         return Verdict(Bound.UNKNOWN, sentence, "Profile again when nothing else runs.")
@@ -138,6 +142,7 @@ def _of_step(part: StepPart, bar: Bar) -> str:
 _BOUNDING = {
     StepPart.DATA: "The loader bounds it: training waits for data {}.",
     StepPart.HOST: "The host bounds it: the device waits for the next launch {}.",
+    StepPart.SCALING: "Scaling and casting to FP8 bound it: they take {}.",
     StepPart.COPIES: "Copies between host and device bound it: they take {}.",
     StepPart.OPTIMIZER: "The optimizer bounds it: its update takes {}.",
     StepPart.COMMUNICATION: "Communication bounds it: the device sends, or waits for others, {}.",
@@ -302,6 +307,7 @@ _NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | N
     StepPart.HOST: _for_host,
     StepPart.OPTIMIZER: _for_optimizer,
     StepPart.MEMORY: _for_memory,
+    StepPart.SCALING: _for_memory,
     StepPart.MATRIX: _for_matrix,
     StepPart.MATRIX_UNITS: _for_matrix,
 }

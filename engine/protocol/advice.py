@@ -32,26 +32,21 @@ class AdviceKind(StrEnum):
     LITTLE_WORK = "little work"
     SCALE_SINKS = "scale sinks"
     SCALE_NEVER_GROWS = "scale never grows"
-    CASTS = "casts"
-    """They cost more than the shorter format saves."""
+    CASTS = "casts"  # they cost more than the shorter format saves
     HALF_IN_LOSS = "half in the loss"
     CLIPPING = "clipping"
-    EPSILON = "epsilon"
-    """The optimizer's is below the smallest number of its parameters' format."""
+    EPSILON = "epsilon"  # the optimizer's is below the smallest number of its parameters' format
     MEMORY = "memory"
     RANGE = "range"
-    COULD_BE_TF32 = "could be TF32"
-    """Matrix products in FP32 that could run on Tensor Cores."""
+    COULD_BE_TF32 = "could be TF32"  # matrix products in FP32 that could run on Tensor Cores
     PAGEABLE_COPY = "pageable copy"
     SYNCHRONISATION = "synchronisation"
     STARVED = "starved"
     TINY_KERNELS = "tiny kernels"
     UNFUSED_OPTIMIZER = "unfused optimizer"
-    ZEROED_GRADIENTS = "zeroed gradients"
-    """Gradients are filled with zeros where they could be dropped."""
+    ZEROED_GRADIENTS = "zeroed gradients"  # gradients are filled with zeros where they could be dropped
     LAYOUT = "layout"
-    LARGER_BUCKETS = "larger buckets"
-    """Of gradients, which several devices send each other."""
+    LARGER_BUCKETS = "larger buckets"  # of gradients, which several devices send each other
     SHORTER_GRADIENTS = "shorter gradients"
     SENT_LESS_OFTEN = "sent less often"
     STRAGGLER = "straggler"
@@ -92,18 +87,13 @@ class FindingKind(StrEnum):
     SCALER_WITH_BF16 = "scaler with BF16"
     CLIPPING_BEFORE_UNSCALING = "clipping before unscaling"
     SCHEDULER_AFTER_SKIP = "scheduler after a skipped step"
-    HALF_IN_LOSS = "half in the loss"
-    """A softmax, logarithm or exponential of the loss is computed in 16 bits."""
-    HALF_IN_FORWARD = "half in forward"
-    """The code itself casts to 16 bits, whatever the precision."""
-    EPSILON = "epsilon"
-    """A number that is to keep another from being 0, but is 0 itself in FP16."""
+    HALF_IN_LOSS = "half in the loss"  # a softmax, logarithm or exponential of the loss is in 16 bits
+    HALF_IN_FORWARD = "half in forward"  # the code itself casts to 16 bits, whatever the precision
+    EPSILON = "epsilon"  # a number that is to keep another from being 0, but is 0 itself in FP16
     WAITS = "waits"
-    BRANCHES = "branches"
-    """Python branches on a tensor's value: it waits, and cannot be captured."""
+    BRANCHES = "branches"  # Python branches on a tensor's value: it waits, and cannot be captured
     EMULATED = "emulated"
-    FP8 = "FP8"
-    """What is in FP8, and what would have to change for a gain."""
+    FP8 = "FP8"  # what is in FP8, and what would have to change for a gain
     ODD_SIZE = "odd size"
     NO_GRADIENT = "no gradient"
     OUTPUT_NOT_FLOAT = "output not float"
@@ -175,10 +165,7 @@ class NotInFP8(StrEnum):
 
 
 class LinearLayer(Message):
-    """A linear layer under FP8, converted if there is no `reason` against it.
-
-    `tokens` are the rows of a batch that it multiplies, None where only the model itself would tell.
-    """
+    """A linear layer under FP8, converted without a `reason`; `tokens` are a batch's rows, if known."""
 
     name: Line
     inputs: Whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -64,6 +64,23 @@ class Check(Message):
     status: Literal["ok", "note", "problem"]
     detail: Text
     remedy: Text = ""
+
+    @classmethod
+    def ok(cls, name: str, detail: str) -> Self:
+        return cls(name=name, status="ok", detail=detail)
+
+    @classmethod
+    def note(cls, name: str, detail: str, remedy: str = "") -> Self:
+        return cls(name=name, status="note", detail=detail, remedy=remedy)
+
+    @classmethod
+    def problem(cls, name: str, detail: str, remedy: str = "") -> Self:
+        return cls(name=name, status="problem", detail=detail, remedy=remedy)
+
+    @classmethod
+    def of(cls, name: str, problem: Problem) -> Self:
+        """The check that found that problem."""
+        return cls.problem(name, problem.message, problem.remedy)
 
 
 class Examined(Message):
@@ -247,10 +264,7 @@ class Epoch(Message):
 
 
 class Skipped(Message):
-    """Optimizer steps that the loss scaler skipped, by number.
-
-    In those of `own` this rank's gradients overflowed before it had those of the others.
-    """
+    """Optimizer steps that the loss scaler skipped; in `own` this rank's own gradients overflowed."""
 
     event: Literal["skipped"] = "skipped"
     steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]
@@ -258,10 +272,7 @@ class Skipped(Message):
 
 
 class Heartbeat(Message):
-    """The worker is alive; `step` is the last that completed on the device.
-
-    `has_spilled`: a trial takes more than was free, and crawls in the host's memory.
-    """
+    """The worker is alive; `step` was completed last. `has_spilled`: a trial crawls in the host's memory."""
 
     event: Literal["heartbeat"] = "heartbeat"
     step: StepNumber

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from engine import Later
+from engine.later import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 _SIDE = 24
 _LEAST_CORNERS, _KINDS = 2, 3
@@ -26,12 +23,7 @@ _DARKEST, _BRIGHTEST = 20, 245
 
 @cache
 def patterns(count: int, side: int = _SIDE) -> NDArray[np.uint8]:
-    """Distinct grey patterns (count, side, side) of blended greys; the first are the same for any `count`.
-
-    They are read-only: all callers share them.
-
-    Raises ValueError for a negative count or a side below 1.
-    """
+    """Distinct grey patterns (count, side, side), read-only, the first always alike. Raises ValueError."""
     if count < 0 or side < 1:
         raise ValueError(f"there are no {count} patterns of {side} pixels")
     drawn = [_pattern(number, side) for number in range(count)]
@@ -80,12 +72,8 @@ def shades(black: str, white: str) -> NDArray[np.uint8]:
 
 
 MOST_TILES = 200
-MOST_SIDE = 48
-"""In pixels, of one tile."""
-
-MOST_BYTES = 512 * 1024
-"""The largest JPEG; 200 tiles of black and white noise take 356,000 bytes."""
-
+MOST_SIDE = 48  # in pixels, of one tile
+MOST_BYTES = 512 * 1024  # the largest JPEG; 200 tiles of black and white noise take 356,000 bytes
 _QUALITY = 88
 _COLUMNS = 20
 _BLOCK = 8
@@ -96,10 +84,7 @@ _OWN_SEGMENTS = frozenset({0xE0, 0xDB, 0xC4, _BASELINE_FRAME, _SCAN})
 
 @dataclass(frozen=True)
 class ContactSheet:
-    """`count` square tiles of `side` pixels in one grey JPEG, in rows of twenty.
-
-    Each tile begins at a block boundary of the JPEG, so that none bleeds into its neighbour.
-    """
+    """`count` square tiles of `side` pixels in a grey JPEG, twenty in a row, each at a block's boundary."""
 
     jpeg: bytes
     side: int

@@ -26,23 +26,16 @@ _ROUNDING = 1e-9
 class StepPart(StrEnum):
     """The parts of a step, work of the device or waits, in the bar's order; each moment is of one of them."""
 
-    MATRIX_UNITS = "matrix units"
-    """Matrix products and convolutions on Tensor Cores; on a CPU those on AMX or 16-bit dot products."""
-    MATRIX = "matrix"
-    """Matrix products and convolutions on ordinary units."""
-    MEMORY = "memory"
-    """Bound by memory: element-wise operations, normalisations, reductions, casts, changes of layout."""
-    COPIES = "copies"
-    """Between host and device."""
-    OPTIMIZER = "optimizer"
-    """The optimizer step, with unscaling and clipping, whatever its kernels do."""
+    MATRIX_UNITS = "matrix units"  # products and convolutions on Tensor Cores, AMX or 16-bit dot products
+    MATRIX = "matrix"  # matrix products and convolutions on ordinary units
+    MEMORY = "memory"  # element-wise operations, normalisations, reductions, casts, changes of layout
+    SCALING = "fp8 scaling"  # finding FP8's scales and casting, with what the compiler joins to that
+    COPIES = "copies"  # between host and device
+    OPTIMIZER = "optimizer"  # the optimizer step, with unscaling and clipping, whatever its kernels do
     OTHER = "other"
-    COMMUNICATION = "communication"
-    """The devices of a run exchange gradients, or weights, and nothing else is computed."""
-    HOST = "host"
-    """The device waits for the host to launch work; on a CPU Python and the framework between operations."""
-    DATA = "data"
-    """The device waits for the next batch."""
+    COMMUNICATION = "communication"  # devices exchange gradients, or weights, and compute nothing else
+    HOST = "host"  # waiting for the host to launch work; on a CPU Python and the framework between operations
+    DATA = "data"  # the device waits for the next batch
 
 
 class PartTime(Message):
@@ -107,8 +100,7 @@ class TimeRow(Message):
         return self.moved_bytes / self.ms / 1e6 if self.moved_bytes and self.ms else None
 
 
-TimeRows = Annotated[tuple[TimeRow, ...], Field(max_length=MOST_TABLE_ROWS)]
-"""The longest first."""
+TimeRows = Annotated[tuple[TimeRow, ...], Field(max_length=MOST_TABLE_ROWS)]  # the longest first
 
 
 class Peak(Message):
@@ -193,8 +185,7 @@ class BusRate(Message):
     gb_per_second: Rate
 
 
-_LEAST_SKEW = 0.1
-"""The share of a step, waited for another device, from which on that is called slow."""
+_LEAST_SKEW = 0.1  # the share of a step, waited for another device, from which on that is called slow
 
 
 class Exchange(Message):

@@ -28,13 +28,15 @@ _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class TuningPlan(Message):
     """Changes that a tuning may make, and limits that it must keep.
 
-    Without `changes_batch` a batch may only be split otherwise over gradient accumulation. The guard "alike"
+    Without `changes_batch` a batch may only be split otherwise over gradient accumulation, without
+    `coarse_formats` neither FP8 nor pure BF16 is tried. The guard "alike"
     wants the winner's losses within the band of FP32's own repeats. The proof trains each side `repeats`
     times. About half of `time_limit_seconds` goes to the search; nothing begins after it.
     """
 
     kinds: Annotated[tuple[ChangeKind, ...], Field(max_length=len(CHANGE_KINDS))] = CHANGE_KINDS
     changes_batch: bool = False
+    coarse_formats: bool = False
     guard: Literal["alike", "none"] = "alike"
     repeats: Annotated[int, Field(ge=2, le=MOST_PROOF_REPEATS)] = 3
     time_limit_seconds: Annotated[float | None, Field(gt=0, le=1e9)] = None

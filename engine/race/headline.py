@@ -84,11 +84,6 @@ def opened(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def continued(words: str) -> str:
-    """The words without their capital, for within a sentence; abbreviations keep theirs."""
-    return words if words[1:2].isupper() else words[:1].lower() + words[1:]
-
-
 _NOT_OF_THE_TRAINING = (
     "steps",
     "epochs",

@@ -84,10 +84,7 @@ def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> 
 
 
 def part_of(lane: Lane, samples: float, within: float) -> Lane:
-    """The lane from the first place where it trains `samples` in the next `within` seconds, or nearest to it.
-
-    A lane that is too short stays as it is.
-    """
+    """The lane from where it first trains `samples` in the next `within` seconds, or nearest to it."""
     latest = float(lane.seconds[-1]) - within
     if not latest > 0:
         return lane
@@ -224,23 +221,12 @@ def _nothing_to_replay(side: Side) -> ProblemError:
     return request_error(message, remedy, key="run", value=run.id)
 
 
-MOST_BLOCKS = 200
-"""The most blocks a lane is shown as."""
-
-LONGEST_SECONDS = 12.0
-"""The longest replay on screen, except for `_LITTLE_LONGER`."""
-
-_LITTLE_LONGER = 1.5
-"""A race up to this many times `LONGEST_SECONDS` long is still shown at its true pace."""
-
-_FEWEST_BLOCKS = 40
-"""The fewest worth watching: if they take too long at the true pace, the replay is faster."""
-
-_MANY_BLOCKS = 100
-"""From this many blocks some are left out to fill every column; lanes have five rows, four on low screens."""
-
-_TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0
-"""A race shorter than the first, too quick to see, is slowed to last as long as the second."""
+MOST_BLOCKS = 200  # the most blocks a lane is shown as
+LONGEST_SECONDS = 12.0  # the longest replay on screen, except for `_LITTLE_LONGER`
+_LITTLE_LONGER = 1.5  # a race up to this many times `LONGEST_SECONDS` long is still shown at its true pace
+_FEWEST_BLOCKS = 40  # the fewest worth watching: if they take too long at the true pace, the replay is faster
+_MANY_BLOCKS = 100  # from here on some are left out to fill every column of five rows, on low screens four
+_TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0  # a race shorter than the first is slowed to the second
 
 
 @dataclass(frozen=True)

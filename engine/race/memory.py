@@ -31,14 +31,11 @@ from engine.race.parts import Part, Sizes
 from engine.race.scene import NOT_MEASURED, Instant, Scene
 from engine.words.numbers import memory_apart_text, memory_text, memory_unit_text
 
-DESIGN_WIDTH = 216.0
-"""The width of a pair of tanks at scale 1."""
-
+DESIGN_WIDTH = 216.0  # the width of a pair of tanks at scale 1
 _HIGHEST = 0.894
 _SMALLEST_TEXT = 13
 _ROUND, _PITCH = 10.0, 8.0
-_LINE = 1.21
-"""From one line of text to the next, in sizes of type."""
+_LINE = 1.21  # from one line of text to the next, in sizes of type
 
 
 @dataclass(frozen=True)
@@ -292,10 +289,8 @@ def _above(outline: Sequence[Point], level: float) -> tuple[Point, ...]:
 
 _TITLE, _BELOW = "Memory used", "at its highest point"
 _BUSY_TITLE, _BUSY_BELOW = "Tensor Cores busy", "of the measured time"
-_MEMORY_PART = 0.64
-"""Of the panel's height, where the Tensor Cores take the rest."""
-ROOM_FOR_ACTIVITY = 480.0
-"""The height of a panel from which on it has tanks for the Tensor Cores too."""
+_MEMORY_PART = 0.64  # of the panel's height, where the Tensor Cores take the rest
+ROOM_FOR_ACTIVITY = 480.0  # the height of a panel from which on it has tanks for the Tensor Cores too
 
 
 def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Part:

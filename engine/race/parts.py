@@ -26,18 +26,14 @@ from engine.race.scene import Count, Instant, Scene
 
 SIGN = "\N{MULTIPLICATION SIGN}"
 
-_DESIGN = 208
-"""The size of type for which the lengths below were measured."""
-
+_DESIGN = 208  # the size of type for which the lengths below were measured
 _SPACING = -7 / _DESIGN
 _LEAST_GAP, _MOST_GAP, _LAST_GAP = 0.038, 0.09, 0.066
 """Between the outlines of two figures; the most after a 1 that leads, which is narrow in its place; and what
 stands after the last figure whichever it is."""
 
 _SIGN_SIZE, _SIGN_GAP = 168 / _DESIGN, 9 / _DESIGN
-_SIGN_RISE = 21 / _DESIGN
-"""How far the sign stands above the figures' baseline, so that their middles meet."""
-
+_SIGN_RISE = 21 / _DESIGN  # how far the sign stands above the figures' baseline, so that their middles meet
 FIGURE_WEIGHT, _SIGN_WEIGHT = 700, 600
 
 
@@ -81,8 +77,7 @@ def _drawn_edges(figure: str) -> tuple[float, float]:
 
 MEASURED_AT = 1024
 
-DRAWN = Metrics(text_width, _drawn_edges)
-"""Of the fonts of drawings."""
+DRAWN = Metrics(text_width, _drawn_edges)  # of the fonts of drawings
 
 
 @lru_cache(maxsize=64)
@@ -214,8 +209,7 @@ NARROW = replace(MEDIUM, width=372, lane=80, number=84, name=17, caption=19)
 
 _MARK = 0.66
 _APART = 0.5
-_CLEAR = 26.0
-"""Above and below the number."""
+_CLEAR = 26.0  # above and below the number
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,10 +291,7 @@ def _widest_counter(scene: Scene, which: int, sizes: Sizes, *, is_brief: bool = 
 
 
 def ratio(scene: Scene, sizes: Sizes, top: float, height: float) -> Part:
-    """The ratio, its caption and how sure it is; it is centred in `height` where that is more than it needs.
-
-    The caption stands beside the number, or below where there is no room.
-    """
+    """The ratio, its caption beside it or below, and how sure it is; centred in a larger `height`."""
     x, metrics = sizes.margin, sizes.metrics
     words = [line for instant in scene.instants for line in instant.caption]
     widest = max(sizes.width_of(word, sizes.caption, 600) for word in words)

@@ -160,12 +160,8 @@ class Race:
         return by if self.ahead == "mixed" else 1.0 / by
 
 
-_VISIBLE = 0.01
-"""How far, as a logarithm, the counts' ratio may be from the comparison's before the difference shows."""
-
-_ENOUGH = 0.1
-"""The fraction of the race after which the ratio of the counts tells more than a step or two."""
-
+_VISIBLE = 0.01  # how far, as a logarithm, the counts may be from the ratio before it shows
+_ENOUGH = 0.1  # the fraction of the race after which the ratio of the counts tells more than a step or two
 _HAIR = 1e-9
 
 
@@ -304,8 +300,7 @@ def _tensor_percent(*sides: Side) -> tuple[float, float] | None:
     return means[0], means[1]
 
 
-_CLOSE_POINTS = 1.0
-"""Accuracies closer than this many percentage points are about the same, even from one run each."""
+_CLOSE_POINTS = 1.0  # accuracies closer than this are about the same, even from one run each
 
 
 def _accuracy(cell: Cell, full: Side, mixed: Side) -> str:

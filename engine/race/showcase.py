@@ -16,8 +16,7 @@ from engine.experiment.problem import Problem, request_problem
 from engine.experiment.value import MIB_PER_GIB
 
 TITLE = "Show me"
-MOST_ATTEMPTS = 4
-"""The most starts of a pair: a machine whose pace keeps changing would keep people waiting."""
+MOST_ATTEMPTS = 4  # the most starts of a pair: a machine whose pace keeps changing would keep people waiting
 
 
 @dataclass(frozen=True)
@@ -33,17 +32,10 @@ FIRST, SHORTENED, SECOND = Span(5.0, 9.0, 18.0), Span(0.0, 9.0, 18.0), Span(0.0,
 """FIRST is for full precision: long enough to watch and measure. SHORTENED is for it after a cut for the sake
 of mixed precision, which has as many steps: it does not grow again. SECOND is for mixed precision."""
 
-PATIENCE_SECONDS = 45.0
-"""The longest that anybody has to watch a run of the fewest steps and the smallest workload."""
-
-LENGTHENED = Span(0.0, 27.0, PATIENCE_SECONDS)
-"""For both runs of a pair that is measured again because the race would have been too short."""
-
-LEAST_RACE_SECONDS = 2.0
-"""The shortest measured time of either run: in less, a single hold-up decides which is faster."""
-
-_LARGE_CARD_MIB = 0.95 * 12 * MIB_PER_GIB
-"""A card sold with 12 GiB reports a little less."""
+PATIENCE_SECONDS = 45.0  # the longest that anybody has to watch the fewest steps of the smallest workload
+LENGTHENED = Span(0.0, 27.0, PATIENCE_SECONDS)  # for a pair measured again since its race would be too short
+LEAST_RACE_SECONDS = 2.0  # of either run: in less, a single hold-up decides which is faster
+_LARGE_CARD_MIB = 0.95 * 12 * MIB_PER_GIB  # a card sold with 12 GiB reports a little less
 _AIMED_RACE_SECONDS = 3.0
 _RESTART_SECONDS = 4.0
 _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
@@ -125,10 +117,7 @@ def adapted(
 
 
 def lengthened(case: Showcase, paces: tuple[float, float]) -> Showcase | None:
-    """The pair to measure again, since the faster run was over too soon for a race; None where it was not.
-
-    `paces` are the steps per second of both runs.
-    """
+    """The pair to measure again, at these steps per second, since its race was too short, or None."""
     experiment, fastest, slowest = case.sides[0][1], max(paces), min(paces)
     counted = (experiment.steps or 0) - experiment.measure.warmup_steps
     if counted / fastest >= LEAST_RACE_SECONDS:
@@ -149,10 +138,7 @@ TOO_SHORT = request_problem(
 
 
 def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
-    """True if a run that cannot be replaced is given up after `done` steps at that pace.
-
-    It goes on if it has enough steps for a speed, or will soon be over.
-    """
+    """True if a run is given up at that pace: it has too few steps for a speed, and will not soon be over."""
     if done >= min(experiment.steps or 0, experiment.least_steps):
         return False
     left = (experiment.steps or 0) - done

@@ -9,10 +9,10 @@ from engine.compare.evidence import Doubt
 from engine.compare.figures import PEAK_MEMORY, is_comparable
 from engine.compare.verdict import energy_words
 from engine.experiment.settings import PLAIN
+from engine.experiment.value import in_sentence
 from engine.race.headline import (
     NUMBERS,
     called,
-    continued,
     is_one_of_each,
     lane_name,
     place,
@@ -67,7 +67,7 @@ def _amount(ratio: float) -> tuple[str, str]:
 def certainty(race: Race) -> str:
     """How far the ratio can be trusted: its interval in plain words, or why it has none."""
     if race.ratio is None:
-        return f"There is no ratio: {continued(why_no_ratio(race))}."
+        return f"There is no ratio: {in_sentence(why_no_ratio(race))}."
     mine, theirs = race.repeats
     times = f"{mine} and {theirs} times"
     if mine == theirs:
@@ -146,10 +146,7 @@ def lane_detail(race: Race, which: Which) -> str:
 
 
 def counted_text(race: Race, moment: Moment) -> str | None:
-    """The number at a moment, with as many decimals as it ends with.
-
-    "" while it tells nothing yet, None if the race has none.
-    """
+    """The number with as many decimals as it ends with; "" while it tells nothing, None if there is none."""
     if race.claim is None:
         return None
     if moment.number is None:
@@ -165,11 +162,11 @@ def caption(race: Race, moment: Moment) -> tuple[str, str]:
     if race.report.spoilers:
         return _SPOILED, "so it does not tell which of the two is faster"
     if race.ratio is None:
-        return "No fair figure", f"since {continued(why_no_ratio(race))}"
+        return "No fair figure", f"since {in_sentence(why_no_ratio(race))}"
     if race.is_unlike:
         return "No fair figure", "since they are two different trainings"
     if not race.matches_ratio:
-        return "No fair figure", f"since {continued(_UNSTEADY)}"
+        return "No fair figure", f"since {in_sentence(_UNSTEADY)}"
     if race.claim is None and race.ratio_interval is not None:
         return "No difference shown", f"between {range_text(*race.ratio_interval)} times as fast"
     if moment.number is None:
@@ -199,7 +196,7 @@ _SPOILED = "Not a clean measurement"
 def sure_words(race: Race) -> str:
     """How far the ratio can be trusted, after a word of caution if there are doubts."""
     lead = caution(race) if race.claim is not None else ""
-    return f"{lead}: {continued(certainty(race))}" if lead else certainty(race)
+    return f"{lead}: {in_sentence(certainty(race))}" if lead else certainty(race)
 
 
 def counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool = False) -> str:

@@ -21,27 +21,23 @@ from engine import __version__
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
-from engine.store import format15, format16
-from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, STUDIES, VERSION
+from engine.store import format16
+from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, VERSION
 
 _BUSY_SECONDS = 10.0
 _LOCKED_SECONDS = 0.02
-_KEPT_KIB = 16 * 1024
-"""Of a temporary store in memory: some hundred thousand steps of a run."""
-_LONGEST_PATH = 504
-"""In bytes: SQLite's own limit on Unix, less the ending of a journal's name."""
+_KEPT_KIB = 16 * 1024  # of a temporary store in memory: some hundred thousand steps of a run
+_LONGEST_PATH = 504  # in bytes: SQLite's own limit on Unix, less the ending of a journal's name
 _NO_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _REFUSED = frozenset(
     {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM}
 )
 _LOGS = ("-wal", "-journal")
-BESIDE = ("-wal", "-shm")
-"""The endings of the files that SQLite keeps beside an open store."""
+BESIDE = ("-wal", "-shm")  # the endings of the files that SQLite keeps beside an open store
 
 
-_SPARE_BYTES = 16 * BYTES_PER_MIB
-"""The most that the migration itself writes."""
+_SPARE_BYTES = 16 * BYTES_PER_MIB  # the most that the migration itself writes
 
 
 class DamagedError(ProblemError):
@@ -56,10 +52,7 @@ class NoRoomError(OSError):
 
 
 class Opened(NamedTuple):
-    """A connection to a store, and notes on how it had to be opened.
-
-    `unwritable`: why nothing can be saved; the connection is then to a copy in memory.
-    """
+    """A connection to a store, with notes; where it is `unwritable`, for that reason, to a copy in memory."""
 
     connection: sqlite3.Connection
     notes: tuple[str, ...] = ()
@@ -140,7 +133,7 @@ def _bring_up_to_date(
     if _version(connection) != VERSION:
         _migrate(connection, path, back_up)
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + STUDIES + KEPT_RUNS)) <= tables:
+    if not set(re.findall(r"CREATE TABLE (\w+)", SCHEMA + KEPT_RUNS)) <= tables:
         raise damaged(path)
 
 
@@ -274,10 +267,10 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
         raise damaged(path)
-    if 0 < version < format15.FORMAT:
+    if 0 < version < format16.FORMAT:
         message = (
             f"The saved runs at {path} were written by an older Ammeter (format {version}), which this one, "
-            f"{__version__}, does not read: it reads formats {format15.FORMAT} to {VERSION}."
+            f"{__version__}, does not read: it reads formats {format16.FORMAT} to {VERSION}."
         )
         remedy = "Use the Ammeter that wrote them, or set AMMETER_HOME to another folder."
         raise ProblemError(_problem(message, remedy))
@@ -317,10 +310,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int]
         version = _version(connection)
         if back_up is not None and 0 < version < VERSION:
             copy = back_up(version)
-        if version == format15.FORMAT:
-            format15.bring_over(connection)
         if version == 0:
-            for statement in f"{SCHEMA}{STUDIES};{KEPT_RUNS}".split(";"):
+            for statement in f"{SCHEMA}{KEPT_RUNS}".split(";"):
                 connection.execute(statement)
         elif version < VERSION:
             format16.bring_over(connection)

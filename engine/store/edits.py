@@ -23,8 +23,7 @@ from engine.store.record import Status
 from engine.store.schema import insert
 from resources.looks import OWN_COLOURS
 
-KEPT_SECONDS = 24 * 3600.0
-"""How long a deletion that its window never finished can be taken back."""
+KEPT_SECONDS = 24 * 3600.0  # how long a deletion that its window never finished can be taken back
 MOST_TAGS = 20
 LONGEST_TAG = 40
 LONGEST_NOTE = 10_000
@@ -138,10 +137,7 @@ class Edits(Readings):
             bring_back(connection, run_ids)
 
     def remove(self, run_ids: Iterable[str]) -> None:
-        """Deletes runs for good with their samples and checkpoints.
-
-        A run that another process trains is refused.
-        """
+        """Deletes runs for good with samples and checkpoints; refused for one that another process trains."""
         run_ids = tuple(run_ids)
         with self._connection.writing() as connection:
             for run_id in run_ids:

@@ -12,6 +12,5 @@ FORMAT = 16
 def bring_over(connection: sqlite3.Connection) -> None:
     """Adds the machine of what is saved, within a transaction; "" is this one."""
     for table in ("runs", "sweeps", "waiting", "studies"):
-        if "machine" not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
     connection.execute(KEPT_RUNS)

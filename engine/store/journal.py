@@ -72,10 +72,7 @@ def drop(connection: sqlite3.Connection, key: str | None) -> None:
 
 
 def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Adds the events: samples as blocks, the others as a line each.
-
-    Signs of life are left out, and so are pictures, which are saved apart.
-    """
+    """Adds the events: samples as blocks, others as a line each, but for signs of life and pictures."""
     batches = [event for event in events if isinstance(event, Samples)]
     samples.append(connection, run_id, samples.columns_in(batches))
     unkept = Samples | Heartbeat | Ready | RankMemory | Pictures
@@ -88,10 +85,7 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
 
 
 def events_of(connection: sqlite3.Connection, run_id: str, *, with_ranges: bool = True) -> tuple[Event, ...]:
-    """The events of a run without its samples. Raises ProblemError of kind STORE for a damaged event.
-
-    Sampled ranges are long, and are read only where they are needed.
-    """
+    """The events of a run without its samples. Raises ProblemError of kind STORE for a damaged event."""
     which = "" if with_ranges else f" AND NOT {_IS_RANGES}"
     statement = f"SELECT line FROM events WHERE run = ?{which} ORDER BY position"
     return tuple(map(_event, connection.execute(statement, (run_id,))))
@@ -104,10 +98,7 @@ def count_ranges(connection: sqlite3.Connection, run_id: str) -> int:
 
 
 def ranges_of(connection: sqlite3.Connection, run_id: str, number: int | None) -> tuple[Ranges, ...]:
-    """The ranges sampled during a run, all or only that number.
-
-    Raises ProblemError of kind STORE where they are damaged.
-    """
+    """The ranges sampled during a run, all or only that number. Raises ProblemError where damaged."""
     statement = f"SELECT line FROM events WHERE run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
     bounds = (-1, 0) if number is None else (1, number)
     events = map(_event, connection.execute(statement, (run_id, *bounds)))

@@ -9,23 +9,16 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import Message
+from engine.later import psutil
 from engine.store.connection import Connection
 from engine.store.record import Status
 
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
-
-RUN = "run"
-"""The kind of an item that is a run; an order has a kind of its own."""
+RUN = "run"  # the kind of an item that is a run; an order has a kind of its own
 
 # psutil derives the start from the boot time, which shifts a little when the clock is set
 _START_TOLERANCE_SECONDS = 2.0
@@ -124,10 +117,7 @@ def leave(connection: sqlite3.Connection, key: str) -> None:
 
 @dataclass(frozen=True)
 class WaitingItem:
-    """A run, whose id is the `key`, or an order, which is made again from `request` (JSON).
-
-    `machine` is where it is to train, "" for this one.
-    """
+    """A run, whose id is `key`, or an order with its `request` (JSON); `machine` is "" for this one."""
 
     key: str
     kind: str
@@ -177,10 +167,7 @@ class Waiting:
                 leave(connection, key)
 
     def claimable(self) -> tuple[WaitingItem, ...]:
-        """The items that this process may take, next first: its own, and those whose process is gone.
-
-        Queued runs without a place in the queue come last, oldest first.
-        """
+        """Its own items and those whose process is gone, next first; runs without a place come last."""
         with self._connection.reading() as connection:
             placed = connection.execute(
                 "SELECT waiting.* FROM waiting LEFT JOIN runs ON runs.id = key WHERE kind != ?"
@@ -203,10 +190,7 @@ class Waiting:
         )
 
     def claim(self, items: Sequence[WaitingItem]) -> tuple[Problem, ...]:
-        """Takes items over from processes that are gone, to the end of this one's queue.
-
-        Returns the problems of those that are no longer there to take.
-        """
+        """Takes items over from processes that are gone; returns the problems of those not there."""
         claimed, problems = [], []
         # together, so that a kill leaves them in their order
         with self._connection.writing() as connection:

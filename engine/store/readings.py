@@ -8,10 +8,10 @@ from contextlib import suppress
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import Later
 from engine.curves import Curves
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import one_line, shortened
+from engine.later import np
 from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import ContactSheet
@@ -28,10 +28,7 @@ from engine.store.record import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 
@@ -144,10 +141,7 @@ class Readings:
             return journal.ranges_of(connection, run_id, number)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
-        """The run's samples by column, one value a step (`step` int64, the others float64).
-
-        Columns that the run lacks are left out; without samples the dictionary is empty.
-        """
+        """The run's samples by column, one value a step (`step` int64, others float64); only those it has."""
         with self._connection.reading() as connection:
             columns: dict[str, NDArray[Any]] = {**samples.samples_of(connection, run_id)}
         if "step" in columns:

@@ -276,10 +276,7 @@ _KEYS = Experiment().to_json().count(_KEY_END)
 
 @dataclass(frozen=True)
 class ComparisonRecord:
-    """Runs that were started together to be compared.
-
-    `ammeter`, here and in other records, is the version that made it; None where that is not known.
-    """
+    """Runs started together to be compared; `ammeter` is the version that made it, where known."""
 
     id: str
     title: str

@@ -23,9 +23,7 @@ from engine.protocol.jobs import FarPlace
 from engine.store.database import DamagedError
 from engine.store.store import Store
 
-COMMIT_SECONDS = 0.2
-"""At most this much of a run is lost if this process is killed."""
-
+COMMIT_SECONDS = 0.2  # at most this much of a run is lost if this process is killed
 _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 
 

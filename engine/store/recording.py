@@ -10,88 +10,32 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine import Later
 from engine.curves import Columns
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.protocol.events import Epoch, Event, Failed, Finished, Pictures, Skipped, Started, Summary
+from engine.protocol.early_end import EarlyEnd
+from engine.protocol.events import Event, Failed, Finished, Pictures, Started, Summary
 from engine.store import checkpoints, journal, samples
 from engine.store.database import open_temporary
 from engine.store.record import Status
 from engine.store.schema import insert
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")
 
 _INTERRUPTED_NOTE = "the run ended early"
 
 
 def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
     """The figures that events show, and samples part by part, without a speed, since the run ended early."""
-    events = tuple(events)
-    started = next((event for event in events if isinstance(event, Started)), None)
-    epochs = [event for event in events if isinstance(event, Epoch)]
-    validated = [
-        (event.validation_accuracy, event.epoch) for event in epochs if event.validation_accuracy is not None
-    ]
-    # of equal accuracies the first counts as the best
-    best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
-    skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
-    last_epoch = max(epochs, key=lambda event: event.step, default=None)
-    told = _Told(0 if last_epoch is None else last_epoch.step)
+    so_far = EarlyEnd()
+    for event in events:
+        so_far.take(event)
     for part in parts:
-        told.take(part)
-    steps = int(told.last.get("step", 0))
-    return Summary(
-        steps=steps,
-        epochs=steps / started.steps_per_epoch if started is not None else 0.0,
-        speed_note=_INTERRUPTED_NOTE,
-        seconds=told.last.get("seconds", 0.0),
-        final_train_loss=told.mean_loss if told.losses or last_epoch is None else last_epoch.train_loss,
-        final_grad_scale=told.last.get("grad_scale"),
-        best_validation_accuracy=best[0],
-        best_epoch=best[1],
-        final_validation_accuracy=validated[-1][0] if validated else None,
-        first_nan_step=told.first_nan_step,
-        skipped_steps=skipped if started is not None and started.experiment.uses_scaler else None,
-    )
-
-
-class _Told:
-    def __init__(self, since: int) -> None:
-        self._since = since
-        self._loss_sum = 0.0
-        self.losses = 0
-        self.last: dict[str, float] = {}
-        self.first_nan_step: int | None = None
-
-    @property
-    def mean_loss(self) -> float | None:
-        return self._loss_sum / self.losses if self.losses else None
-
-    def take(self, part: Columns) -> None:
-        """Adds the next steps."""
-        if not len(part.get("step", ())):
-            return
-        self.last |= {name: float(values[-1]) for name, values in part.items()}
-        is_nan = np.isnan(part["loss"])
-        if self.first_nan_step is None and is_nan.any():
-            self.first_nan_step = int(part["step"][is_nan.argmax()])
-        counted = part["loss"][part["step"] > self._since]
-        # the sum of a diverged run may overflow
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._loss_sum += float(counted.sum())
-        self.losses += len(counted)
+        so_far.take_samples(part)
+    return so_far.summary(_INTERRUPTED_NOTE)
 
 
 def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Writes events of a run; the last one ends the run.
-
-    A resumed start drops what was recorded after the step that the run resumes from.
-    """
+    """Writes events of a run; the last ends it, and a resumed start drops what came after its step."""
     for event in events:
         if isinstance(event, Started) and event.resumed_step is not None:
             journal.cut(connection, run_id, event.resumed_step)

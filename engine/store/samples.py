@@ -9,29 +9,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from engine import Later
 from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, joined, joined_bins
+from engine.later import np
 from engine.protocol.events import Samples
 from engine.store.record import unreadable
 from engine.store.schema import insert
 
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")
-
-MOST_ROWS = 65_536
-"""Of a block: it is read whole."""
+MOST_ROWS = 65_536  # of a block: it is read whole
 _LEAST_OUTLINED = MOST_ROWS // 2
-_OUTLINED_STEPS = 32
-"""The steps of a bin: an outline takes a tenth of what its block takes."""
-_MANY_ROWS = 2**20
-"""Curves of more rows are read from the outlines: from the rows themselves they would take seconds."""
-_JOINED_BLOCKS = 256
-"""After so many small blocks, which come a few times a second, they are joined."""
-
+_OUTLINED_STEPS = 32  # the steps of a bin: an outline takes a tenth of what its block takes
+_MANY_ROWS = 2**20  # longer curves are read from the outlines: from the rows they would take seconds
+_JOINED_BLOCKS = 256  # after so many small blocks, which come a few times a second, they are joined
 _WIRE = "<f8"
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-APPLICATION_ID = 0x416D7472
-"""Marks the file as Ammeter's in SQLite's own header."""
-
+APPLICATION_ID = 0x416D7472  # marks the file as Ammeter's in SQLite's own header
 VERSION = 17
 
 SCHEMA = """
@@ -117,9 +115,6 @@ CREATE TABLE waiting (
 CREATE TABLE resting_queues (
     owner TEXT PRIMARY KEY
 );
-"""
-
-STUDIES = """
 CREATE TABLE studies (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -138,7 +133,7 @@ CREATE TABLE studies (
     ammeter TEXT,
     machine TEXT NOT NULL DEFAULT '',
     UNIQUE (kind, number)
-)
+);
 """
 
 KEPT_RUNS = """

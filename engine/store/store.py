@@ -148,10 +148,7 @@ class Store(Edits):
             recording.close_lost(connection, run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
-        """Queues a run that ended early, to resume from its last checkpoint.
-
-        It keeps its record until it has started again. Raises ProblemError where it cannot resume.
-        """
+        """Queues a run to resume from its last checkpoint, with its record till then. Raises ProblemError."""
         with self._connection.writing() as connection:
             row_of(connection, run_id)
             if problem := checkpoints.obstacle(self.run(run_id), self.checkpoints_folder(run_id)):
@@ -161,10 +158,7 @@ class Store(Edits):
         return self.run(run_id)
 
     def withdraw(self, run_id: str) -> None:
-        """Takes back a run that waits, or that was refused before it started.
-
-        A new run is deleted; one that was queued again becomes what it was before.
-        """
+        """Takes back a run that waits or was refused: a new one is deleted, another is what it was before."""
         with self._connection.reading() as connection:
             row = row_of(connection, run_id)
         if Status(row["status"]).is_over:

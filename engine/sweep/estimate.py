@@ -24,10 +24,7 @@ from engine.words.numbers import need_text
 
 
 def estimate_of(record: SweepRecord, known_runs: Sequence[RunRecord] = ()) -> Estimate | None:
-    """How long a sweep still takes; None where nothing is known of any of its cells.
-
-    `known_runs` are saved runs of this machine, newest first, that tell of cells without a pilot.
-    """
+    """How long a sweep still takes, None if unknown; `known_runs`, newest first, tell of unpiloted cells."""
     known = _KnownSeconds(record, known_runs)
     limit = record.plan.time_limit_seconds
     left = None if limit is None else max(0.0, limit - record.spent_seconds)
@@ -104,8 +101,7 @@ class _KnownSeconds:
         return None if experiment is None or pilot is None else run_seconds(experiment, pilot)
 
 
-_OPEN = ("image_size", "num_classes")
-"""Settings that a run states and an experiment may leave to the dataset."""
+_OPEN = ("image_size", "num_classes")  # settings that a run states and an experiment may leave to the dataset
 
 
 class KnownRuns:
@@ -170,16 +166,12 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-MOST_FORECASTS = 24
-"""How many forecasts are made for a grid at most: one takes seconds."""
+MOST_FORECASTS = 24  # how many forecasts are made for a grid at most: one takes seconds
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Why cells are left out, by index; the memory in MiB that cells need as far as it is forecast.
-
-    `unknown` are experiments whose forecasts would tell the rest.
-    """
+    """Why cells are left out, by index, and the MiB that they need; forecasts of `unknown` tell the rest."""
 
     why: dict[int, str] = field(default_factory=dict)
     needed_mib: dict[int, float] = field(default_factory=dict)

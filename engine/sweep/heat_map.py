@@ -45,10 +45,7 @@ _WORD = {"waiting": "waits", "held": "held back", "running": "in training", "don
 def heat_map(
     results: Results, x: int, y: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
-    """The figure over the axes at these places of the grid; without `y` in one row.
-
-    `at` has a place on every axis, which counts for those that are not shown.
-    """
+    """The figure over the axes at these places, without `y` in one row; `at` has a place on every axis."""
     return _HeatMap(results, x, y, figure, at, size).picture()
 
 

@@ -27,8 +27,7 @@ _MOST_WHISKERS, _MOST_WITH_INTERVALS = 12, 10
 _MARK, _SMALL_MARK, _MANY = 9.0, 6.0, 200
 _MOST_LEGEND_ROWS = 3
 _LEAST_PLOT = 60.0
-_APART, _MOST_APART = 10.0, 36.0
-"""Between the whiskers of two lines at one place, and of all of them."""
+_APART, _MOST_APART = 10.0, 36.0  # between the whiskers of two lines at one place, and of all of them
 
 
 def lines(

@@ -24,9 +24,7 @@ from engine.statistics import student
 from engine.store.record import RunRecord, Status
 from engine.store.saved.sweeps import CellRecord, SweepRecord
 
-_LIKELY_REPEATS = 3
-"""How many repeats a ratio is expected to need of which no interval is known yet."""
-
+_LIKELY_REPEATS = 3  # how many repeats a ratio is expected to need of which no interval is known yet
 _DONE = (Status.FINISHED, Status.FAILED)
 
 
@@ -142,10 +140,7 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """The next work of a sweep: the pilot of a cell, or its run number `repeat`, from 1.
-
-    `run_id` is the run in the store; None for a pilot, which is no run.
-    """
+    """The pilot of a cell, without a `run_id`, or its run number `repeat`, from 1."""
 
     cell: int
     kind: Literal["pilot", "run"]
@@ -197,9 +192,7 @@ __all__ = ["Estimate", "Failed", "Finished", "SweepEvent", "SweepStarted", "Turn
 
 _MEASURE = Measure(warmup_steps=5, block_steps=2)
 
-MOST_SECONDS = 60.0
-"""A pilot is ended once its steps have taken so long, and `_LEAST_STEPS` of them are known."""
-
+MOST_SECONDS = 60.0  # a pilot is ended once its steps took so long and `_LEAST_STEPS` of them are known
 _LEAST_STEPS = 3
 
 

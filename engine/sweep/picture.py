@@ -21,8 +21,7 @@ from resources.looks import DARK, LIGHT
 Size = tuple[float, float]
 
 _SHADES = len(LIGHT.heat)
-_FIRST_SHADE = 3
-"""The palest shades are too close to the ground for a thin line."""
+_FIRST_SHADE = 3  # the palest shades are too close to the ground for a thin line
 _HIGH_IS_BETTER = (SPEED.name, ACCURACY.name, RATIO_FIGURE.name, WEAK.name, STRONG.name)
 
 
@@ -48,8 +47,6 @@ class CellPicture:
 
 class Slice:
     """A figure over one or two axes of a grid, at a place on every other axis."""
-
-    head_height = 26.0
 
     def __init__(
         self, results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: Size

@@ -89,10 +89,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells in the grid's order, and the figures that any of them has, the speed first.
-
-    `shares_cores` is true where the devices of a run were processes on one processor.
-    """
+    """The cells in order, and the figures that any has; `shares_cores`: devices were on one processor."""
 
     grid: Grid
     cells: tuple[CellResult, ...]
@@ -101,10 +98,7 @@ class Results:
 
 
 def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Results:
-    """The results of all cells; figures, intervals and ratios are those that a comparison has.
-
-    `evidence` of its runs, as far as there is any, adds the intervals within single runs.
-    """
+    """The results of all cells, as a comparison has them; `evidence` adds intervals within single runs."""
     grid, blocks = record.grid, {known.run.id: known.block_speeds for known in evidence}
     sides = list(map(_side, record.cells))
     of_runs = figures([run for side in sides if side is not None for run in side.runs], _datasets(grid))

@@ -23,10 +23,7 @@ _FRONT_DASH = (5.0, 3.0)
 def scatter(
     results: Results, x: Figure, y: Figure, shade: Figure | None, size: tuple[float, float]
 ) -> CellPicture:
-    """The cells by the figures `x` and `y`, in the shade of `shade` or else in their precision's colour.
-
-    A precision keeps its mark. The line is the Pareto front of `x` and `y`.
-    """
+    """The cells by two figures, in a third's shade or their precision's colour, with the Pareto front."""
     return _Scatter(results, x, y, shade, size).picture()
 
 

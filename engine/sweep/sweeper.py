@@ -42,15 +42,9 @@ from engine.sweep.order import (
 )
 from engine.worker.launcher import Launcher
 
-_SAVED_EVERY_SECONDS = 5.0
-"""How much of the time spent is lost at most if the program is killed."""
-
-_OF_ALL_CELLS = (Kind.STORE, Kind.DISK_FULL)
-"""Kinds of problem that the next cell would meet too."""
-
-_MOST_LOSSES = 2
-"""So often a block is trained again on another node."""
-
+_SAVED_EVERY_SECONDS = 5.0  # how much of the time spent is lost at most if the program is killed
+_OF_ALL_CELLS = (Kind.STORE, Kind.DISK_FULL)  # kinds of problem that the next cell would meet too
+_MOST_LOSSES = 2  # so often a block is trained again on another node
 _Block = tuple[int, int]
 """The cells with a baseline, and their repeat: in a cluster one node trains them, in turns."""
 

@@ -91,10 +91,7 @@ def _state(cell: CellResult) -> str:
 
 
 def answers(results: Results) -> tuple[str, ...]:
-    """The cells by their states, the fastest cell, and the cell that gains most over its baseline.
-
-    Nothing is concluded from a disturbed measurement.
-    """
+    """Cells by state, the fastest, and that which gains most; nothing from a disturbed measurement."""
     return tuple(_answers(results))
 
 

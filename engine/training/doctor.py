@@ -107,9 +107,9 @@ def examine_torch() -> tuple[Check, ...]:
     device = device_entries()[0]
     bf16 = device.precision(Precision.BF16)
     remark = bf16.reason or bf16.note
-    cores = Check(name="Tensor Cores", status="note", detail="none: expect less from mixed precision")
+    cores = Check.note("Tensor Cores", "none: expect less from mixed precision")
     if device.tensor_cores:
-        cores = Check(name="Tensor Cores", status="ok", detail="available: 16-bit products run on them")
+        cores = Check.ok("Tensor Cores", "available: 16-bit products run on them")
     in_bf16 = remark or f"{device.title} computes in it"
     return (
         _device_check(device),
@@ -123,21 +123,19 @@ def _device_check(device: DeviceEntry) -> Check:
     memory = f"{device.title}, {memory_text(device.memory_mib)}"
     if device.is_gpu:
         driver = nvidia_driver()
-        return Check(name="Device", status="ok", detail=memory + (f", driver {driver}" if driver else ""))
+        return Check.ok("Device", memory + (f", driver {driver}" if driver else ""))
     # a card of the vendor that this build of torch is for
     version = torch.version
     builds = {Vendor.NVIDIA: version.cuda, Vendor.AMD: version.hip, Vendor.INTEL: version.xpu}
     unseen = next((gpu for gpu in hardware_here().gpus if builds.get(gpu.vendor)), None)
     if unseen is None:
-        return Check(
-            name="Device", status="ok", detail=f"{memory}; no GPU found, so training runs on the CPU"
-        )
+        return Check.ok("Device", f"{memory}; no GPU found, so training runs on the CPU")
     detail = f"{memory}; PyTorch does not see the {unseen.name}, so training runs on the CPU"
     remedy = (
         "Restart the computer if its driver was updated; unset CUDA_VISIBLE_DEVICES; start a "
         "container with its graphics cards (--gpus all)."
     )
-    return Check(name="Device", status="note", detail=detail, remedy=remedy)
+    return Check.note("Device", detail, remedy)
 
 
 def _step_check(entry: DeviceEntry) -> Check:
@@ -146,11 +144,10 @@ def _step_check(entry: DeviceEntry) -> Check:
     try:
         loss = _one_step(torch.device(entry.name), precision)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong here is what the doctor is asked for
-        problem = problem_of(error)
-        return Check(name=name, status="problem", detail=problem.message, remedy=problem.remedy)
+        return Check.of(name, problem_of(error))
     if not math.isfinite(loss):
-        return Check(name=name, status="problem", detail=f"it ran, but its loss was {loss}")
-    return Check(name=name, status="ok", detail=f"forward and backward ran on {entry.name}")
+        return Check.problem(name, f"it ran, but its loss was {loss}")
+    return Check.ok(name, f"forward and backward ran on {entry.name}")
 
 
 def _one_step(device: torch.device, precision: Precision) -> float:

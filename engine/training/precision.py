@@ -94,7 +94,9 @@ _NO_TORCHAO = (
     "torchao is not installed here; `ammeter engine install --with torchao`, or `uv sync --extra fp8` in a "
     "clone, installs it"
 )
-EMULATED_NOTE = "FP8 is emulated on a CPU: the losses are as on a GPU, and the speed is that of no GPU."
+EMULATED_NOTE = (
+    "FP8 is emulated on a CPU: the losses are as on a GPU, but its speed says nothing about a GPU."
+)
 _EMULATED = "emulated, which shows losses and no speed"
 _UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
 

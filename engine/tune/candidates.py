@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, get_args
 
 from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceEntry, ModelEntry, Precision
 from engine.experiment.checks import core_count, dataset_of
@@ -67,8 +67,11 @@ class Space:
         """The settings that differ from the baseline's."""
         return {key: value for _, option in self.chosen(places) for key, value in option.changes.items()}
 
-    def recipe_parts(self, places: Places) -> frozenset[str]:
-        return frozenset(Step(recipe=self.changes(places).get("step.recipe", PLAIN)).parts)
+    def parts(self, places: Places) -> frozenset[str]:
+        """What a run may have to do without: the parts of its recipe, and FP8."""
+        changes = self.changes(places)
+        parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
+        return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
 
     def of_changes(self, changes: Changes) -> Places:
         return tuple(self._value_in(changes, kind) for kind in CHANGE_KINDS)
@@ -126,6 +129,12 @@ def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out:
     )
 
 
+COARSE: Mapping[Precision, str] = {
+    Precision.FP8: "numbers of 8 bits change the training more than autocast does",
+    Precision.BF16_PURE: "small updates are lost to rounding",
+}
+"""Precisions that are tried only where that is allowed, each with the reason."""
+
 _UNWANTED: Mapping[ChangeKind, str] = {
     "precision": "Other precisions were not to be tried.",
     "recipe": "Other recipes were not to be tried.",
@@ -149,7 +158,8 @@ class _Values:
 
     def precisions(self) -> Iterator[Option]:
         has_tf32 = self.device.precision(Precision.TF32).available
-        for precision in (Precision.TF32, Precision.DEFAULT, Precision.FP16, Precision.BF16):
+        usual = (Precision.TF32, Precision.DEFAULT, Precision.FP16, Precision.BF16)
+        for precision in (*usual, *COARSE):
             entry = self.device.precision(precision)
             if not entry.available:
                 self.not_tried.append(f"{precision.label} cannot be used: {entry.reason}.")
@@ -157,12 +167,20 @@ class _Values:
                 self.not_tried.append(f"{precision.label} was left out: {entry.hardly_faster}.")
             elif precision is Precision.DEFAULT and not has_tf32:
                 self.not_tried.append(f"{precision.label}: without TF32 it is the same as FP32.")
+            elif precision is Precision.FP8 and (why := self._why_not_fp8()):
+                self.not_tried.append(f"{precision.label}: {why}.")
+            elif precision in COARSE and not self.plan.coarse_formats:
+                reason = f"{precision.label}: {COARSE[precision]}."
+                self.not_tried.append(f"{reason} Allow coarser formats to have it tried.")
+            elif precision is Precision.FP8:
+                for scaling in get_args(Step.model_fields["fp8_recipe"].annotation):
+                    changes = {"precision": precision.value, "step.fp8_recipe": scaling}
+                    yield Option(f"{precision.label} {scaling}", changes)
             else:
                 yield Option(precision.label, {"precision": precision.value})
         self.not_tried.append(
             f"{Precision.FP16_UNSCALED.label}: without a loss scaler small gradients become zero."
         )
-        self.not_tried.append(f"{Precision.BF16_PURE.label}: small updates are lost to rounding.")
 
     def recipes(self) -> Iterator[Option]:
         reasons = {part: self._why_not(part) for part in RECIPE_PARTS}
@@ -196,6 +214,10 @@ class _Values:
     def checkpointing(self) -> Iterator[Option]:
         if not self.experiment.step.activation_checkpointing:
             yield Option("activation checkpointing", {"step.activation_checkpointing": True})
+        if self.experiment.optimizer.name == "adamw":
+            self.not_tried.append(
+                "AdamW in few bits: it saves memory and no time, and has no fused and no captured step."
+            )
 
     def exchanges(self) -> Iterator[Option]:
         ranks = self.experiment.ranks
@@ -240,13 +262,23 @@ class _Values:
             limit = counted(most, "loader worker")
             self.not_tried.append(f"More than {limit}: the machine has {cores}{each}.")
 
+    @property
+    def _is_known(self) -> bool:
+        # of a file's or a library's model only a worker knows
+        return self.model.family != OWN_FAMILY and ModelRef(self.model.name).library is None
+
+    def _why_not_fp8(self) -> str | None:
+        if self._is_known and self.model.is_convolutional:
+            return "it does nothing for convolutions"
+        if self.experiment.devices > 1 and self.experiment.ranks.strategy == "fsdp":
+            return "it does not go together with FSDP2"
+        return None
+
     def _why_not(self, part: RecipePart) -> str | None:
         if part in self.left_out:
             return f"{recipe_title(part)}: {self.left_out[part]}."
         code = self.experiment.own_code
-        # of a file's or a library's model only a worker knows
-        is_known = self.model.family != OWN_FAMILY and ModelRef(self.model.name).library is None
-        if part == "channels_last" and is_known and not self.model.is_convolutional:
+        if part == "channels_last" and self._is_known and not self.model.is_convolutional:
             return "Channels last: the model has no convolutions."
         if part in ("fused", "capture") and code is not None and {"optimizer", "step"} & code.defines:
             return f"{recipe_title(part)}: the optimizer is the model file's own."

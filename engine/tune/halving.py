@@ -38,8 +38,8 @@ class Ask:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a trial; without a speed the candidate drops out, and all others with the parts of its
-    recipe that were `left_out`."""
+    """The outcome of a trial; without a speed the candidate drops out, and all others with the parts that
+    were `left_out`."""
 
     speed: float | None
     peak_mib: float | None = None
@@ -220,7 +220,7 @@ class _Search:
         order = [places for places in dict.fromkeys(pool) if places not in self._failed]
         speeds: dict[Places, tuple[float, ...]] = {}
         for places in order if self._round % 2 else reversed(order):
-            if self._impossible & self._space.recipe_parts(places):
+            if self._impossible & self._space.parts(places):
                 continue
             outcome = yield Ask(places, self._round, seconds)
             self._impossible |= outcome.left_out

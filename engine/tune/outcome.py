@@ -12,6 +12,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, flattened, named
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.tune import Gain, Tuning
+from engine.tune.candidates import COARSE
 from engine.tune.halving import ranking
 from engine.tune.proof import known_speed
 from engine.words.names import as_typed, dataset_words, setting_text
@@ -119,6 +120,8 @@ def _answers(tuning: Tuning) -> Iterator[str]:
         yield so_far
     if tuning.winner_changes:
         yield f"Its settings: {changes_text(tuning.winner_changes)}."
+    if tuning.winner is not None and (precision := tuning.winner.precision) in COARSE:
+        yield f"The proof is short: whether {precision.label} learns to the end, only a whole training shows."
     for broken in tuning.proofs:
         yield f"Passed over was {changes_text(broken.changes)}. {broken.sentence}"
     yield _effort(tuning)

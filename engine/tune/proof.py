@@ -164,7 +164,7 @@ def worth_proving(tuning: Tuning) -> Iterator[Changes]:
 
 def _seen_by_losses(changes: Changes) -> tuple[Any, ...]:
     batch = changes.get("batch_size"), changes.get("step.gradient_accumulation")
-    return changes.get("precision"), batch
+    return changes.get("precision"), changes.get("step.fp8_recipe"), batch
 
 
 _LEAST_BLOCK_STEPS, _MOST_BLOCK_STEPS = 2, 500

@@ -39,7 +39,7 @@ def dataset_words(dataset: str) -> str:
     return "its own data" if dataset == OWN else dataset
 
 
-_PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing"}
+_PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing", "fp8": "FP8"}
 
 
 def recipe_title(recipe: str) -> str:

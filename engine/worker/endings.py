@@ -15,8 +15,7 @@ _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>
 _THREAD = re.compile(r"(?P<other>Thread 0x)?.*\(most recent call first\):")
 """The head of a thread's frames; those of the thread that dumped begin with "Current thread" or "Stack"."""
 _MODULES = re.compile(r"Extension modules: |<truncated rest of")
-_FIRST_CRASH = 0x80000000
-"""On Windows an exit status from here on is an NTSTATUS of an error."""
+_FIRST_CRASH = 0x80000000  # on Windows an exit status from here on is an NTSTATUS of an error
 _CORRECT = {
     Kind.HANG: "Look there for a loop that never ends.",
     Kind.WORKER_DIED: "Correct that line, which crashed outside Python, where it raises no error.",

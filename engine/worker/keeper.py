@@ -35,8 +35,7 @@ from typing import IO, Any
 if sys.platform != "win32":
     import fcntl
 
-MARK = "AMMETER_WORKER"
-"""In the environment of a worker and of all that it starts."""
+MARK = "AMMETER_WORKER"  # in the environment of a worker and of all that it starts
 _LOOK_SECONDS = 0.05
 _LAST_WORDS_SECONDS = 0.5
 _END_SECONDS = 5.0

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Protocol, Self
@@ -22,6 +22,7 @@ from engine.worker.site import HERE, Site, Worker
 from engine.worker.supervision import Limits, ProcessSession
 
 _log = logging.getLogger(__name__)
+_TICK_SECONDS = 0.2
 _LAST_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
 
 
@@ -140,10 +141,7 @@ class Launcher:
         return ProcessSession(worker, job, limits)
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> Worker:
-        """A worker for the caller to use and close; `environment` adds to the launcher's.
-
-        Ends the worker for light jobs first. Raises ProblemError where none can be started.
-        """
+        """A worker for the caller to use and close; that for light jobs is ended. Raises ProblemError."""
         with self._lock:
             if not environment:
                 return self._take_fresh()
@@ -204,29 +202,28 @@ class Launcher:
             worker.discard()
 
 
-def iterate(session: Session, tick_seconds: float = 0.2) -> Iterator[Event | None]:
-    """The session's events as they come, and None whenever `tick_seconds` pass without one."""
+def iterate(session: Session) -> Iterator[Event | None]:
+    """The session's events as they come, and None several times a second without one."""
     while not session.is_over:
-        yield session.next_event(tick_seconds)
+        yield session.next_event(_TICK_SECONDS)
 
 
 def try_out(packages: Path, command: tuple[str, ...] = COMMAND) -> None:
     """Has a worker with these packages train a step. Raises ProblemError where it does not."""
-    with Launcher(command=command, environment={TRIED_PACKAGES: str(packages)}) as launcher:
-        session = launcher.start(jobs.Examine())
-        try:
-            for event in iterate(session):
-                if isinstance(event, Failed):
-                    died = event.problem.kind is Kind.WORKER_DIED
-                    # of a worker that could not import torch, the last line of its traceback
-                    error = _LAST_ERROR.search(event.detail.rstrip()) if died else None
-                    raise _useless(error[1] if error else event.problem.message, event.detail)
-                if isinstance(event, Examined):
-                    for check in event.checks:
-                        if check.status == "problem":
-                            raise _useless(f"{check.name}: {check.detail}")
-        finally:
-            session.close()
+    with (
+        Launcher(command=command, environment={TRIED_PACKAGES: str(packages)}) as launcher,
+        closing(launcher.start(jobs.Examine())) as session,
+    ):
+        for event in iterate(session):
+            if isinstance(event, Failed):
+                died = event.problem.kind is Kind.WORKER_DIED
+                # of a worker that could not import torch, the last line of its traceback
+                error = _LAST_ERROR.search(event.detail.rstrip()) if died else None
+                raise _useless(error[1] if error else event.problem.message, event.detail)
+            if isinstance(event, Examined):
+                for check in event.checks:
+                    if check.status == "problem":
+                        raise _useless(f"{check.name}: {check.detail}")
 
 
 def _useless(why: str, detail: str = "") -> ProblemError:
@@ -240,10 +237,7 @@ def _useless(why: str, detail: str = "") -> ProblemError:
 
 @contextmanager
 def kept_awake() -> Iterator[bool]:
-    """Keeps the system awake while entered, if it agrees; leave it in the same thread.
-
-    A system without power management, such as a server, has nobody to ask, and does not go to sleep either.
-    """
+    """Keeps the system awake while entered, if it can; leave it in the same thread."""
     # the import takes a tenth of a second
     from wakepy import keep
 

@@ -16,32 +16,24 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
-from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import one_line, shortened
+from engine.later import psutil
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
-
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
+from engine.worker.keeper import MARK
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
-_LONGEST_LINE_BYTES = 32 * 2**20
-"""The longest line of an event: a batch of the most rows takes less. A longer one is not read to its end."""
+_LONGEST_LINE_BYTES = 32 * 2**20  # of an event, of which the largest take less; a longer one is cut
 _LONGEST_STDERR_BYTES = 8 * 2**10
 _STDERR_BLOCK_BYTES = 64 * 2**10
 """Read at once, and kept, of what comes after the lines passed on: megabytes cost next to nothing."""
 _REAP_SECONDS = 10.0
-_MARK = "AMMETER_WORKER"
-"""In the environment of a worker and of all that it starts."""
-_LAST_WORDS_SECONDS = 0.5
-"""The end of stdout waits so long for that of stderr, which a process outside the tree may keep open."""
+_LAST_WORDS_SECONDS = 0.5  # stdout's end waits for stderr's, which a process outside the tree may keep open
 
 
 def interpreter() -> str:
@@ -91,14 +83,11 @@ class Lost(End):
 
 
 class WorkerProcess:
-    """A worker in a session of its own, read on two threads; any thread may call its methods.
-
-    `environment` adds to this process's own. Raises ProblemError where the system starts no process.
-    """
+    """A worker in a session of its own, read on two threads; any thread may call it. Raises ProblemError."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
         self._mark = uuid.uuid4().hex
-        self._process = _started(command, {**os.environ, **(environment or {}), _MARK: self._mark})
+        self._process = _started(command, {**os.environ, **(environment or {}), MARK: self._mark})
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
@@ -122,21 +111,9 @@ class WorkerProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    @property
-    def is_away(self) -> bool:
-        """False: no connection can be cut to a process of this machine."""
-        return False
-
-    is_waiting = False
-
-    @property
-    def delay_seconds(self) -> float:
-        return 0.0
-
-    @property
-    def place(self) -> None:
-        """None: a process of this machine ends with this program."""
-        return None
+    # no connection can be cut to a process of this machine, which ends with this program
+    is_away = is_waiting = False
+    delay_seconds, place = 0.0, None
 
     @property
     def has_spoken(self) -> bool:
@@ -188,7 +165,7 @@ class WorkerProcess:
         """Kills what the worker started and left behind, in whatever session."""
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.pid != self.pid and process.environ().get(_MARK) == self._mark:
+                if process.pid != self.pid and process.environ().get(MARK) == self._mark:
                     process.kill()
 
     def ask_where(self) -> None:

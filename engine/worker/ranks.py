@@ -32,8 +32,7 @@ from engine.worker.merging import Merger
 from engine.worker.process import End, Garbage, WorkerProcess
 from engine.worker.supervision import Limits, Watch
 
-_FOLDER = "ammeter-ranks-"
-"""Before the number of the process that made it, in which the ranks meet."""
+_FOLDER = "ammeter-ranks-"  # before the number of the process that made it, in which the ranks meet
 _LOOK_SECONDS = 0.02
 _ANSWER_SECONDS, _SILENT_ANSWER_SECONDS = 5.0, 1.0
 LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})
@@ -45,15 +44,11 @@ _WAITING = re.compile(
 )
 """The innermost frame of a rank that waits for others, or for its device, which does: a backward pass sends
 gradients."""
-_OTHERS_SECONDS = 1.0
-"""After one rank has failed, the others lose it within moments: the first to say so need not be the cause."""
+_OTHERS_SECONDS = 1.0  # after a failure the others lose the rank: the first to say so need not be the cause
 
 
 def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
-    """Trains or profiles an experiment or tries its batch, on several devices with a worker on each.
-
-    Raises ProblemError of kind `REQUEST` where the experiment cannot run here.
-    """
+    """Trains, profiles or tries on several devices, a worker on each. Raises ProblemError of kind REQUEST."""
     if job.rank is not None or job.experiment.devices == 1:
         yield from _here(job, control)
         return

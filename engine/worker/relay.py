@@ -45,7 +45,7 @@ _LONGEST_REQUEST_BYTES = 64 * 2**20
 _LONGEST_EVENT_BYTES = 33 * 2**20
 _LONGEST_ERROR_BYTES = 8 * 2**10
 _DAYS_KEPT = 14
-_ENVIRONMENT = {"AMMETER_HOME": "home", "AMMETER_DATA": "datasets", "AMMETER_ENGINE": "engine"}
+FOLDERS = {"AMMETER_HOME": "home", "AMMETER_DATA": "datasets", "AMMETER_ENGINE": "engine"}
 
 
 class Tail:
@@ -96,7 +96,7 @@ class Relay:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (self._folder / "keeper.json").exists():
             return
-        own = {name: str(self._home / folder) for name, folder in _ENVIRONMENT.items()}
+        own = {name: str(self._home / folder) for name, folder in FOLDERS.items()}
         environment = {**own, "AMMETER_FAR": "1", **opened["environment"]}
         asked = opened.get("allocation")
         kept = {"environment": environment, "patience": opened["patience"], "allocation": asked}

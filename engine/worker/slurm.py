@@ -100,10 +100,7 @@ class Allocation:
         return ""
 
     def state(self) -> dict[str, str]:
-        """What Slurm says of the job: squeue, or sacct of one that squeue has forgotten.
-
-        The state is "GONE" if nobody knows it any more, and "" if nobody could be asked.
-        """
+        """What squeue, or sacct, says of the job: "GONE" if nobody knows it, "" if nobody could be asked."""
         if not (job := self.job):
             return {"state": "GONE"}
         status, said = _answer("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%r|%S|%N|%l")

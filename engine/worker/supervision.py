@@ -11,10 +11,10 @@ from engine.experiment.own.code import Code
 from engine.experiment.own.folders import is_here
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
+from engine.protocol.early_end import EarlyEnd
 from engine.protocol.events import (
     CatalogRead,
     Checked,
-    Epoch,
     Event,
     Examined,
     Failed,
@@ -25,9 +25,7 @@ from engine.protocol.events import (
     Phase,
     PhaseName,
     Samples,
-    Skipped,
     Started,
-    Summary,
     Tried,
     is_last,
 )
@@ -38,74 +36,23 @@ from engine.worker.site import Worker
 
 
 class Progress:
-    """A run's progress, gathered from its events, for a run that had to be ended by force.
-
-    `step` is the last completed one.
-    """
+    """A run's progress by its events; `step` is the last completed one, `so_far` has its figures."""
 
     def __init__(self) -> None:
-        self.step = self._recorded_steps = self._epoch_ended_at = 0
-        self._steps_per_epoch: int | None = None
-        self._seconds = 0.0
-        self._epoch_loss_sum, self._epoch_losses = 0.0, 0
-        self._last_epoch_loss: float | None = None
-        self._accuracy: float | None = None
-        self._best_accuracy: float | None = None
-        self._grad_scale: float | None = None
-        self._skipped: int | None = None
+        self.step, self.so_far = 0, EarlyEnd()
 
     def note_event(self, event: Event) -> bool:
         """Takes in the event; returns whether a step has completed since the last one."""
         before = self.step
+        self.so_far.take(event)
         match event:
-            case Started():
-                self._steps_per_epoch = event.steps_per_epoch
-                self._skipped = 0 if event.experiment.uses_scaler else None
-            case Heartbeat(step=step):
-                self.step = max(self.step, step)
-            case Samples(step=(*_, step), seconds=(*_, seconds)):
+            case Heartbeat(step=step) | Samples(step=(*_, step)):
                 self.step = max(self.step, int(step))
-                self._recorded_steps, self._seconds = int(step), seconds
-                # an epoch's last steps may arrive after its end
-                steps = zip(event.step, event.loss, strict=True)
-                losses = [loss for step, loss in steps if step > self._epoch_ended_at]
-                self._epoch_loss_sum += sum(losses)
-                self._epoch_losses += len(losses)
-                if event.grad_scale is not None:
-                    self._grad_scale = event.grad_scale[-1]
-            case Epoch(step=step, train_loss=loss):
-                self._epoch_ended_at, self._last_epoch_loss = step, loss
-                self._epoch_loss_sum, self._epoch_losses = 0.0, 0
-                accuracy = event.validation_accuracy
-                if accuracy is not None:
-                    self._accuracy = accuracy
-                    self._best_accuracy = max(accuracy, self._best_accuracy or accuracy)
-            case Skipped(steps=steps):
-                self._skipped = (self._skipped or 0) + len(steps)
         return self.step > before
-
-    def summary(self, speed_note: str) -> Summary:
-        """The figures of a run without an end: no speed and no peak, which need the whole run.
-
-        The train loss is the mean over the trained part of the last epoch.
-        """
-        losses = self._epoch_losses
-        return Summary(
-            steps=self._recorded_steps,
-            epochs=self._recorded_steps / self._steps_per_epoch if self._steps_per_epoch else 0.0,
-            seconds=self._seconds,
-            final_train_loss=self._epoch_loss_sum / losses if losses else self._last_epoch_loss,
-            best_validation_accuracy=self._best_accuracy,
-            final_validation_accuracy=self._accuracy,
-            final_grad_scale=self._grad_scale,
-            skipped_steps=self._skipped,
-            speed_note=speed_note,
-        )
 
 
 _ANSWER_SECONDS = 1.0
-_BLINK_SECONDS = 2.0
-"""Between two looks in a row; a longer gap means that nobody was looking."""
+_BLINK_SECONDS = 2.0  # between two looks in a row; a longer gap means that nobody was looking
 _STANDSTILL_SECONDS: Mapping[PhaseName, float] = {
     # a whole validation is one event, as is decoding a folder; a large model's CPU step takes minutes
     **dict.fromkeys(PhaseName, 3_600.0),
@@ -253,7 +200,7 @@ class ProcessSession:
         return None
 
     def _stopped(self, why: str) -> Finished:
-        return Finished(summary=self._watch.progress.summary(why), stopped=True)
+        return Finished(summary=self._watch.progress.so_far.summary(why), stopped=True)
 
     def _failed(self, problem: Problem, why: str = "") -> Failed:
         words, tail = self._last_words(), self._worker.stderr_tail

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QScrollArea, QWidget
 
 from gui.charts.frame import Frame, FramePainter, Trace
 from gui.theme.theme import theme
+from gui.widgets.boxes import scrolled_in
 
 LEFT_AXIS, RIGHT_MARGIN, BOTTOM_AXIS, TOP_MARGIN = 62, 11, 24, 4
 
@@ -103,7 +103,9 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         # on a page that scrolls the wheel is for the page
-        if _page_scrolls(self) and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+        page = scrolled_in(self)
+        scrolls = page is not None and page.verticalScrollBar().maximum() > 0
+        if scrolls and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             event.ignore()
         else:
             super().wheelEvent(event)
@@ -144,10 +146,3 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
     def _restyle(self) -> None:
         self.setBackground(theme().palette.bg1)
         self.viewport().update()
-
-
-def _page_scrolls(widget: QWidget) -> bool:
-    parent = widget.parentWidget()
-    while parent is not None and not isinstance(parent, QScrollArea):
-        parent = parent.parentWidget()
-    return parent is not None and parent.verticalScrollBar().maximum() > 0

@@ -25,7 +25,7 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets.boxes import Part, in_row, wide
 from gui.widgets.buttons import Button, ComboBox
-from gui.widgets.labels import ElidedLabel, label, set_text
+from gui.widgets.labels import ElidedLabel, describe, label, set_text
 
 _TIP = "Over how many steps the noisy curves are smoothed, in all plots; the raw values stay behind"
 _ICON = 14
@@ -43,8 +43,7 @@ class SmoothButton(Button):
         self.slider.setRange(0, len(WINDOWS) - 1)
         self.slider.setPageStep(1)
         self.slider.setFixedSize(QSize(150, 20))
-        self.slider.setAccessibleName("Smoothing")
-        self.slider.setToolTip(_TIP)
+        describe(self.slider, "Smoothing", _TIP)
         self._steps = label("", "value")
         self._steps.setMinimumWidth(58)
         self.menu_of_slider = QMenu(self)
@@ -183,10 +182,8 @@ class PlotHeader(QWidget):
     follow_switched = Signal(bool)
     other_chosen = Signal(int)
 
-    def __init__(
-        self, title: str, unit: str, smooths: bool, can_log: bool, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, title: str, unit: str, smooths: bool, can_log: bool) -> None:
+        super().__init__()
         self._title, self._unit = label(title, "panelTitle"), ElidedLabel(unit, "unit")
         self.others = ComboBox()
         self.others.setAccessibleName("Plot")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.drawing.curve_chart import Values
 from engine.drawing.looks import By
@@ -21,7 +21,7 @@ from gui.charts.legend import Entry, LegendRow, LegendRows
 from gui.charts.lines import Range, Scale, extent, nearest_row, place_text, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
-from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.boxes import Surface, in_column, in_row, wide
 
 _ROOM_RIGHT = 1.065
 _CAPACITY_IN_SCALE = 1.6
@@ -48,7 +48,7 @@ class PlotSpec:
     shows_warmup: bool = False
 
 
-class LivePlot(QFrame):
+class LivePlot(Surface):
     """One plot panel. What is set only fills buffers; `refresh()`, called by one timer, draws what changed.
 
     `hovered` carries the place of the pointer in x units or None, `x_range_chosen` the range (low, high)
@@ -60,9 +60,8 @@ class LivePlot(QFrame):
     legend_class: type[LegendRow | LegendRows] = LegendRow
 
     def __init__(self, spec: PlotSpec, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("panel", parent=parent)
         self.spec = spec
-        self.setProperty("surface", "panel")
         self.setMinimumHeight(LEAST_HEIGHT)
         self.setMaximumHeight(MOST_HEIGHT)
         self.header = PlotHeader(spec.title, spec.unit, spec.smooths, spec.can_log and not spec.powers_of_two)

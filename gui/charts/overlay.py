@@ -8,7 +8,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QPen
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.drawing.curve_chart import Values
 from engine.drawing.shapes import DOT
@@ -31,7 +31,7 @@ from gui.charts.lines import (
 )
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
-from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.markers import precision_pen
 
 MOST_WIDE = 4
@@ -90,12 +90,11 @@ _SETTLES_MS = 150
 _X_TICK, _Y_TICK = 90, 36
 
 
-class OverlayPlot(QFrame):
+class OverlayPlot(Surface):
     """Drag or scroll to look closer, double-click to see all again. The legend is the readout."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self.setMinimumWidth(320)
         self.lines: tuple[Line, ...] = ()
         self._items: list[LineItems] = []

@@ -17,18 +17,14 @@ class Smoothing(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._steps = _USUAL
-
-    @property
-    def steps(self) -> int:
-        return self._steps
+        self.steps = _USUAL
 
     def set_steps(self, steps: int) -> None:
         """Chooses one of `WINDOWS`. Raises ValueError for anything else."""
         if steps not in WINDOWS:
             raise ValueError(f"Curves are not smoothed over {steps} steps: choose one of {WINDOWS}.")
-        if steps != self._steps:
-            self._steps = steps
+        if steps != self.steps:
+            self.steps = steps
             self.changed.emit()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.devices import BY_DEVICE
@@ -20,7 +20,7 @@ from engine.words.numbers import number
 from gui.charts.painter import BarChart
 from gui.widgets import Button, ElidedLabel, divider, label
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Part, Stretch, Surface, grid_of, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, word_columns
@@ -30,13 +30,11 @@ _FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "o
 _MOST_FIRST = 5
 
 
-class SettingsCard(QFrame):
+class SettingsCard(Surface):
     """The settings of the baseline and of the side in the headline, read-only."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
-        self.setAccessibleName("Settings")
+        super().__init__("panel", "Settings", parent)
         self._rows: tuple[SettingRow, ...] = ()
         self._texts: list[list[str]] = []
         self.show_all = Button("Show all", "inline", "List all settings, or the most important ones alone")
@@ -78,8 +76,7 @@ class SettingsCard(QFrame):
         self._rows_holder = holder
         holder.show()
         settings = sum(row.key not in FACTS for row in self._rows)
-        self.show_all.setText("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
-        self.show_all.setAccessibleName(self.show_all.text())
+        self.show_all.set_words("Show fewer" if self.show_all.isChecked() else f"Show all {settings:,}")
 
 
 def _texts(row: SettingRow) -> list[str]:
@@ -88,10 +85,7 @@ def _texts(row: SettingRow) -> list[str]:
 
 def _grid(rows: Sequence[SettingRow]) -> QWidget:
     holder = QWidget()
-    grid = QGridLayout(holder)
-    grid.setContentsMargins(0, 0, 0, 0)
-    grid.setHorizontalSpacing(8)
-    grid.setVerticalSpacing(0)
+    grid = grid_of(holder, spacing=(8, 0))
     for place, row in enumerate(rows):
         texts = _texts(row)
         for column, text in enumerate(texts):
@@ -110,12 +104,11 @@ def _cell(text: str, role: str) -> QLabel:
     return result
 
 
-class BarPanel(QFrame):
+class BarPanel(Surface):
     """The bar chart with its title, and what its whiskers mean."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self.chart = BarChart()
         self._unit = ElidedLabel("", "unit")
         head = in_row(label(SPEED.title, "panelTitle"), wide(self._unit), spacing=8)
@@ -164,12 +157,11 @@ def _whiskers(row: FigureRow) -> str:
     return ", 95 % over repeats or in a run"
 
 
-class DevicesCard(QFrame):
+class DevicesCard(Surface):
     """The figures of each device, hidden where no run was trained on several."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self.table: ResultTable[Sequence[object]] = ResultTable(BY_DEVICE, whole=True, sorts=False)
         in_column(label(BY_DEVICE, "panelTitle"), self.table, parent=self, margins=(12, 12, 12, 8), spacing=8)
         self.hide()
@@ -193,12 +185,11 @@ _VALUES: Mapping[str, Callable[[PublishedRow], float | None]] = {
 _Row = tuple[PublishedRow, tuple[Cell, ...]]
 
 
-class PublishedCard(QFrame):
+class PublishedCard(Surface):
     """Folded until its button is pressed, and hidden where nothing is published of the models compared."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self._section: Section | None = None
         self._table: ResultTable[_Row] = ResultTable("Published figures", whole=True)
         self.opener = Button(

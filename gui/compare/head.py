@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QActionGroup, QIcon, QMouseEvent
@@ -19,7 +20,7 @@ from gui.theme.theme import theme
 from gui.train.details import side_runs
 from gui.widgets import Button, ElidedLabel, IconButton, marker_pixmap
 from gui.widgets.boxes import Placed, in_row
-from gui.widgets.labels import plain_tip
+from gui.widgets.buttons import add_choice
 
 FORMATS = (
     ("any", "Report or other file…"),
@@ -219,20 +220,19 @@ class ItemHead(QWidget):
         menu.addAction("Swap").triggered.connect(lambda _=False: self.swap())
 
     def _add_sides(
-        self, words: str, sides: Sequence[Side], chosen: str | None, choose: Callable[[str], None]
+        self, heading: str, sides: Sequence[Side], chosen: str | None, choose: Callable[[str], None]
     ) -> None:
         assert self._comparison is not None  # the menu is filled for one
         menu, fills = self.sides.menu(), side_fills(self._comparison.sides)
-        menu.addSection(words)
+        menu.addSection(heading)
         menu.setToolTipsVisible(True)
         group = QActionGroup(menu)
         for side in sides:
             mark = marker_pixmap(side.precision, 8, fills[side.id], self.devicePixelRatioF())
-            action = menu.addAction(QIcon(mark), f"{side.title}   {side_runs(side)}".replace("&", "&&"))
-            action.setToolTip(plain_tip(", ".join(side.names)))
-            action.setCheckable(True)
-            action.setChecked(side.id == chosen)
-            action.triggered.connect(lambda _=False, side_id=side.id: choose(side_id))
+            words, tip = f"{side.title}   {side_runs(side)}", ", ".join(side.names)
+            do = partial(choose, side.id)
+            action = add_choice(menu, words, do, is_chosen=side.id == chosen, tooltip=tip)
+            action.setIcon(QIcon(mark))
             group.addAction(action)
 
     def _recolour(self) -> None:

@@ -84,7 +84,8 @@ class Headline(QWidget):
             self._large.show_lines(tuple(facts), report.side)
         asides = (piece.bare for line in verdict.lines for piece in line if piece.role == "aside")
         quiet = (*asides, *verdict.notes, *([_ALONE] if report.is_baseline else []))
-        words = " · ".join(dict.fromkeys(quiet))
+        clauses = tuple(dict.fromkeys(quiet))
+        words = " · ".join((*(clause.rstrip(".") for clause in clauses[:-1]), *clauses[-1:]))
         self._say_small(f"{words[:1].upper()}{words[1:]}")
         sides = (comparison.baseline,) if report.is_baseline else (comparison.baseline, report.side)
         self._offer_again(sides if verdict.outcome == "spoiled" else ())
@@ -113,8 +114,7 @@ class Headline(QWidget):
         is_awaited = any(run.experiment in self._awaited for side in sides for run in side.runs)
         self.again.setVisible(bool(sides))
         self.again.setEnabled(not is_awaited)
-        self.again.setText("Queued" if is_awaited else _AGAIN)
-        self.again.setAccessibleName(self.again.text())
+        self.again.set_words("Queued" if is_awaited else _AGAIN)
 
     def _say_small(self, text: str) -> None:
         self._small.setText(text)
@@ -137,8 +137,7 @@ class Headline(QWidget):
         several = _QUEUE_ONE if count == 1 else f"Queue the {count} missing runs"
         self._queue.setVisible(bool(split.missing))
         self._queue.setEnabled(count > 0)
-        self._queue.setText(several if count else "Queued")
-        self._queue.setAccessibleName(self._queue.text())
+        self._queue.set_words(several if count else "Queued")
 
     def _missing(self) -> tuple[Experiment, ...]:
         missing = self._split[1].missing if self._split is not None else ()
@@ -170,8 +169,7 @@ class _DoubtLine(QWidget):
 
     def _unfold(self, is_open: bool) -> None:
         self._rest.setVisible(is_open)
-        self._more.setText("Show less" if is_open else f"and {len(self.doubts) - 1} more")
-        self._more.setAccessibleName(self._more.text())
+        self._more.set_words("Show less" if is_open else f"and {len(self.doubts) - 1} more")
 
 
 def _words(report: SideReport, split: Split) -> list[tuple[str, bool]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QTabWidget, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.drawing.looks import side_fills
@@ -19,7 +19,7 @@ from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
 from gui.runs.table.line import dropped_runs, has_runs
 from gui.widgets import Button
-from gui.widgets.boxes import Placed, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Surface, in_column, in_row, scrolled, wide
 
 if TYPE_CHECKING:
     from gui.charts.overlay import OverlayPlot
@@ -78,7 +78,7 @@ _LEAST_FIGURES, _BESIDE = 260, 560
 """The least height of bars and settings, and the width from which they stand side by side."""
 
 
-class ComparePanel(QFrame):
+class ComparePanel(Surface):
     """Shows a comparison; runs are chosen at the left, and the sides in the head above.
 
     `runs_dropped` carries run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is
@@ -90,14 +90,11 @@ class ComparePanel(QFrame):
     experiment_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self.setAccessibleName("Comparison")
+        super().__init__("page", "Comparison", parent)
         self.setAcceptDrops(True)
         self.comparison: Comparison | None = None
         self._saved, self._is_empty = 0, True
-        self.offer = Button("", "secondary", "")
-        self.offer.clicked.connect(self._take_offer)
+        self.offer = Button("", "secondary", "", do=self._take_offer)
         self.headline = Headline()
         self.table = FigureTable()
         self.devices, self.published = DevicesCard(), PublishedCard()
@@ -183,19 +180,13 @@ class ComparePanel(QFrame):
         self._beside.setDirection(beside[event.size().width() < _BESIDE])
 
     def _figures_page(self) -> QScrollArea:
-        page, area = QFrame(), QScrollArea()
-        page.setProperty("surface", "page")
-        charts = QWidget()
+        page, charts = Surface("page"), QWidget()
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
         for part in (self.bars, self.settings):
             part.setMinimumHeight(_LEAST_FIGURES)
         parts = (self.table, wide(charts), self.devices, self.published)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setAccessibleName("Figures")
-        area.setWidget(page)
-        return area
+        return scrolled("Figures", page)
 
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:
@@ -210,9 +201,7 @@ class ComparePanel(QFrame):
         words, small, action, tip = _EMPTY[min(self._saved, 2)]
         self.headline.show_hint(words, small)
         self.offer.setVisible(bool(action))
-        self.offer.setText(action)
-        self.offer.setAccessibleName(action or words)
-        self.offer.setToolTip(tip or words)
+        self.offer.set_words(action, tip or words, name=action or words)
 
     def _take_offer(self) -> None:
         (self.newest_wanted if self._saved > 1 else self.experiment_wanted).emit()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
-from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.figures import Cell, Figure, FigureRow
@@ -20,7 +20,7 @@ from engine.words.numbers import times
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import ElidedLabel, draw_marker, label, set_property
-from gui.widgets.boxes import in_column, in_row
+from gui.widgets.boxes import Surface, in_column, in_row
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 from gui.widgets.table.painting import PADDING, paint_words, text_width
@@ -229,13 +229,11 @@ class TargetRow(QWidget):
             self.changed.emit()
 
 
-class FigureTable(QFrame):
+class FigureTable(Surface):
     """Shows a `Comparison`, with the column of the headline's side shaded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
-        self.setAccessibleName("Figures of the compared runs")
+        super().__init__("panel", "Figures of the compared runs", parent)
         self.grid = ResultTable[FigureRow](
             "Figures of the compared runs",
             key=lambda row: row.figure.name,

@@ -55,10 +55,8 @@ class AboutDialog(QDialog):
             in_row(_first(name), label(version, "strong"), Stretch(1)) for name, version in versions()[1:]
         ]
         links = [in_row(_link(*link), Stretch(1)) for link in _LINKS]
-        copy = Button("Copy", "secondary", "Copy the versions")
-        copy.clicked.connect(self.copy)
-        close = Button("Close", "secondary", "Close")
-        close.clicked.connect(self.close)
+        copy = Button("Copy", "secondary", "Copy the versions", do=self.copy)
+        close = Button("Close", "secondary", "Close", do=self.close)
         about, licence = (label(text, "body", wraps=True) for text in (_ABOUT, _LICENCE))
         foot = in_row(Stretch(1), copy, close, spacing=8)
         words = in_column(title, about, 4, *rows, 4, *links, 4, licence, 8, foot, spacing=6)
@@ -87,6 +85,4 @@ def _first(name: str) -> QLabel:
 
 
 def _link(text: str, address: str) -> Button:
-    button = Button(text, "link", address)
-    button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(address)))
-    return button
+    return Button(text, "link", address, do=lambda: QDesktopServices.openUrl(QUrl(address)))

@@ -98,7 +98,7 @@ _ORDER = (
         "What the figures mean",
         ("figures", "speed", "memory", "accuracy", "data-wait", "clean-comparison", "recipe"),
     ),
-    ("Numerics", ("precision-map", "ranges", "first-nan", "ladder", "fp32-modules", "advice")),
+    ("Numerics", ("precision-map", "ranges", "fp8-scaling", "first-nan", "ladder", "fp32-modules", "advice")),
     ("Time and energy", ("step-time", "kernels", "roofline", "energy")),
     ("Many runs", ("results", "sweeps", "queue", "tune")),
     ("This machine", ("devices", "exchange", "scaling", "machines", "slurm", "engine-there", "engine")),

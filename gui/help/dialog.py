@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QSignalBlocker, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
 from engine import __version__
 from engine.experiment.paths import (
@@ -24,7 +24,7 @@ from engine.experiment.paths import (
 from engine.installation.installed import engines_folder
 from gui.help.browser import GuideBrowser, GuidePage, best_of, guide_pages, matching
 from gui.theme.fonts import font
-from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.labels import label
 from gui.widgets.shortcuts import SHORTCUTS, keys_of
 
@@ -123,8 +123,7 @@ class GuideDialog(QDialog):
         self._visited: list[str] = []
         self.list = GuideList(pages)
         self.page = GuideBrowser()
-        side = QFrame()
-        side.setProperty("surface", "side")
+        side = Surface("side")
         side.setFixedWidth(_LIST_WIDTH)
         in_column(self.list, parent=side)
         in_row(side, wide(self.page), parent=self, spacing=0)

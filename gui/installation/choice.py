@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QFrame, QGridLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.builds import Build, automatic_backend, build_title
@@ -26,31 +26,26 @@ from gui.installation.words import (
 )
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.widgets import Button, ElidedLabel, Field, IconButton, Segmented, divider, label, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 
 _NAMES = 104
 _ALL_THE_SAME = "It can be set up all the same, to train on the processor."
 _BUILD_TIP = "The build of PyTorch: for a graphics card of a maker, or for the processor only"
 
 
-class ChoiceView(QFrame):
+class ChoiceView(Surface):
     """`changed` when a different choice has to be resolved; `wanted` is None while it is incomplete."""
 
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
-        self.setAccessibleName("What will be set up")
+        super().__init__("panel", "What will be set up", parent)
         self._found: Description | None = None
         self._plan: Plan | None = None
         self.options = Options()
         self._make_parts()
-        self._grid = QGridLayout()
+        self._grid = grid_of(margins=None, spacing=(16, 4), grows=(1,))
         self._grid.setColumnMinimumWidth(0, _NAMES)
-        self._grid.setColumnStretch(1, 1)
-        self._grid.setHorizontalSpacing(16)
-        self._grid.setVerticalSpacing(4)
         self._add("This machine", self._card, self._facts)
         self._add("PyTorch", self.builds, self._why)
         self._add("Download", self._download, self._room)
@@ -303,9 +298,8 @@ class Options(QWidget):
 class _FolderEdit(NumberEdit):
     def __init__(self) -> None:
         super().__init__("Folder of wheels", "The folder with the downloaded wheels", hint="choose a folder")
-        button = IconButton("folder", "Choose the folder", "Choose the folder of wheels")
-        button.clicked.connect(self._choose)
-        self.put_right(button)
+        tip = "Choose the folder of wheels"
+        self.put_right(IconButton("folder", "Choose the folder", tip, do=self._choose))
 
     def _choose(self) -> None:
         chosen = QFileDialog.getExistingDirectory(self, "Choose the folder of wheels", self.text())

@@ -87,10 +87,9 @@ class EngineDialog(QDialog):
         self.change_button = self._to_page("Change…", Purpose.CHANGE, "Another build, or further packages")
         self.check_button = Button("Check", "secondary", "Look whether all its files are there")
         self.remove_button = Button("Remove…", "secondary", "Remove it with all downloads; your runs stay")
-        self.close_button = Button("Close", "secondary", "Close")
+        self.close_button = Button("Close", "secondary", "Close", do=self.close)
         self.check_button.clicked.connect(self._check)
         self.remove_button.clicked.connect(self._remove)
-        self.close_button.clicked.connect(self.close)
 
     def show_engine(self, engine: Engine) -> None:
         """Shows the engine that is here now."""
@@ -121,9 +120,7 @@ class EngineDialog(QDialog):
             button.setEnabled(not self._setup.is_busy or button is self.check_button)
 
     def _to_page(self, text: str, purpose: Purpose, tip: str) -> Button:
-        button = Button(text, "secondary", tip)
-        button.clicked.connect(lambda: self._go(purpose))
-        return button
+        return Button(text, "secondary", tip, do=lambda: self._go(purpose))
 
     def _go(self, purpose: Purpose) -> None:
         self.page_wanted.emit(purpose)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event as Flag
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QWidget
 
 from engine.doctor.doctor import own_checks, report_text, worker_checks
 from engine.experiment.problem import Problem
@@ -19,7 +19,7 @@ from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, scrolled, wide
 from gui.widgets.labels import set_text
 
 Look = Callable[[Callable[[], bool]], tuple[Check, ...]]
@@ -82,7 +82,7 @@ class DoctorDialog(QDialog):
         self._looks = tuple(looks)
         self._left: list[tuple[str, Look]] = []
         self._given_up = Flag()
-        self._checks: tuple[Check, ...] = ()
+        self.checks: tuple[Check, ...] = ()
         self._background = Background(self)
         self._lay_out()
         self.setMinimumSize(*_LEAST_SIZE)
@@ -93,20 +93,14 @@ class DoctorDialog(QDialog):
 
     def _lay_out(self) -> None:
         self._words = label("", "title")
-        self.again = Button("Look again", "secondary", "Look at everything anew")
-        self.again.clicked.connect(self.look)
+        self.again = Button("Look again", "secondary", "Look at everything anew", do=self.look)
         self.copy_button = Button(
             "Copy report", "secondary", "Copy it as Markdown for a bug report, without your names and paths"
         )
         self.copy_button.clicked.connect(self.copy)
-        close = Button("Close", "secondary", "Close")
-        close.clicked.connect(self.close)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setAccessibleName("What the doctor found")
-        frame = QFrame()
-        frame.setProperty("surface", "panel")
+        close = Button("Close", "secondary", "Close", do=self.close)
+        self._area = scrolled("What the doctor found")
+        frame = Surface("panel")
         in_column(self._area, parent=frame, margins=1)
         foot = in_row(self.again, Stretch(1), self.copy_button, close, spacing=8)
         in_column(self._words, wide(frame), foot, parent=self, margins=16, spacing=12)
@@ -115,11 +109,6 @@ class DoctorDialog(QDialog):
     def is_looking(self) -> bool:
         return bool(self._left) or self._background.is_busy
 
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """The findings so far."""
-        return self._checks
-
     def words(self) -> str:
         """Its state in words: that it is looking, or the outcome."""
         return self._words.text()
@@ -127,13 +116,13 @@ class DoctorDialog(QDialog):
     def look(self) -> None:
         """Looks at everything anew; what is found is shown as it comes."""
         self._given_up = Flag()
-        self._checks, self._left = (), list(self._looks)
+        self.checks, self._left = (), list(self._looks)
         self._show_checks()
         self._look_on()
 
     def copy(self) -> None:
         """Puts the report on the clipboard."""
-        QGuiApplication.clipboard().setText(report_text(self._checks))
+        QGuiApplication.clipboard().setText(report_text(self.checks))
         set_text(self._words, "The report is on the clipboard.")
 
     def stop(self) -> None:
@@ -157,7 +146,7 @@ class DoctorDialog(QDialog):
         if given_up.is_set():
             return
         self._left.pop(0)
-        self._checks += checks
+        self.checks += checks
         self._show_checks()
         self._look_on()
 
@@ -166,7 +155,7 @@ class DoctorDialog(QDialog):
         self._take(given_up, (failed,))
 
     def _show_words(self) -> None:
-        counts = {status: sum(check.status == status for check in self._checks) for status in _MARKS}
+        counts = {status: sum(check.status == status for check in self.checks) for status in _MARKS}
         problems, notes = counts["problem"], counts["note"]
         words = [f"{problems} problem{'s' * (problems != 1)}"] if problems else []
         words += [f"{notes} note{'s' * (notes != 1)}"] if notes else []
@@ -178,7 +167,7 @@ class DoctorDialog(QDialog):
         self.copy_button.setEnabled(not self._left)
 
     def _show_checks(self) -> None:
-        self._area.setWidget(check_rows(self._checks))
+        self._area.setWidget(check_rows(self.checks))
 
     def _give_up(self) -> None:
         self._given_up.set()
@@ -213,9 +202,8 @@ def _row(check: Check) -> QWidget:
     color = palette.text3 if check.status == "ok" else palette.text
     mark.setPixmap(pixmap(name, color, 16, row.devicePixelRatioF()))
     mark.setAccessibleName(mark_name)
-    title = label(check.name, "body" if check.status == "ok" else "strong")
+    title = label(check.name, "body" if check.status == "ok" else "strong", wraps=True)
     title.setFixedWidth(_NAME_WIDTH)
-    title.setWordWrap(True)
     texts = [wrapped(check.detail, "body" if check.status == "ok" else "strong")]
     texts += [wrapped(check.remedy, "body")] if check.remedy else []
     row.setAccessibleName(f"{mark_name}: {check.name}. {check.detail} {check.remedy}".strip())

@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from engine.experiment.problem import Problem
 from engine.installation.description import Description
@@ -29,13 +29,13 @@ from gui.installation.words import (
     words_for,
 )
 from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row
 
 _WIDTH = 680
-_MEANWHILE = "Meanwhile Compare, Show, the exports and the guide can be used."
+_MEANWHILE = "Meanwhile Results, Show and the guide can be used."
 
 
-class SetupPage(QFrame):
+class SetupPage(Surface):
     """`progress_changed` carries a Progress, or None when the installation has ended. `train_wanted` when the
     user asks to train with the new engine, `left` to leave the page without a change.
     """
@@ -45,11 +45,9 @@ class SetupPage(QFrame):
     left = Signal()
 
     def __init__(self, setup: EngineSetup, engine: Engine, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self.setAccessibleName("Setting up the engine")
+        super().__init__("page", "Setting up the engine", parent)
         self._setup, self._engine = setup, engine
-        self._purpose = purpose_of(engine)
+        self.purpose = purpose_of(engine)
         self._found: Description | None = None
         self._progress: Progress | None = None
         self._wanted: Wanted | None = None
@@ -111,10 +109,6 @@ class SetupPage(QFrame):
         self._setup.ended.connect(self._end)
         self._setup.problem.connect(self._fail)
 
-    @property
-    def purpose(self) -> Purpose:
-        return self._purpose
-
     def show_engine(self, engine: Engine) -> None:
         """Takes the engine that is here now; without a usable one, offers to set it up."""
         self._engine = engine
@@ -125,7 +119,7 @@ class SetupPage(QFrame):
         """Offers what the purpose is; an installation in progress stays on the page."""
         if self._setup.is_busy:
             return
-        self._purpose, self._wanted = purpose, None
+        self.purpose, self._wanted = purpose, None
         self.choice.set_wanted(first_choice(self._engine, self._source))
         self._offer()
 
@@ -151,7 +145,7 @@ class SetupPage(QFrame):
         self._source = Source(state["mirror"], None if folder is None else Path(folder))
         if begun is not None:
             self._wanted = Wanted(str(begun["backend"]), self._source, tuple(begun["extras"]))
-            self._purpose = Purpose.RESUME
+            self.purpose = Purpose.RESUME
         self.choice.set_wanted(self._wanted or first_choice(self._engine, self._source))
         self._show_choice()
 
@@ -220,7 +214,7 @@ class SetupPage(QFrame):
     def _end(self, installation: Installation | None) -> None:
         self._set_progress(None)
         if installation is None:
-            self._purpose = Purpose.RESUME
+            self.purpose = Purpose.RESUME
             self._offer()
             return
         self._wanted = None
@@ -237,7 +231,7 @@ class SetupPage(QFrame):
         self.again_button.setFocus()
 
     def _show_choice(self) -> None:
-        is_early = self._purpose in (Purpose.UPDATE, Purpose.CHANGE)
+        is_early = self.purpose in (Purpose.UPDATE, Purpose.CHANGE)
         parts = (self.leave_button,) if is_early else (self._meanwhile,)
         self._show_parts(self.choice, self.begin_button, *parts)
         self._refresh_words()
@@ -245,11 +239,9 @@ class SetupPage(QFrame):
     def _refresh_words(self, *, is_refused: bool = False) -> None:
         if self.choice.isHidden():
             return
-        words = words_for(self._purpose, self._engine, self._plan)
+        words = words_for(self.purpose, self._engine, self._plan)
         self._show_words(words.title, words.sentence)
-        button = "Try again" if is_refused else words.button
-        self.begin_button.setText(button)
-        self.begin_button.setAccessibleName(button)
+        self.begin_button.set_words("Try again" if is_refused else words.button)
         self.begin_button.setEnabled(is_refused or (words.can_begin and self.choice.can_begin))
 
     def _show_words(self, title: str, sentence: str, remedy: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.installation.wanted import Fetched, InstallEvent, Planned, Stage, StageBegan, Unpacked
 from engine.words.numbers import duration, share_text
@@ -13,8 +13,8 @@ from gui.installation.words import size_text
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_property, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
+from gui.widgets.labels import describe, plain_tip
 
 STAGES = {
     Stage.RESOLVING: "Look up",
@@ -122,15 +122,14 @@ class Progress:
 _KEPT = "Stopping or closing keeps what was downloaded."
 
 
-class ProgressView(QFrame):
+class ProgressView(Surface):
     """`pause_toggled` asks to pause or to go on, `stop_wanted` to end."""
 
     pause_toggled = Signal()
     stop_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self._title, self._percent = label("", "pageTitle"), label("", "pageTitle")
         self._bar = ProgressLine("Setting up")
         self._amount, self._left = label("", "body"), label("", "body")
@@ -138,9 +137,8 @@ class ProgressView(QFrame):
         self._retry = label("", "problem", wraps=True)
         self._stages = {stage: _StageMark(title) for stage, title in STAGES.items()}
         self.pause_button = Button("Pause", "secondary", "Pause the download, and go on later", "pause")
-        self.stop_button = Button("Stop", "secondary", _KEPT, "stop")
+        self.stop_button = Button("Stop", "secondary", _KEPT, "stop", do=self.stop_wanted)
         self.pause_button.clicked.connect(self.pause_toggled)
-        self.stop_button.clicked.connect(self.stop_wanted)
         kept = label(_KEPT, "hint", wraps=True)
         in_column(
             in_row(*self._stages.values(), Stretch(1), spacing=24),
@@ -174,8 +172,7 @@ class ProgressView(QFrame):
         self._retry.setVisible(bool(progress.retry))
         self._bar.set_progress(progress.fraction or 0.0)
         self.pause_button.setEnabled(progress.stage is Stage.FETCHING)
-        self.pause_button.setText("Go on" if progress.is_paused else "Pause")
-        self.pause_button.setAccessibleName(self.pause_button.text())
+        self.pause_button.set_words("Go on" if progress.is_paused else "Pause")
         self.pause_button.set_icon("play" if progress.is_paused else "pause")
         self.setAccessibleName(progress.line)
 
@@ -215,7 +212,7 @@ class SetupChip(Button):
     """The progress of the installation, in the window's top bar; hidden while none is in progress."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", "strip", "Show how far PyTorch is", "download", parent)
+        super().__init__("", "strip", "Show how far PyTorch is", "download", parent=parent)
         self.hide()
 
     def show_progress(self, progress: Progress | None) -> None:
@@ -225,5 +222,4 @@ class SetupChip(Button):
             is_wide = self.window().width() >= _ROOM_FOR_LINE
             words = (progress.facts or progress.title) if is_wide else progress.percent
             self.setText(f" {words}" if words else "")
-            self.setAccessibleName(progress.line)
-            self.setToolTip(plain_tip(f"{progress.line}. Click to see more."))
+            describe(self, progress.line, plain_tip(f"{progress.line}. Click to see more."))

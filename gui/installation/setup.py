@@ -86,21 +86,13 @@ class EngineSetup(QObject):
         self._upkeep = Background(self)
         self._is_unwanted = Event()
         self._thread: _InstallThread | None = None
-        self._is_paused = self._is_waiting = False
+        self.is_paused = self.is_waiting = False
+        """Whether an installation pauses, and whether it waits until it may begin."""
 
     @property
     def is_busy(self) -> bool:
         """True if an installation is in progress, paused and waiting or not."""
         return self._thread is not None
-
-    @property
-    def is_paused(self) -> bool:
-        return self._is_paused
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if the installation waits until it may begin."""
-        return self._is_waiting
 
     def look(self) -> None:
         """Finds out what this machine is."""
@@ -153,19 +145,19 @@ class EngineSetup(QObject):
         self._thread = _InstallThread(self._means.installer(), wanted)
         self._thread.progressed.connect(self.progressed)
         self._thread.finished.connect(self._end)
-        self._is_waiting = True
+        self.is_waiting = True
         self.begin_if_waiting()
         self.began.emit(wanted)
 
     def begin_if_waiting(self) -> None:
         """Begins the installation that waits, if it may begin now."""
-        if self._thread is not None and self._is_waiting and self._may_begin():
-            self._is_waiting = False
+        if self._thread is not None and self.is_waiting and self._may_begin():
+            self.is_waiting = False
             self._thread.start()
 
     def pause(self, is_paused: bool = True) -> None:
-        if self._thread is not None and is_paused != self._is_paused:
-            self._is_paused = is_paused
+        if self._thread is not None and is_paused != self.is_paused:
+            self.is_paused = is_paused
             installer = self._thread.installer
             (installer.pause if is_paused else installer.go_on)()
             self.paused_changed.emit(is_paused)
@@ -174,7 +166,7 @@ class EngineSetup(QObject):
         """Asks the installation to end; what was fetched is kept."""
         if self._thread is not None:
             self._thread.stop()
-            if self._is_waiting:
+            if self.is_waiting:
                 self._end()
 
     def shut_down(self) -> None:
@@ -196,9 +188,9 @@ class EngineSetup(QObject):
         # `finished` is emitted just before the thread has ended
         thread.wait()
         self._thread = None
-        self._is_waiting = False
-        if self._is_paused:
-            self._is_paused = False
+        self.is_waiting = False
+        if self.is_paused:
+            self.is_paused = False
             self.paused_changed.emit(False)
         if thread.problem is not None and not thread.is_stopped:
             self.problem.emit(thread.problem)

@@ -25,7 +25,7 @@ from gui.session.studies import StudyView
 from gui.setup.model.choices import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, Field, label
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, StudyMenu
 from gui.widgets.table.result_table import copy_lines
 
@@ -34,7 +34,7 @@ _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
 _LOW = 620
 
 
-class LimitPanel(QFrame):
+class LimitPanel(Surface):
     """Shows a limit. `options` are its choices, which stand in the form: the limit, and of what the answer
     is a multiple. `cpu_limit_gib` was chosen for limits on a CPU, None for the usual limit.
 
@@ -48,8 +48,7 @@ class LimitPanel(QFrame):
     copied = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
+        super().__init__("page", parent=parent)
         # the header would ask for more until it is laid out for its width
         self.setMinimumWidth(_LEAST)
         self.cpu_limit_gib: float | None = None
@@ -209,8 +208,7 @@ class LimitPanel(QFrame):
         in_column(strip, wide(body), parent=self, margins=16, spacing=8)
 
     def _chart_panel(self) -> QFrame:
-        panel = QFrame()
-        panel.setProperty("surface", "panel")
+        panel = Surface("panel")
         buttons = (self.forecast, self.menu.button, self.stop)
         head = in_row(self._title, self._unit, Stretch(1), *buttons, spacing=8)
         self._pages = QStackedLayout()

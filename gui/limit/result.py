@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from engine.limit.driver import DEFAULT_MARGIN
@@ -14,8 +14,8 @@ from engine.words.numbers import NONE, times
 from gui.limit.trials import card, proof, recommendation, short_proof
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
+from gui.widgets.labels import describe, plain_tip
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
 _NOTHING_YET = "The largest batch in each precision will appear here, with the trials that prove it."
@@ -42,22 +42,20 @@ class AnswerBar(QWidget):
         painter.end()
 
 
-class ResultPanel(QFrame):
+class ResultPanel(Surface):
     """`use_requested` carries a batch size for the form."""
 
     use_requested = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self._view: Limit | None = None
         self._multiple = 1
         self._on_gpu = True
         self._title = label("Result", "panelTitle")
         self.margin = ComboBox()
         self.margin.setProperty("small", "true")
-        self.margin.setAccessibleName("Margin")
-        self.margin.setToolTip("How much of the memory the recommended batch leaves free")
+        describe(self.margin, "Margin", "How much of the memory the recommended batch leaves free")
         for percent in _MARGINS:
             self.margin.addItem(f"{percent} % margin" if percent else "no margin", percent / 100)
         self.set_margin(DEFAULT_MARGIN)
@@ -132,11 +130,7 @@ class ResultPanel(QFrame):
         self._rows.setVisible(view is not None)
         if view is None:
             return
-        grid = QGridLayout(self._rows)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(8)
-        grid.setVerticalSpacing(2)
-        grid.setColumnStretch(2, 1)
+        grid = grid_of(self._rows, spacing=(8, 2), grows=(2,))
         largest = max((side.largest_batch for side in view.sides), default=0) or 1
         for place, side in enumerate(view.sides):
             self._add_row(grid, 2 * place, side, side.largest_batch / largest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as limit_result
@@ -12,7 +12,7 @@ from engine.protocol.trials import Limit, LimitSide, Trial
 from engine.words.numbers import NONE, date_text, duration, gib, memory_text
 from gui.session.studies import StudyView
 from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS, number_column
 from gui.widgets.table.painting import PADDING
@@ -90,12 +90,11 @@ _COLUMNS: tuple[Column[TrialRow], ...] = (
 )
 
 
-class TrialTable(QFrame):
+class TrialTable(Surface):
     """`export` is the button beside the heading; the owner of the panel opens its menu."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self._count = label("", "unit")
         self.export = Button("Export…", "link", _EXPORT)
         self.view = ResultTable[TrialRow](

@@ -73,8 +73,8 @@ class LadderView(OfferedView):
     def __init__(self) -> None:
         super().__init__(
             "From which step on does a precision part from FP32?",
-            "FP32 several times, FP16 without and with loss scaler, and BF16, from the same weights and on "
-            "the same batches: where the losses part, and at which module.",
+            "FP32 several times, FP16 without and with loss scaler, BF16 and pure BF16, from the same "
+            "weights and on the same batches: where the losses part, and at which module.",
             "Run the ladder",
             "Trains the form's experiment for some steps in each precision",
         )

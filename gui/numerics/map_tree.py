@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.numerics.formats import BF16, FP16, FP32, dtype_label
+from engine.protocol.numerics.formats import BF16, E4M3, E5M2, FP16, FP32, dtype_label
 from engine.protocol.numerics.nonfinite import ELSEWHERE, LOSS, OPTIMIZER, Operation, PrecisionMap
 from engine.words.numbers import memory_text, number, share_text
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
@@ -143,7 +143,9 @@ def _memory(amount: int) -> str:
 def _shares_text(shares: Sequence[Share]) -> str:
     if not shares:
         return ""
-    return dtype_label(shares[0][0]) + (f" +{len(shares) - 1}" if len(shares) > 1 else "")
+    return dtype_label(shares[0][0]).removeprefix("FP8 ") + (
+        f" +{len(shares) - 1}" if len(shares) > 1 else ""
+    )
 
 
 class MapTree(TreeModel[MapRow]):
@@ -229,7 +231,7 @@ class MapTree(TreeModel[MapRow]):
 
 _SHARES = 0x0200
 """The role under which a cell has its shares; Qt leaves numbers from 0x0100 on to programs."""
-_PRECISIONS = {FP32.name: "fp32", BF16.name: "bf16", FP16.name: "fp16"}
+_PRECISIONS = {FP32.name: "fp32", BF16.name: "bf16", FP16.name: "fp16", E4M3.name: "fp8", E5M2.name: "fp8"}
 _BAR, _HEIGHT, _GAP, _PADDING = 36, 8, 6, 8
 
 

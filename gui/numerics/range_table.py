@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log2
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSignalBlocker, Qt, Signal
@@ -14,7 +15,13 @@ from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, bars, bracket, exponent_ticks, lost_range
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat
-from engine.protocol.numerics.ranges import SCALE_EXPONENTS, ModuleRange, best_scale_exponent, lost_fraction
+from engine.protocol.numerics.ranges import (
+    SCALE_EXPONENTS,
+    LayerCast,
+    ModuleRange,
+    best_scale_exponent,
+    lost_fraction,
+)
 from engine.words.numbers import NONE, NOTHING, share_text
 from gui.charts.painter import paint
 from gui.theme.fonts import font
@@ -28,8 +35,12 @@ from gui.widgets.table.result_table import ROW_HEIGHT
 _PICTURE = 1
 _HEADER_HEIGHT, _FORMAT_WIDTH = 44, 72
 _LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 220
+_LEAST_CAST_PICTURE, _LEAST_CAST, _MOST_CAST = 96, 150, 300
 _MODULE_TIP = "Sort by name; a third click returns to the model's order"
 _PICTURE_TIP = "Sort by the mean exponent; a third click returns to the model's order"
+_SCALE_WIDTH = 150
+_FORMAT_TIP = "The format that FP8's recipe casts to"
+_SCALES_TIP = "What the numbers are multiplied by before the cast: one scale, or the least and the largest"
 _LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19
 
 
@@ -79,12 +90,16 @@ def content_sentence(exponents: Exponents) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RangeRow:
-    """A module's histogram, and what its precision has lost. The row of all modules together stays on top."""
+    """A module's histogram, and what its precision has lost; or one of FP8's casts, with that after scaling.
+
+    The row of all modules together stays on top.
+    """
 
     name: str
     exponents: Exponents
     own_loss: str = ""
     is_all: bool = False
+    cast: LayerCast | None = None
 
     @property
     def mean_exponent(self) -> float:
@@ -101,6 +116,7 @@ class RangeTable(ResultTable[RangeRow]):
 
     def __init__(self) -> None:
         self.axis, self._exponent, self._form = Axis(), 0, SMALL_FORMATS[0]
+        self._shows_casts = False
         super().__init__(
             "Ranges by module",
             self._columns_now(),
@@ -115,7 +131,8 @@ class RangeTable(ResultTable[RangeRow]):
     def show_ranges(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
         """Shows these times 2**`exponent`, with the module chosen before if it is among them."""
         self.axis, self._exponent = axis, exponent
-        self.show_rows(rows)
+        self._shows_casts = bool(rows) and rows[0].cast is not None
+        self.show_rows(rows, self._columns_now())
         if rows and not self.selected_rows():
             self.select_keys([self.row_model.key(self.rows()[0])])
 
@@ -159,8 +176,8 @@ class RangeTable(ResultTable[RangeRow]):
                 "Module",
                 lambda row: row.name,
                 tip=_MODULE_TIP,
-                width=_LEAST_NAME,
-                widest=_MOST_NAME,
+                width=_LEAST_CAST if self._shows_casts else _LEAST_NAME,
+                widest=_MOST_CAST if self._shows_casts else _MOST_NAME,
                 look=lambda row: Look(600 if row.is_all else 400),
             ),
             Column(
@@ -169,11 +186,11 @@ class RangeTable(ResultTable[RangeRow]):
                 lambda row: row.mean_exponent,
                 _PICTURE_TIP,
                 self._paint_histogram,
-                width=_LEAST_PICTURE,
+                width=_LEAST_CAST_PICTURE if self._shows_casts else _LEAST_PICTURE,
                 widest=GROWS,
                 paint_heading=self._paint_axis,
             ),
-            *map(self._column_of, SMALL_FORMATS),
+            *(_cast_columns() if self._shows_casts else map(self._column_of, SMALL_FORMATS)),
         ]
 
     def _column_of(self, form: NumberFormat) -> Column[RangeRow]:
@@ -201,7 +218,7 @@ class RangeTable(ResultTable[RangeRow]):
         )
 
     def _paint_histogram(self, painter: QPainter, room: QRectF, row: RangeRow) -> None:
-        area, axis, form = _area(room), self.axis, self._form
+        area, axis, form = _area(room), self.axis, row.cast.form if row.cast else self._form
         shares = axis.shares(self.scaled(row))
         below = Rect(area.left, area.top + 3, area.right, area.bottom)
         shown = bars(below, axis, shares, max(shares, default=0.0) or 1.0, form)
@@ -209,8 +226,46 @@ class RangeTable(ResultTable[RangeRow]):
 
     def _paint_axis(self, painter: QPainter, room: QRectF) -> None:
         area = _area(room)
-        bar = bracket(area, self.axis, self._form, area.top + 10)
+        # each cast has its own format
+        bar = () if self._shows_casts else bracket(area, self.axis, self._form, area.top + 10)
         paint(painter, Drawing(0, 0, (*bar, *exponent_ticks(area, self.axis, area.bottom - 9))))
+
+
+def _cast_columns() -> Iterator[Column[RangeRow]]:
+    def column(
+        title: str,
+        tip: str,
+        text: Callable[[LayerCast], str],
+        value: Callable[[LayerCast], float],
+        width: int,
+    ) -> Column[RangeRow]:
+        return Column(
+            title,
+            lambda row: text(row.cast) if row.cast and row.cast.scales else NONE,
+            lambda row: value(row.cast) if row.cast and row.cast.scales else None,
+            tip,
+            width=width,
+            widest=_SCALE_WIDTH,
+            is_number=True,
+            is_dispensable=title in ("Format", "Saturate"),
+            about=lambda row: row.cast.sentence if row.cast else "",
+        )
+
+    yield column("Format", _FORMAT_TIP, lambda cast: cast.form.label, lambda cast: cast.form.largest, 72)
+    yield column("Scale", _SCALES_TIP, lambda cast: cast.scale_text, lambda cast: cast.most_scale or 0.0, 92)
+    for title, tip, count in (
+        ("→ 0", "The share of the numbers other than 0 that are 0 after the cast", "became_zero"),
+        ("Saturate", "The share of the numbers that are beyond the format, or not finite", "saturated"),
+    ):
+        yield column(title, tip, partial(_cast_share_text, name=count), partial(_cast_share, name=count), 60)
+
+
+def _cast_share(cast: LayerCast, name: str) -> float:
+    return cast.share(getattr(cast, name))
+
+
+def _cast_share_text(cast: LayerCast, name: str) -> str:
+    return share_text(_cast_share(cast, name))
 
 
 def _area(room: QRectF) -> Rect:

@@ -13,7 +13,7 @@ from engine.drawing.shapes import Drawing
 from engine.numerics.range_histogram import Axis, histogram, histogram_area
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
 from engine.protocol.numerics.nonfinite import module_title
-from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
+from engine.protocol.numerics.ranges import QUANTITIES, LayerCast, ModuleRange, Quantity, Ranges
 from engine.words.numbers import share_text
 from gui.charts.painter import Painted
 from gui.numerics.range_table import (
@@ -32,11 +32,12 @@ from gui.widgets.messages import OfferedView
 
 ReadSample = Callable[[int], Ranges | None]
 
-_QUANTITIES: tuple[tuple[Quantity, str], ...] = (
+_QUANTITIES: tuple[tuple[str, str], ...] = (
     ("activation", "Activations"),
     ("gradient", "Gradients"),
     ("weight", "Weights"),
 )
+_CASTS = "cast"
 _POINT = "Point at a bar to read it. A click on a module shows it large."
 _NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
 _LOW = 420
@@ -59,8 +60,9 @@ class RangeView(OfferedView):
         self._read_sample: ReadSample = lambda number: None
         self._axis = Axis()
         self.samples, self.loss_scale, self.table = SampleSlider(), LossScale(), RangeTable()
-        self.headline = label("", "strong", wraps=True)
-        self.quantity = Segmented(_QUANTITIES, "Numbers of", "Which of the modules' numbers are shown")
+        self.headline, self._lost_in = label("", "strong", wraps=True), label("Lost in", "label")
+        choices = (*_QUANTITIES, (_CASTS, "FP8 scaling"))
+        self.quantity = Segmented(choices, "Numbers of", "Which of the modules' numbers are shown")
         self.format = Segmented(
             [(form.name, form.label) for form in SMALL_FORMATS],
             "Format",
@@ -93,7 +95,10 @@ class RangeView(OfferedView):
 
     def _show(self, ranges: Ranges | None) -> None:
         self._ranges = ranges
-        known = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
+        known: list[str] = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
+        has_casts = ranges is not None and bool(ranges.casts)
+        self.quantity.button(_CASTS).setVisible(has_casts)
+        known += [_CASTS] * has_casts
         self.show_page(is_known=bool(known))
         if not known:
             return
@@ -128,7 +133,7 @@ class RangeView(OfferedView):
 
     def _lay_out(self) -> None:
         body, panel, line = QWidget(), QFrame(), QFrame()
-        choices = in_row(self.quantity, Stretch(1), label("Lost in", "label"), self.format, spacing=8)
+        choices = in_row(self.quantity, Stretch(1), self._lost_in, self.format, spacing=8)
         panel.setProperty("surface", "panel")
         table = in_column(wide(self.table), self.readout, margins=(1, 1, 1, 6), spacing=6)
         self.readout.setContentsMargins(8, 0, 8, 0)
@@ -144,6 +149,12 @@ class RangeView(OfferedView):
     def _show_quantity(self) -> None:
         if self._ranges is None:
             return
+        shows_casts = self.quantity.value() == _CASTS
+        self._lost_in.setVisible(not shows_casts)
+        self.format.setVisible(not shows_casts)
+        if shows_casts:
+            self._show_casts(self._ranges.casts)
+            return
         quantity = cast(Quantity, self.quantity.value())
         rows = self._ranges.of(quantity)
         together = merged(tuple(row.exponents for row in rows))
@@ -156,6 +167,16 @@ class RangeView(OfferedView):
         everything = RangeRow(f"All modules ({len(rows):,})", together, _own_loss(rows), is_all=True)
         modules = (RangeRow(module_title(row.module), row.exponents, _own_loss([row])) for row in rows)
         self.table.show_ranges((everything, *modules), self._axis, exponent)
+        self._show_detail()
+
+    def _show_casts(self, casts: tuple[LayerCast, ...]) -> None:
+        self.loss_scale.setVisible(False)
+        self._axis = Axis.of(each.exponents for each in casts)
+        rows = [
+            RangeRow(f"{module_title(each.module)}: {each.title}", each.exponents, cast=each)
+            for each in casts
+        ]
+        self.table.show_ranges(rows, self._axis, 0)
         self._show_detail()
 
     def _show_format(self) -> None:
@@ -217,9 +238,12 @@ class RangeDetail(QScrollArea):
     def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
         """Shows a module's numbers; what `form` would lose is emphasised."""
         self._title.set_whole_text(row.name)
+        form = row.cast.form if row.cast else form
         set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
         for each, fate in self.fates.items():
-            set_text(fate, f"{each.label}: {fate_sentence(exponents, each)}.")
+            told = row.cast.sentence if row.cast else f"{each.label}: {fate_sentence(exponents, each)}."
+            set_text(fate, told)
+            fate.setVisible(row.cast is None or each == form)
             set_property(fate, "role", "strong" if each == form else "body")
         self.histogram.show_exponents(exponents, axis, form, f"{row.name}. {self.fates[form].text()}")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code, read_code
+from engine.experiment.own.code import read_code
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import counted, date_text
@@ -30,9 +30,9 @@ from gui.session.studies import Studies, StudyView
 from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 from gui.sweep.controller import SweepController
-from gui.train.outcome import FailureCard, open_file
+from gui.train.outcome import FailureCard, code_shown, open_file
 from gui.tune.controller import TuneController
-from gui.widgets.boxes import Stretch, in_column, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, wide
 from gui.widgets.messages import may_delete
 from gui.widgets.notice import Notice
 
@@ -215,7 +215,7 @@ class ResultsController(QObject):
         title = run.name if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_study("cross-outline", title, about, has_settings=True)
-        self.page.failure.tell(run.problem, run.detail, _code_of(run))
+        self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment))
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
         self._tell_sight()
@@ -284,20 +284,11 @@ def _read_anew(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"code": read_code(code.place).to_json()})
 
 
-def _code_of(run: RunRecord) -> Code | None:
-    try:
-        return run.experiment.own_code
-    except ValueError:
-        # kept by another version; the message is shown without it
-        return None
-
-
-class ItemPage(QFrame):
+class ItemPage(Surface):
     """Shows a comparison, a study, or why a run failed, one at a time, below their head."""
 
     def __init__(self, studies: StudyPages, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
+        super().__init__("page", parent=parent)
         self.head, self.comparison, self.studies = ItemHead(), ComparePanel(self), studies
         self.failure, self.failed = FailureCard(), QWidget()
         in_column(self.failure, Stretch(1), parent=self.failed, margins=16)

@@ -191,7 +191,7 @@ class RunsController(QObject):
 
     def _accept(self, retry: Retry) -> None:
         label = retry.experiment.precision.label
-        self.wanted.emit(Request("", ((label, retry.experiment),), is_comparison=False))
+        self.wanted.emit(Request("", ((label, retry.experiment),)))
 
 
 def _left_out(runs: Sequence[UnreadableRun]) -> str:

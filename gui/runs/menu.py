@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
-from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QMenu, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialog, QLineEdit, QMenu, QPlainTextEdit, QWidget
 
 from engine.experiment.experiment import named
 from engine.experiment.problem import ProblemError
@@ -20,8 +21,9 @@ from gui.runs.table.view import RunsTable
 from gui.session.saved_runs import SavedRuns
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel, label, set_text
-from gui.widgets.boxes import Part, Stretch, in_column, in_row
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import Part, Stretch, Surface, in_column, in_row
+from gui.widgets.buttons import add_choice
+from gui.widgets.labels import describe, plain_tip
 
 _WIDTH, _NOTE_HEIGHT = 440, 132
 _MOST_TAGS_OFFERED = 12
@@ -52,19 +54,16 @@ class MarksDialog(QDialog):
         self.note = QPlainTextEdit(runs[0].note if is_single else "")
         self.note.setTabChangesFocus(True)
         self.note.setFixedHeight(_NOTE_HEIGHT)
-        self.note.setAccessibleName("Note")
-        self.note.setToolTip("What you want to remember of this run")
+        describe(self.note, "Note", "What you want to remember of this run")
         self._problem = label("", "problem", wraps=True)
         self._problem.hide()
         save = Button("Save", "strip", "Keep these (Enter in the tags, Ctrl+Enter in the note)")
         save.setDefault(True)
         save.setShortcut("Ctrl+Return")
         save.clicked.connect(self.accept)
-        cancel = Button("Cancel", "strip", "Leave it as it was (Escape)")
-        cancel.clicked.connect(self.reject)
-        frame = QFrame(self)
+        cancel = Button("Cancel", "strip", "Leave it as it was (Escape)", do=self.reject)
+        frame = Surface("field", parent=self)
         frame.setVisible(is_single)
-        frame.setProperty("surface", "field")
         in_column(self.note, parent=frame, margins=(8, 4, 4, 4))
         name = ElidedLabel(runs[0].name if is_single else f"{len(runs):,} runs", "title")
         note: tuple[Part, ...] = (8, label("Note", "label"), frame) if is_single else ()
@@ -139,10 +138,7 @@ def _add_choices(
     submenu.setAccessibleName(f"{title} of the run")
     submenu.setObjectName(title.lower())
     for words, value in choices:
-        action = submenu.addAction(words.replace("&", "&&"))
-        action.setCheckable(True)
-        action.setChecked(checked(value))
-        action.triggered.connect(lambda _=False, value=value: choose(value))
+        add_choice(submenu, words, partial(choose, value), is_chosen=checked(value))
     if other is not None:
         submenu.addSeparator()
         submenu.addAction(other[0]).triggered.connect(lambda _=False: other[1]())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QFrame, QMenu, QStackedWidget, QWidget
+from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import FilterBar, NoRuns, TableFoot
@@ -29,14 +29,14 @@ from gui.runs.table.view import RunsTable
 from gui.runs.views import Views
 from gui.session.studies import baseline_first, why_nothing_to_find
 from gui.widgets import divider
-from gui.widgets.boxes import in_column, wide
+from gui.widgets.boxes import Surface, in_column, wide
 from gui.widgets.shortcuts import keys_of
 
 if TYPE_CHECKING:
     from gui.runs.controller import RunsController
 
 
-class RunsPanel(QFrame):
+class RunsPanel(Surface):
     """The left of Results. What changes saved runs and the queue its `edits` do; the signals ask for what
     other parts of the window show.
     """
@@ -57,10 +57,10 @@ class RunsPanel(QFrame):
     import_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "dock")
+        super().__init__("dock", parent=parent)
         self.model = RunsModel(self)
-        self.checked_changed = self.model.checked_changed
+        self.checked_changed, self.set_progress = self.model.checked_changed, self.model.set_progress
+        self.checked, self.set_checked = self.model.checked, self.model.set_checked
         self.table = RunsTable(self)
         self.bar, self.foot = FilterBar(), TableFoot()
         self.filter = self.bar.filter
@@ -120,18 +120,6 @@ class RunsPanel(QFrame):
         """Adds a run, or shows what has changed in it."""
         self.model.update_run(run)
         self._refresh()
-
-    def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
-        """Sets how far a running run is, 0 to 1, and whether it is paused."""
-        self.model.set_progress(run_id, fraction, is_paused)
-
-    def set_checked(self, ids: Iterable[str]) -> None:
-        """Ticks these runs and no others."""
-        self.model.set_checked(ids)
-
-    def checked(self) -> tuple[str, ...]:
-        """The ticked runs, the oldest first."""
-        return self.model.checked()
 
     def set_can_undo(self, can_undo: bool) -> None:
         """Sets whether deleted runs can be brought back, which an empty table offers."""

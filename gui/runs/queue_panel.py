@@ -46,8 +46,7 @@ class QueuePanel(QWidget):
         super().__init__(parent)
         self.table = QueueTable(self)
         self.summary = ElidedLabel("", "unit")
-        self.rest = Button("Stop after this one", "strip", _STOP_TIP, "stop")
-        self.rest.clicked.connect(lambda: self.does.rest())
+        self.rest = Button("Stop after this one", "strip", _STOP_TIP, "stop", do=lambda: self.does.rest())
         self.go_on = Button("Go on", "strip", "Begin what waits, one after another", "play")
         self.go_on.clicked.connect(lambda: self.does.go_on())
         self.empty = EmptyState(*_EMPTY)
@@ -132,14 +131,10 @@ class QueueController(QObject):
         self._offer: Message | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
-        self.go_on = queue.go_on
+        self.go_on, self.stop = queue.go_on, self._timer.stop
         panel.does = self
         queue.changed.connect(self.refresh)
         self._timer.start()
-
-    def stop(self) -> None:
-        """Shows no more of the time that passes: the window closes."""
-        self._timer.stop()
 
     def refresh(self) -> None:
         items, rests = self._queue.items(), self._queue.stops_after_this

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt
@@ -13,7 +14,7 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import one_line
 from gui.runs.table.columns import Column
 from gui.setup.saving import TitleDialog
-from gui.widgets.labels import plain_tip
+from gui.widgets.buttons import add_choice
 
 if TYPE_CHECKING:
     from gui.runs.panel import RunsPanel
@@ -133,12 +134,9 @@ class Views(QMenu):
     def _fill(self) -> None:
         self.clear()
         for name in (ALL_RUNS, *self.names()):
-            action = self.addAction(name.replace("&", "&&"))
-            action.setCheckable(True)
-            action.setChecked(name == self._shown)
             filtered = self._views[name].filter if name in self._views else ""
-            action.setToolTip(plain_tip(f"Filter: {filtered}" if filtered else "No filter"))
-            action.triggered.connect(lambda _=False, name=name: self.choose(name))
+            tip = f"Filter: {filtered}" if filtered else "No filter"
+            add_choice(self, name, partial(self.choose, name), is_chosen=name == self._shown, tooltip=tip)
         self.addSeparator()
         self.addAction("Save view…").triggered.connect(lambda _=False: self.ask_to_save())
         rename, delete = self.addAction("Rename view…"), self.addAction("Delete view")

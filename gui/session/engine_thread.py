@@ -58,7 +58,8 @@ class EngineThread(QThread):
         self.setObjectName("engine")
         self._store_path = store_path
         self._launchers = {"": launcher}
-        self._machine = ""
+        self.machine = ""
+        """The name of the machine that is asked for catalogs, checks and forecasts; "" for this one."""
         self.waiting_list = WaitingList()
         self.waiting_list.can_train = self._can_train
         self._changed = self.waiting_list.changed
@@ -77,11 +78,6 @@ class EngineThread(QThread):
         self._leaves = False
         self._catalogs: dict[str, Catalog] = {}
 
-    @property
-    def machine(self) -> str:
-        """The name of the machine that is asked for catalogs, checks and forecasts; "" for this one."""
-        return self._machine
-
     def _can_train(self, machine: str) -> bool:
         # it is taken for granted until it was looked for
         return bool(machine) or self._has_engine or self._engine_is_new
@@ -93,7 +89,7 @@ class EngineThread(QThread):
         """
         with self._changed:
             known = self._catalogs.get(machine)
-            self._machine = machine
+            self.machine = machine
             self._to_forecast.clear()
             self._to_check = None
             self._engine_is_new = True
@@ -261,13 +257,13 @@ class EngineThread(QThread):
             for launcher in outdated:
                 launcher.close()
             if not has_work:
-                if self._machine in self._catalogs or not self._machine:
-                    self.launcher(self._machine).prepare()
+                if self.machine in self._catalogs or not self.machine:
+                    self.launcher(self.machine).prepare()
                 self.idle.emit()
             work = self._next()
             if isinstance(work, Experiment):
                 look = self._check if work is self._to_check else self._forecast
-                look(self._use(store, self._machine), work)
+                look(self._use(store, self.machine), work)
             elif work is not None:
                 # and all that can begin after it
                 with kept_awake():
@@ -282,16 +278,16 @@ class EngineThread(QThread):
         with self._changed:
             self._engine_is_new = False
             self._has_engine = engine_here().is_usable
-            machine = self._machine
+            machine = self.machine
         if not (self._has_engine or machine):
             self.engine_missed.emit()
             return
         try:
             catalog = self._catalogs[machine] = self._use(store, machine).catalog()
-            if machine == self._machine:
+            if machine == self.machine:
                 self.catalog_read.emit(catalog)
         except ProblemError as error:
-            if self._closing or machine != self._machine:
+            if self._closing or machine != self.machine:
                 return
             if machine:
                 self._catalogs.pop(machine, None)
@@ -300,7 +296,7 @@ class EngineThread(QThread):
                 self.problem.emit(error.problem)
 
     def _is_something_asked(self) -> bool:
-        answers = self._machine in self._catalogs if self._machine else self._has_engine
+        answers = self.machine in self._catalogs if self.machine else self._has_engine
         asked = self.waiting_list.has_next() or (answers and (self._to_forecast or self._to_check))
         return self._engine_is_new or bool(asked and not self._is_held)
 
@@ -325,7 +321,7 @@ class EngineThread(QThread):
 
     def _refuse_wait(self) -> None:
         # nobody asked for it, so it is no reason to wait for a node of a cluster
-        if self.launcher(self._machine).site.has_nodes:
+        if self.launcher(self.machine).site.has_nodes:
             raise request_error("On a cluster a model is looked at when it trains.", "Train it.")
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:
@@ -434,7 +430,7 @@ class EngineThread(QThread):
                 self.run_event.emit(run_id, event)
                 if isinstance(event, Finished | Failed):
                     last = event
-                if self._runs_on is self._launchers.get(self._machine):
+                if self._runs_on is self._launchers.get(self.machine):
                     self._answer_known(runner)
                 if self._stop_asked:
                     # asked again: the request may have come before the session had begun

@@ -69,7 +69,8 @@ class Experiments(QObject):
         self._store, self.store_path = store, store.path
         self.machine = ""
         """The name of the machine that new work is for; "" for this one."""
-        self._running: str | None = None
+        self.running: str | None = None
+        """The id of the run in progress."""
         self._wants_pause: bool | None = None
         self._has_started = self._is_held = False
         self.engine: Engine = engine_here()
@@ -167,7 +168,7 @@ class Experiments(QObject):
     @property
     def can_be_left(self) -> bool:
         """True if what is in progress is a run on another machine, which can go on without this window."""
-        run = self.runs.record(self._running or "")
+        run = self.runs.record(self.running or "")
         return self.in_progress == "run" and run is not None and bool(run.machine)
 
     def shut_down(self, *, leaves: bool = False) -> None:
@@ -184,11 +185,6 @@ class Experiments(QObject):
             QCoreApplication.removePostedEvents(listener)
 
     @property
-    def running(self) -> str | None:
-        """The id of the run in progress."""
-        return self._running
-
-    @property
     def is_idle(self) -> bool:
         """True if neither a run nor an order is in progress."""
         return self.in_progress is None
@@ -196,7 +192,7 @@ class Experiments(QObject):
     @property
     def in_progress(self) -> str | None:
         """A "run" or one of `orders`, whichever is in progress; a sweep's run is part of the sweep."""
-        alone = None if self._running is None else "run"
+        alone = None if self.running is None else "run"
         return next((what for what, work in self.orders.items() if work.running is not None), alone)
 
     @property
@@ -207,7 +203,7 @@ class Experiments(QObject):
     @property
     def live(self) -> LiveRun | None:
         """The run in progress, as it trains."""
-        return self.runs.opened(self._running or "")
+        return self.runs.opened(self.running or "")
 
     def progress(self) -> float:
         """Returns the progress of the run in progress, 0 to 1."""
@@ -286,7 +282,7 @@ class Experiments(QObject):
         """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
         if self.queue.is_held(run.id):
             return "It is held in the queue: release it there."
-        if run.id in self.waiting or run.id == self._running:
+        if run.id in self.waiting or run.id == self.running:
             return "It is waiting for its turn." if self.queue.has_engine else WAITS_FOR_ENGINE
         is_left = any(item.key == run.id for item in self.queue.left())
         return None if is_left else "Another window or a command line will train it."
@@ -357,7 +353,7 @@ class Experiments(QObject):
         deleted = tuple(
             run_id
             for run_id in run_ids
-            if self.runs.is_there(run_id) and run_id != self._running and self._thread.take_out(run_id)
+            if self.runs.is_there(run_id) and run_id != self.running and self._thread.take_out(run_id)
         )
         return deleted if deleted and self.runs.delete(deleted) else ()
 
@@ -407,7 +403,7 @@ class Experiments(QObject):
         # over so soon that it was deleted before this signal arrived
         if not self.runs.is_there(run_id):
             return
-        self._running = run_id
+        self.running = run_id
         self._set_pause_asked(None)
         self.runs.watch(False)
         self.runs.live(run_id)
@@ -432,9 +428,9 @@ class Experiments(QObject):
         self.event_taken.emit(run_id, event)
 
     def _end(self, run_id: str, last: Finished | Failed | None) -> None:
-        if run_id != self._running:
+        if run_id != self.running:
             return
-        self._running = None
+        self.running = None
         self._set_pause_asked(None)
         self.runs.watch(True)
         if isinstance(last, Failed):

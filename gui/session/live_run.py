@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine import Later
 from engine.curves import Curves, Series, Values
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
+from engine.later import np
 from engine.protocol.events import (
     Environment,
     Epoch,
@@ -30,10 +30,7 @@ from engine.sweep.order import SweepEvent, TurnEnded, TurnStarted
 from engine.words.names import speed_unit
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike
-else:
-    np = Later("numpy")
 
 _MOST_EPOCHS = 8_192
 """More than a plot can show; then only the validated ones are kept, and of these every second."""

@@ -43,6 +43,7 @@ class Queue(QObject):
         super().__init__(parent)
         self._store, self._thread, self._runs, self._orders = store, thread, runs, orders
         self._list = thread.waiting_list
+        self.is_held = self._list.is_held
         self._kind: str | None = None
         """The kind of the order in progress."""
         self._done: list[str] = []
@@ -89,10 +90,6 @@ class Queue(QObject):
         if current is not None and all(place.work is not current for place in places):
             shown.insert(0, self.known.of(current, is_running=True))
         return tuple(shown)
-
-    def is_held(self, key: str) -> bool:
-        """True if work that waits is held."""
-        return self._list.is_held(key)
 
     def move(self, key: str, before: str | None) -> None:
         """Puts what waits before other work, or at the end; before what is in progress is first of all."""

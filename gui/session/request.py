@@ -24,7 +24,6 @@ class Request:
 
     title: str
     experiments: tuple[tuple[str, Experiment], ...]
-    is_comparison: bool
     name: str | None = None
     repeats: int = 1
     grid: Grid | None = None

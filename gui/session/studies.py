@@ -92,7 +92,7 @@ class Studies(Orders[StudyView[A]], Generic[A]):
 
     def saved(self) -> list[str]:
         newest = self._store.studies.newest(self._study_kind, MOST_SAVED)
-        return [entry.id for entry in newest if entry.id != self._running]
+        return [entry.id for entry in newest if entry.id != self.running]
 
     def progress(self, key: str) -> float | None:
         view = self._views.get(key)

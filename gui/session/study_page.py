@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem, ProblemError
@@ -18,7 +18,7 @@ from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
 from gui.session.work import Orders, OrderView, View
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
-from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, Format, StudyMenu
 from gui.widgets.messages import may_delete
 
@@ -158,8 +158,7 @@ class StudyHead(QWidget):
         """`more` stands before the menu; the words are as for `StudyMenu`."""
         super().__init__()
         self.note = ElidedLabel("", "legend")
-        self.problem = label("", "problem")
-        self.problem.setWordWrap(True)
+        self.problem = label("", "problem", wraps=True)
         self.progress = ProgressLine(noun.capitalize())
         self.stop = Button("Stop", "strip", f"Stop the {noun}; the {contents} that are done are kept", "stop")
         self.menu = StudyMenu(noun, contents)
@@ -203,14 +202,13 @@ class StudyHead(QWidget):
         self.export_button.setEnabled(is_known)
 
 
-class StudyPage(QFrame, Generic[View]):
+class StudyPage(Surface, Generic[View]):
     """A head above pages, of which one is shown. `guide_wanted` carries a page of the guide."""
 
     guide_wanted = Signal(str)
 
     def __init__(self, head: StudyHead, parent: QWidget | None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
+        super().__init__("page", parent=parent)
         self.head = head
         self._view: View | None = None
         self._pages = QStackedLayout()
@@ -221,8 +219,7 @@ class StudyPage(QFrame, Generic[View]):
 
     def lay_out(self, *pages: QWidget) -> None:
         """Puts these below the head."""
-        panel = QFrame()
-        panel.setProperty("surface", "panel")
+        panel = Surface("panel")
         in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
         # its first page is shown at once, and would be a window of its own before it has its place
         for page in pages:

@@ -91,10 +91,8 @@ class Sweeps(Orders[SweepView]):
         super().__init__(SWEEP, store, thread, parent)
         self._table = store.sweeps.bare
         self._background = Background(self)
-
-    def stop_reading(self) -> None:
+        self.stop_reading = self._background.stop
         """Waits for an estimate that is being made, before the window closes."""
-        self._background.stop()
 
     def enqueue(self, order: Order, *, is_held: bool = False) -> str:
         key = super().enqueue(order, is_held=is_held)
@@ -198,7 +196,7 @@ class Sweeps(Orders[SweepView]):
         return replace(view, is_waiting=True, is_elsewhere=False, problem=None)
 
     def saved(self) -> list[str]:
-        return [record.id for record in self._table.newest(MOST_SAVED) if record.id != self._running]
+        return [record.id for record in self._table.newest(MOST_SAVED) if record.id != self.running]
 
     def record(self, sweep_id: str) -> SweepRecord | None:
         """A sweep as it is in the store, without its cells; None where it is not there."""

@@ -77,17 +77,13 @@ class Orders(QObject, Generic[View]):
         self.kind = kind
         self._store, self._thread = store, thread
         self._views: dict[str, View] = {}
-        self._running: str | None = None
+        self.running: str | None = None
+        """The key of the work in progress."""
         self._run: str | None = None
         thread.order_began.connect(self._begin)
         thread.order_event.connect(self._pass_on)
         thread.order_ended.connect(self._end)
         thread.order_gave_way.connect(self._wait_again)
-
-    @property
-    def running(self) -> str | None:
-        """The key of the work in progress."""
-        return self._running
 
     @property
     def waiting(self) -> int:
@@ -109,7 +105,7 @@ class Orders(QObject, Generic[View]):
     def delete(self, key: str) -> None:
         """Deletes saved work, unless it is in progress; what waits leaves the queue."""
         view = self.view(key)
-        if key == self._running or view is None:
+        if key == self.running or view is None:
             return
         # one that cannot be taken out has begun meanwhile
         if view.is_waiting and not self._thread.stop_order(key):
@@ -184,26 +180,26 @@ class Orders(QObject, Generic[View]):
     def _begin(self, key: str) -> None:
         # all kinds of work share the thread's signals
         if key in self._views:
-            self._running = key
+            self.running = key
             self._update(key, replace(self._views[key], is_waiting=False, is_live=True))
             self.busy_changed.emit(True)
             self.began.emit(key)
 
     def _wait_again(self, key: str) -> None:
-        if key == self._running:
-            self._running = None
+        if key == self.running:
+            self.running = None
             self._update(key, replace(self._views[key], is_waiting=True, is_live=False))
             self.busy_changed.emit(False)
 
     def _pass_on(self, key: str, event: Any) -> None:
-        if key == self._running:
+        if key == self.running:
             self._take(key, event)
 
     def _end(self, key: str, problem: Problem | None) -> None:
-        if key != self._running:
+        if key != self.running:
             return
         self._follow(None)
-        self._running = None
+        self.running = None
         kept = self._kept(replace(self._views[key], is_live=False), problem)
         if kept is None:
             del self._views[key]

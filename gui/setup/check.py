@@ -183,7 +183,7 @@ def request(draft: Draft, outcome: Outcome) -> Request:
     labels = [label for label, _ in outcome.experiments]
     name = draft.name.strip() or None
     title = name or _title(labels, outcome.repeats)
-    return Request(title, outcome.experiments, len(labels) > 1, name, outcome.repeats)
+    return Request(title, outcome.experiments, name, outcome.repeats)
 
 
 def _title(labels: Sequence[str], repeats: int) -> str:

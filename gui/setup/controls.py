@@ -9,7 +9,6 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEv
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QGridLayout,
     QLineEdit,
     QSizePolicy,
     QStyle,
@@ -24,7 +23,8 @@ from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import ComboBox, Segmented, set_property
-from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.boxes import Stretch, grid_of, in_column, in_row
+from gui.widgets.labels import describe
 
 
 class InnerNote(QWidget):
@@ -73,8 +73,7 @@ class NumberEdit(QLineEdit):
     def __init__(self, name: str, tip: str, *, unit: str = "", hint: str = "") -> None:
         super().__init__()
         self.edited = self.textEdited
-        self.setAccessibleName(name)
-        self.setToolTip(tip)
+        describe(self, name, tip)
         self.setPlaceholderText(hint)
         self.setTextMargins(FLUSH, 0, 0, 0)
         self._row = in_row(Stretch(), parent=self, margins=(11, 0, 11, 0), spacing=0)
@@ -112,8 +111,7 @@ def link_button(words: str = "", tip: str = "") -> QToolButton:
     button.setText(words)
     button.setProperty("kind", "link")
     button.setCursor(Qt.CursorShape.PointingHandCursor)
-    button.setAccessibleName(words)
-    button.setToolTip(tip)
+    describe(button, words, tip)
     return button
 
 
@@ -129,8 +127,7 @@ class LengthEdit(NumberEdit):
         """Shows `steps` or `epochs` as the unit, and offers the other."""
         other = "epochs" if unit == "steps" else "steps"
         self.unit_button.setText(unit)
-        self.unit_button.setAccessibleName(f"Length in {unit}")
-        self.unit_button.setToolTip(f"In {unit}. Click to give the length in {other}.")
+        describe(self.unit_button, f"Length in {unit}", f"In {unit}. Click to give the length in {other}.")
         self.keep_clear()
 
 
@@ -141,11 +138,9 @@ class ChoiceBox(ComboBox):
 
     def __init__(self, name: str, tip: str, choices: Choices = ()) -> None:
         super().__init__()
-        self.setAccessibleName(name)
-        self.setToolTip(tip)
+        describe(self, name, tip)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.view().setAccessibleName(f"{name}: choices")
-        self.view().setToolTip(tip)
+        describe(self.view(), f"{name}: choices", tip)
         self.setMinimumContentsLength(4)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._info = InnerNote()
@@ -290,8 +285,7 @@ class RecipeEdit(QWidget):
         self._chose_parts = False
         self.several = QLineEdit()
         self.several.setReadOnly(True)
-        self.several.setAccessibleName(f"{setting_title('step.recipe')}: several values")
-        self.several.setToolTip(setting_help("step.recipe"))
+        describe(self.several, f"{setting_title('step.recipe')}: several values", setting_help("step.recipe"))
         self.several.setProperty("several", "true")
         self.several.hide()
         names = tuple((key, name) for key, (name, _) in _CHOICES.items())
@@ -301,13 +295,9 @@ class RecipeEdit(QWidget):
         self.choice.changed.connect(self._choose)
         self.boxes = {part: self._make_box(part) for part in RECIPE_PARTS}
         self.parts = QWidget()
-        grid = QGridLayout(self.parts)
-        grid.setContentsMargins(0, 0, 0, 12)
-        grid.setHorizontalSpacing(8)
-        grid.setVerticalSpacing(8)
+        grid = grid_of(self.parts, margins=(0, 0, 0, 12), spacing=(8, 8), grows=(0, 1))
         for place, box in enumerate(self.boxes.values()):
             grid.addWidget(box, place // 2, place % 2)
-            grid.setColumnStretch(place % 2, 1)
         in_column(self.choice, self.several, parent=self)
         self.set_value(PLAIN)
 
@@ -355,8 +345,7 @@ class RecipeEdit(QWidget):
     def _make_box(self, part: str) -> QCheckBox:
         words, tip = _PART_WORDS[part]
         box = QCheckBox(words)
-        box.setAccessibleName(f"Recipe: {words}")
-        box.setToolTip(tip)
+        describe(box, f"Recipe: {words}", tip)
         box.clicked.connect(
             lambda: self._tell(joined(part for part, box in self.boxes.items() if box.isChecked()))
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
 from engine.words.numbers import memory_text, need_text
 from gui.session.forecaster import Need
@@ -16,7 +16,7 @@ from gui.setup.grid_block import GridBlock
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, ProgressLine, label, set_property, set_text
-from gui.widgets.boxes import Placed, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Surface, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
 _WAITS = "Training starts when this machine is quiet."
@@ -43,12 +43,11 @@ class Facts:
     page_offers: bool = False
 
 
-class SetupFoot(QFrame):
+class SetupFoot(Surface):
     """Two buttons that follow the panel's actions, below what keeps the machine busy."""
 
     def __init__(self, run: QAction, queue: QAction) -> None:
-        super().__init__()
-        self.setProperty("surface", "foot")
+        super().__init__("foot")
         self._run, self._facts = run, Facts()
         self.grid, self.need = GridBlock(), NeedLine()
         self.line, self.busy = label("", "label", wraps=True), label("", "label", wraps=True)
@@ -59,11 +58,17 @@ class SetupFoot(QFrame):
         left = Qt.AlignmentFlag.AlignLeft
         above = (self.grid, self.need, self.line, Placed(self.engine_button, 0, left), self.busy)
         below = (Placed(self.wait_button, 0, left), 4, self.run_button, self.queue_button)
-        in_column(*above, *below, parent=self, margins=16, spacing=8)
+        self._column = in_column(*above, *below, parent=self, margins=16, spacing=8)
         attach(self.run_button, run, shows_text=True)
         attach(self.queue_button, queue, shows_text=True)
         run.changed.connect(self._show)
         self._show()
+
+    def set_low(self, is_low: bool) -> None:
+        """Leaves more room to the form, in a low window."""
+        self._column.setContentsMargins(16, 8 if is_low else 16, 16, 8 if is_low else 16)
+        set_property(self.run_button, "low", "true" if is_low else "false")
+        set_property(self.run_button, "tall", "false" if is_low else "true")
 
     def tell(self, **facts: Any) -> None:
         """Replaces some of the `Facts`."""
@@ -88,8 +93,7 @@ class SetupFoot(QFrame):
             (self.wait_button, text, facts.is_waiting or may_wait),
             (self.engine_button, facts.engine or "Set up the engine", bool(facts.engine)),
         ):
-            button.setText(words)
-            button.setAccessibleName(words)
+            button.set_words(words)
             button.setVisible(is_shown)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QWidget
 from shiboken6 import isValid
 
 from engine.experiment.catalog import ARRAYS
@@ -36,7 +36,7 @@ from gui.setup.options import (
 from gui.setup.question import QUESTIONS, Question
 from gui.setup.several import FieldValues, tip_of
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Stretch, grid_of, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.shortcuts import tab_after
 
@@ -45,15 +45,13 @@ if TYPE_CHECKING:
 
 _MARGIN = 16
 _REPEAT_WIDTH = 92
+_COMPARED_MOST = (Precision.FP32, Precision.TF32, Precision.FP16, Precision.BF16)
 _CHIP_ORDER = (
-    Precision.FP32,
-    Precision.TF32,
-    Precision.FP16,
-    Precision.BF16,
+    *_COMPARED_MOST,
     Precision.FP8,
+    Precision.BF16_PURE,
     Precision.DEFAULT,
     Precision.FP16_UNSCALED,
-    Precision.BF16_PURE,
 )
 """The precisions that are compared most, and below them, smaller, those that few need."""
 
@@ -133,6 +131,8 @@ class SetupForm(QWidget):
         for key, control in controls.items():
             self._fields[key] = Field(own.get(key) or setting_title(key), control)
         self.preset_field = Field("Preset", self.preset)
+        self.show_path = self._fields["path"].set_note
+        """Shows beside the path's label what is there."""
         self._connect()
         self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
         self._column = in_column(
@@ -208,9 +208,14 @@ class SetupForm(QWidget):
         for asked, options in self._own.items():
             options.setVisible(asked == question)
 
-    def show_path(self, words: str) -> None:
-        """Shows beside the path's label what is there."""
-        self._fields["path"].set_note(words)
+    def set_low(self, is_low: bool) -> None:
+        """In a low window, has all precisions and the batch size in sight without scrolling."""
+        for field in (self.preset_field, *self._fields.values()):
+            field.set_low(is_low)
+        self._fields["precision"].hide_head(is_low)
+        self._tiles.setVerticalSpacing(4 if is_low else 8)
+        for precision in _COMPARED_MOST:
+            self.chips[precision].set_small(is_low)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Shows each problem under its field."""
@@ -266,13 +271,11 @@ class SetupForm(QWidget):
     def _make_chips(self) -> QWidget:
         holder = QWidget()
         holder.setAccessibleName("Precision")
-        grid = QGridLayout(holder)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setSpacing(8)
+        grid = self._tiles = grid_of(holder, spacing=(8, 8))
         for place, precision in enumerate(_CHIP_ORDER):
             grid.addWidget(self.chips[precision], place // 2, place % 2)
             self.chips[precision].clicked.connect(self._tick)
-        for precision in _CHIP_ORDER[4:]:
+        for precision in _CHIP_ORDER[len(_COMPARED_MOST) :]:
             self.chips[precision].set_small()
         self._chip_note.hide()
         grid.addWidget(self._chip_note, grid.rowCount(), 0, 1, 2)

@@ -15,7 +15,7 @@ from gui.setup.survey import Survey, left_out_words, memory_words, plan_words, t
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import describe, plain_tip
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 
@@ -64,8 +64,7 @@ class CellsPicture(QAbstractButton):
         self._survey: Survey | None = None
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Cells of the sweep")
-        self.setToolTip("Shows all cells")
+        describe(self, "Cells of the sweep", "Shows all cells")
         theme().changed.connect(self.update)
 
     def show_survey(self, survey: Survey) -> None:
@@ -151,10 +150,10 @@ class GridDialog(QDialog):
         self.table = ResultTable("Cells of the sweep", _columns(survey))
         assert survey.grid is not None
         self.table.show_rows(range(len(survey.grid.cells)))
-        about = label("\n".join(filter(None, (plan_words(survey), left_out_words(survey)))), "hint")
-        about.setWordWrap(True)
-        close = Button("Close", "secondary", "Close this window (Escape)")
-        close.clicked.connect(self.close)
+        about = label(
+            "\n".join(filter(None, (plan_words(survey), left_out_words(survey)))), "hint", wraps=True
+        )
+        close = Button("Close", "secondary", "Close this window (Escape)", do=self.close)
         in_column(about, wide(self.table), in_row(Stretch(), close), parent=self, margins=16, spacing=12)
 
 

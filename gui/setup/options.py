@@ -25,7 +25,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import Field, label, set_text
-from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.boxes import grid_of, in_column, in_row, wide
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
@@ -190,12 +190,7 @@ class OptionsForm(QWidget):
             field.set_problem(sentences.get(key))
 
     def _make_grid(self, group: Group) -> QGridLayout:
-        grid = QGridLayout()
-        grid.setContentsMargins(0, 0, 0, 8)
-        grid.setHorizontalSpacing(8)
-        grid.setVerticalSpacing(0)
-        grid.setColumnStretch(0, 1)
-        grid.setColumnStretch(1, 1)
+        grid = grid_of(margins=(0, 0, 0, 8), spacing=(8, 0), grows=(0, 1))
         heading = label(group.value, "value")
         heading.setFixedHeight(28)
         heading.setAlignment(Qt.AlignmentFlag.AlignTop)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
@@ -30,9 +30,10 @@ from gui.setup.saving import OwnPresets
 from gui.setup.survey import PENDING, Survey, Surveyor, sweep_request
 from gui.widgets import IconButton, label
 from gui.widgets.answer_page import changes_words
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
-WIDTH = 320
+WIDTH, _LOW_BELOW = 320, 748
+"""The window is 52 higher."""
 _LOOKING = "Looking at this machine…"
 _NOT_NOW = "The model can be checked once nothing is measured."
 _FIRST_VALUES = "Of each setting with several values the first is kept."
@@ -55,7 +56,7 @@ class FormActions:
     expected_seconds: Callable[[Experiment], float | None] = lambda _: None
 
 
-class SetupPanel(QFrame):
+class SetupPanel(Surface):
     """Holds a `Draft`, changes laid over a preset, which the form only shows, and the question it is for."""
 
     draft_changed = Signal()
@@ -67,8 +68,7 @@ class SetupPanel(QFrame):
         trusted: TrustedCode | None = None,
         actions: FormActions | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "side")
+        super().__init__("side", parent=parent)
         self.act = actions or FormActions()
         self.presets: tuple[Preset, ...] = ()
         self.draft: Draft | None = None
@@ -80,7 +80,7 @@ class SetupPanel(QFrame):
         self._busy: str | None = None
         self._without_engine: str | None = None
         self.question: Question = "compare"
-        self._has_turned = False
+        self._has_turned = self._is_low = False
         self._takers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self.cpu_limit_gib: float | None = None
         """The limit of a search on a CPU without a memory cap; None for the usual one."""
@@ -349,6 +349,14 @@ class SetupPanel(QFrame):
         self.folder.follow(draft, catalog)
         self._show_folder()
         self.run_action.setText(words(self.question, draft, outcome, self.surveyor.cells))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_low = self.height() < _LOW_BELOW
+        if is_low != self._is_low:
+            self._is_low = is_low
+            self.form.set_low(is_low)
+            self.foot.set_low(is_low)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -156,12 +156,12 @@ def reason(question: Question, outcome: Outcome, cells: int = 0) -> str | None:
 
 
 _BOX_HEIGHT, _ROW_HEIGHT, _MARGIN = 56, 60, 5
-_ICON, _TEXT = 12, 38
+_ICON, _TEXT = 10, 34
 """Pixels from the left edge."""
 
 
 def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
-    """Draws a question into its box or row, and an icon at the right."""
+    """Draws a question into its box or row, and an icon at the right: a tick stands beside the title."""
     palette = theme().palette
     middle = rect.center().y()
     draw_icon(painter, QRectF(rect.left() + _ICON, middle - 9, 18, 18), entry.icon, palette.text2)
@@ -174,7 +174,8 @@ def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
     painter.setPen(QColor(palette.text2))
     painter.drawText(line.translated(0, 18), left, entry.about)
     if right:
-        draw_icon(painter, QRectF(rect.right() - 25, middle - 8, 16, 16), right, palette.text)
+        top = line.top() + 2 if right == "check" else middle - 8
+        draw_icon(painter, QRectF(rect.right() - 24, top, 16, 16), right, palette.text)
 
 
 class QuestionBox(QAbstractButton):

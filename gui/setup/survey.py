@@ -130,7 +130,7 @@ def sweep_request(draft: Draft, first: Request, found: Survey) -> Request:
     """The request of a sound grid; `first` is that of its first values."""
     assert found.grid is not None
     title = draft.name.strip() or " × ".join(axis.title for axis in found.grid.axes)
-    return replace(first, title=title, is_comparison=True, grid=found.grid, plan=found.plan)
+    return replace(first, title=title, grid=found.grid, plan=found.plan)
 
 
 class _Given(BaseModel):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
@@ -55,6 +54,10 @@ class ShowController(QObject):
         self.reader = RaceReader(store_path, experiments.runs, panel, self._background, self)
         self.show_me = GuidedMeasurement(experiments, panel, self._background, self)
         self.presenting = FullScreen(window, parts, self)
+        self.state, self.restore = self.reader.state, self.reader.restore
+        self.refresh, self.set_frame_ms = self.show_me.refresh, panel.set_frame_ms
+        self.tells_of = self.show_me.pair.owns
+        """Whether the page reports how this run ends, so that nothing else has to."""
         self._is_in_sight = False
         self._connect()
 
@@ -108,34 +111,16 @@ class ShowController(QObject):
             self.page_wanted.emit(KEY)
         self.presenting.toggle()
 
-    def tells_of(self, run_id: str | None) -> bool:
-        """True if the page reports how this run ends, so that nothing else has to."""
-        return self.show_me.pair.owns(run_id)
-
     @property
     def is_measuring(self) -> bool:
         """True if the run in progress is one of "Show me"."""
         return self.show_me.is_measuring
-
-    def refresh(self) -> None:
-        """Repaints a measurement in progress."""
-        self.show_me.refresh()
-
-    def set_frame_ms(self, frame_ms: int | None) -> None:
-        """Sets how often a race is painted during a run; None for as smoothly as possible."""
-        self._panel.set_frame_ms(frame_ms)
 
     def stop(self) -> None:
         """Waits for what is being read, before the window closes."""
         self.presenting.leave()
         self.show_me.close()
         self._background.stop()
-
-    def state(self) -> dict[str, Any]:
-        return self.reader.state()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.reader.restore(state)
 
     def _mates(self, run_ids: Sequence[str]) -> Sequence[str]:
         runs = self._experiments.runs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Experiment, Precision
@@ -21,7 +21,7 @@ from gui.session.live_run import LiveRun
 from gui.show.race_view import RaceView
 from gui.show.scale import Scale, ShowButton
 from gui.widgets import ElidedLabel, centre, label
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 if TYPE_CHECKING:
     from engine.race.race import Which
@@ -75,8 +75,7 @@ class RefusedPage(QWidget):
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
         """Shows why there is no race, and what to do; what `was_measured` can be tried again."""
-        self.show_me.setText(_TRY_AGAIN if was_measured else _SHOW_ME)
-        self.show_me.setAccessibleName(self.show_me.text().strip())
+        self.show_me.set_words(_TRY_AGAIN if was_measured else _SHOW_ME)
         self._sentence.setText(sentence)
         self._remedy.setText(remedy)
         self._remedy.setVisible(bool(remedy))
@@ -237,8 +236,7 @@ class MeasuringPage(QWidget):
         self.view = RaceView()
         self._shown: tuple[object, ...] = ()
         self._state: tuple[str, ...] = ()
-        self._foot = QFrame()
-        self._foot.setProperty("surface", "foot")
+        self._foot = Surface("foot")
         self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; a finished run is kept", "stop")
         self.stop.clicked.connect(panel.stop_wanted)
         why = "One after the other, so that neither slows the other down. Then both are played side by side."

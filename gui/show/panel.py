@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QLayout, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QLayout, QStackedWidget, QWidget
 
 from gui.show.scale import Scale, scale_for, sizes
-from gui.widgets.boxes import in_column
+from gui.widgets.boxes import Surface, in_column
 
 if TYPE_CHECKING:
     from engine.race.race import Race
@@ -30,7 +30,7 @@ P = TypeVar("P", bound=QWidget)
 S = TypeVar("S", "MeasuringPage", "RacePage", "RefusedPage")
 
 
-class ShowPanel(QFrame):
+class ShowPanel(Surface):
     """Shows one page: the welcome, a pair of runs being measured, their race, or why there is none.
 
     The pages are made on demand: they would slow the window's start. `save_wanted` carries "animation" or
@@ -47,9 +47,7 @@ class ShowPanel(QFrame):
     again_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self.setAccessibleName("Show")
+        super().__init__("page", "Show", parent)
         self._pages = QStackedWidget()
         # the first page added would be shown at once, while it is still empty
         self._pages.addWidget(QWidget())

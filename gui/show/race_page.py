@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import QFrame, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.protocol.pictures import patterns
 from engine.race import words as race_words
@@ -38,7 +38,7 @@ class CertaintyPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("surface", "popover")
         self.setAccessibleName("How sure the ratio is")
-        self._sure, self._doubts = _paragraph(), _paragraph()
+        self._sure, self._doubts = (label("", "showPopText", wraps=True) for _ in range(2))
         self._doubts.setTextFormat(Qt.TextFormat.RichText)
         self._points: tuple[str, ...] = ()
         self._doubts_title = label("Reasons for caution", "showPopTitle")
@@ -101,12 +101,6 @@ def _kept_inside(rect: QRect, room: QRect) -> QPoint:
     inner = room.adjusted(_MARGIN, _MARGIN, -_MARGIN, -_MARGIN)
     x = max(inner.left(), min(rect.x(), inner.right() - rect.width()))
     return QPoint(x, max(inner.top(), min(rect.y(), inner.bottom() - rect.height())))
-
-
-def _paragraph() -> QLabel:
-    result = label("", "showPopText")
-    result.setWordWrap(True)
-    return result
 
 
 _GAP = 6

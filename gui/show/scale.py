@@ -10,13 +10,12 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.race.parts import Sizes
 from engine.words.names import GLOSSARY
-from gui.theme.icons import icon
-from gui.theme.theme import theme
-from gui.widgets.labels import plain_tip
+from gui.widgets.buttons import ICON, Button, Do
+from gui.widgets.labels import describe, plain_tip
 
 DESIGN = QSize(1440, 848)
 """The panel that the sizes are given for: a window of 1440 x 900 without its top bar."""
@@ -141,41 +140,34 @@ QMenu::item { font-size: ${text13}px; padding: ${px6}px ${px28}px ${px6}px ${px1
 
 
 _ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
-_ICON = 14
 
 
-class ShowButton(QPushButton):
+class ShowButton(Button):
     """A button of `kind` show, showPrimary, showIcon or showLink.
 
     A click does not give it the focus, so that Space still plays and pauses; Tab does.
     """
 
     def __init__(
-        self, text: str, kind: str, tooltip: str, icon_name: str = "", parent: QWidget | None = None
+        self,
+        text: str,
+        kind: str,
+        tooltip: str,
+        icon_name: str | None = None,
+        *,
+        do: Do | None = None,
+        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(text, parent)
-        self._kind, self._icon_name, self._scale = kind, icon_name, Scale()
-        self.setProperty("kind", kind)
+        super().__init__(text, kind, tooltip, icon_name, do=do, parent=parent)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setAutoDefault(False)
-        self.tell(text.strip() or tooltip, tooltip)
-        theme().changed.connect(self._draw_icon)
-        self._draw_icon()
+        self.setAccessibleName(text.strip() or tooltip)
 
     def tell(self, name: str, tooltip: str) -> None:
         """Sets its accessible name and its tooltip."""
-        self.setAccessibleName(name)
-        self.setToolTip(plain_tip(tooltip))
-
-    def set_icon_name(self, name: str) -> None:
-        if name != self._icon_name:
-            self._icon_name = name
-            self._draw_icon()
+        describe(self, name, plain_tip(tooltip))
 
     def set_scale(self, scale: Scale) -> None:
-        self._scale = scale
-        self._draw_icon()
+        self.set_icon_side(max(ICON, scale.px(ICON)))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in _ARROWS:
@@ -183,14 +175,6 @@ class ShowButton(QPushButton):
             event.ignore()
             return
         super().keyPressEvent(event)
-
-    def _draw_icon(self) -> None:
-        if not self._icon_name:
-            return
-        palette, side = theme().palette, max(_ICON, self._scale.px(_ICON))
-        color = palette.prifg if self._kind == "showPrimary" else palette.text
-        self.setIconSize(QSize(side, side))
-        self.setIcon(icon(self._icon_name, color, side, palette.off))
 
 
 def explained(text: str) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QFrame, QMenu, QSlider, QWidget
+from PySide6.QtWidgets import QMenu, QSlider, QWidget
 
 from engine.words.numbers import three_figures
 from gui.show.scale import COLUMN_GAP, Scale, ShowButton, handle_px, memory_width
 from gui.theme.theme import reduces_motion, set_reduced_motion
 from gui.widgets import ElidedLabel, Segmented, label, set_text
-from gui.widgets.boxes import in_row, wide
+from gui.widgets.boxes import Surface, in_row, wide
 
 if TYPE_CHECKING:
     from gui.show.panel import ShowPanel
@@ -93,12 +93,11 @@ _MOST_SUBJECT = 1.5
 """In widths of the memory panel."""
 
 
-class ShowTransport(QFrame):
+class ShowTransport(Surface):
     """Shows the race's state; the race's page connects what plays, `panel` gets all else."""
 
     def __init__(self, panel: ShowPanel) -> None:
-        super().__init__()
-        self.setProperty("surface", "foot")
+        super().__init__("foot")
         self._total, self._seconds, self._state = 0.0, 0.0, ""
         self._scale = Scale()
         self.play = ShowButton(" Replay", "showPrimary", "", "reset")
@@ -113,8 +112,7 @@ class ShowTransport(QFrame):
         self.save = ShowButton("", "showIcon", "Save the race as a file, and more", "export")
         self.save.tell("Save the race", self.save.toolTip())
         self.save.clicked.connect(self._open_menu)
-        self.full_screen = ShowButton("", "showIcon", "", "expand")
-        self.full_screen.clicked.connect(panel.present_toggled)
+        self.full_screen = ShowButton("", "showIcon", "", "expand", do=panel.present_toggled)
         self._right = QWidget()
         self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
         time = in_row(self._now, self._of, spacing=5)
@@ -160,13 +158,13 @@ class ShowTransport(QFrame):
         self._state = state
         text, icon_name, tip = _PLAY[state]
         self.play.setText(text)
-        self.play.set_icon_name(icon_name)
+        self.play.set_icon(icon_name)
         self.play.tell(text.strip(), tip)
 
     def set_presenting(self, is_on: bool) -> None:
         name, keys = ("Leave full screen", "F11 or Escape") if is_on else ("Full screen", "F11")
         self.full_screen.tell(name, f"{name} ({keys})")
-        self.full_screen.set_icon_name("shrink" if is_on else "expand")
+        self.full_screen.set_icon("shrink" if is_on else "expand")
 
     def _fit_subject(self) -> None:
         # aligned with the memory panel; a longer subject takes room from the slider

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.sweep.picture import cell_words, shown_figures
@@ -17,7 +16,7 @@ from engine.words.numbers import clock_text, counted, date_text, duration, numbe
 from gui.session.sweeps import SweepView
 from gui.widgets import Button, ElidedLabel, IconButton, set_text
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, width_of
 
@@ -100,6 +99,7 @@ class CellsView(FilteredTable[CellResult]):
         table = ResultTable[CellResult]("Cells of the sweep", key=lambda cell: cell.index, about=self._words)
         super().__init__(table, "cell", _FILTER_TIP)
         table.selected.connect(lambda: self.cells_chosen.emit(self.chosen()))
+        self.mark_cells = table.select_keys
         self.show_results(None)
 
     def show_results(self, results: Results | None) -> None:
@@ -114,10 +114,6 @@ class CellsView(FilteredTable[CellResult]):
     def chosen(self) -> tuple[int, ...]:
         """The indexes of the selected cells."""
         return tuple(cell.index for cell in self.table.selected_rows())
-
-    def mark_cells(self, cells: Iterable[int]) -> None:
-        """Selects cells that were chosen elsewhere, without `cells_chosen`."""
-        self.table.select_keys(cells)
 
     def _words(self, cell: CellResult) -> str:
         return cell_words(cell, shown_figures(self._results)) if self._results is not None else ""
@@ -148,12 +144,11 @@ _COMPARE = ("Compare with its baseline", "Ticks the runs of both; a click with C
 _COMPARE_ALL = "Ticks the runs of the chosen cells and opens Results"
 
 
-class CellCard(QFrame):
+class CellCard(Surface):
     """Hidden until a cell is shown; the page knows which that is, and connects the buttons."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "chip")
+        super().__init__("chip", parent=parent)
         self.name, self.status = ElidedLabel("", "strong"), ElidedLabel("", "hint")
         self.figures = wrapped("", "body")
         self.show_runs = Button("Show its runs", "strip", "Opens the curves of the cell's runs")
@@ -189,12 +184,7 @@ class CellCard(QFrame):
         self.figures.setVisible(bool(self.figures.text()))
         self.show_runs.setEnabled(bool(cell.run_ids))
         self.compare.setEnabled(bool(cell.run_ids))
-        self._offer(self.compare, _COMPARE if chosen == 1 else (f"Compare {chosen:,} cells", _COMPARE_ALL))
-        self._offer(self.hold, _RELEASE if cell.status in _HELD else _HOLD)
-        self._offer(self.leave_out, _TAKE_IN if cell.status == "left out" else _LEAVE_OUT)
+        self.compare.set_words(*(_COMPARE if chosen == 1 else (f"Compare {chosen:,} cells", _COMPARE_ALL)))
+        self.hold.set_words(*(_RELEASE if cell.status in _HELD else _HOLD))
+        self.leave_out.set_words(*(_TAKE_IN if cell.status == "left out" else _LEAVE_OUT))
         self.hold.setEnabled(cell.status not in ("left out", "done"))
-
-    def _offer(self, button: Button, words: tuple[str, str]) -> None:
-        button.setText(words[0])
-        button.setAccessibleName(words[0])
-        button.setToolTip(words[1])

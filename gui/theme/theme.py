@@ -32,7 +32,7 @@ class Theme(QObject):
     def __init__(self, application: QApplication) -> None:
         super().__init__(application)
         self._application = application
-        self._mode: Mode = "system"
+        self.mode: Mode = "system"
         self._palette: Palette | None = None
         load_fonts()
         with resources.as_file(resources.files("resources") / "icons") as folder:
@@ -44,10 +44,6 @@ class Theme(QObject):
         self._refresh()
 
     @property
-    def mode(self) -> Mode:
-        return self._mode
-
-    @property
     def palette(self) -> Palette:
         assert self._palette is not None  # set by the constructor
         return self._palette
@@ -56,7 +52,7 @@ class Theme(QObject):
         """Follows the system, or keeps to light or dark. Raises ValueError for an unknown mode."""
         if mode not in get_args(Mode):
             raise ValueError(f"There is no theme '{mode}': choose system, light or dark.")
-        self._mode = cast(Mode, mode)
+        self.mode = cast(Mode, mode)
         self._application.styleHints().setColorScheme(_SCHEMES[mode])
         self._refresh()
 
@@ -77,8 +73,8 @@ class Theme(QObject):
 
     def _wanted(self) -> Palette:
         # a platform that cannot switch (offscreen, some Linux desktops) keeps reporting its own scheme
-        if self._mode != "system":
-            return DARK if self._mode == "dark" else LIGHT
+        if self.mode != "system":
+            return DARK if self.mode == "dark" else LIGHT
         return DARK if self._application.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import ACCURACY, LOSS, Figure
@@ -20,6 +20,7 @@ from engine.words.numbers import NONE, memory_unit, number, ratio
 from gui.session.live_run import LiveRun
 from gui.train import figures
 from gui.widgets import Button, StatCard, StatRow
+from gui.widgets.boxes import grid_of
 
 # what a card needs for its title, unit and ratio: six of them ask for a window some 1,350 px wide
 _LEAST_WIDTH = 170
@@ -61,9 +62,7 @@ class LiveCards(QWidget):
         self._runs: Sequence[LiveRun] = ()
         self._alike: frozenset[str] = frozenset()
         self._columns = 0
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setSpacing(8)
+        self._grid = grid_of(self, spacing=(8, 8))
         self._place(6)
 
     @property
@@ -199,9 +198,7 @@ class LiveCards(QWidget):
         self._shows_loss = not self._shows_loss
         other, shown = ("Accuracy", "loss") if self._shows_loss else ("Loss", "accuracy")
         words = f"Show the {other.lower()} instead of the {shown}"
-        self.loss_switch.setText(other)
-        self.loss_switch.setAccessibleName(words)
-        self.loss_switch.setToolTip(words)
+        self.loss_switch.set_words(other, words, name=words)
         self._show_quality(self._runs)
 
 

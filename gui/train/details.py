@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.compare.devices import device_rows
 from engine.compare.figures import ENERGY
@@ -17,7 +17,7 @@ from engine.words.names import left_out_words, recipe_title
 from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun
 from gui.widgets import Marker, Share, ShareBar, label
-from gui.widgets.boxes import Stretch, in_row
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_row
 from gui.widgets.buttons import ProfileButton
 
 _FLOAT32 = {
@@ -107,21 +107,16 @@ _LATER = "The rest is known once the run has ended."
 _NOTHING = "Nothing more was recorded about this run."
 
 
-class LiveDetails(QFrame):
+class LiveDetails(Surface):
     """A table with a column per run, built again only if its content changed: its layout is slow.
 
     The panel connects `explain`, which asks where the time of the runs goes.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
-        self.setAccessibleName("Details of the runs")
+        super().__init__("panel", "Details of the runs", parent)
         self._content: object = None
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(12, 8, 12, 10)
-        self._grid.setHorizontalSpacing(20)
-        self._grid.setVerticalSpacing(4)
+        self._grid = grid_of(self, margins=(12, 8, 12, 10), spacing=(20, 4))
         self._cells: list[QWidget] = []
         self.explain = ProfileButton("inline")
         self._grid.addWidget(self.explain, 0, 0, Qt.AlignmentFlag.AlignLeft)
@@ -203,10 +198,9 @@ def _head(run: LiveRun) -> QWidget:
 
 
 def _words(text: str, role: str) -> QWidget:
-    result = label(text, role)
+    result = label(text, role, wraps=True)
     result.setAccessibleName(text)
     if role == "legend":
-        result.setWordWrap(True)
         result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         result.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return result

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import Later
+from engine.later import np
 from engine.protocol.events import Epoch
 from engine.protocol.summary import Slowdown
 from engine.words.numbers import memory_text, number
 from gui.session.live_run import LiveRun
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Later("numpy")
 
 _LAST_BLOCKS, _RECENT = 50, 50
 

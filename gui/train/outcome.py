@@ -9,18 +9,19 @@ from pathlib import Path
 
 from PySide6.QtCore import QRect, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 
 from engine.compare.sides import Side
 from engine.compare.verdict import Pieces
+from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import AFTER, BEFORE, Code, Place, place_of
 from engine.experiment.problem import Problem
 from gui.theme.fonts import font
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_property, set_text
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row, wide
+from gui.widgets.labels import describe, plain_tip
 from gui.widgets.stat_card import LARGE, VerdictLabel
 
 _MESSAGE_HEIGHT = 220
@@ -32,7 +33,7 @@ def open_file(path: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(shown)))
 
 
-class FailureCard(QFrame):
+class FailureCard(Surface):
     """Why there is nothing to see. `open_wanted` carries the path of the file to mend.
 
     `check_wanted` asks to check the model, `again_wanted` to try once more.
@@ -43,8 +44,7 @@ class FailureCard(QFrame):
     again_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self._place: Place | None = None
         self._sign = QLabel()
         self._message, self._remedy = label("", "pageTitle"), label("", "body")
@@ -111,13 +111,20 @@ class FailureCard(QFrame):
         self._sign.setPixmap(pixmap("cross-outline", theme().palette.text2, 20, self.devicePixelRatioF()))
 
 
-class _CodeBlock(QFrame):
+def code_shown(experiment: Experiment | None) -> Code | None:
+    """The code of the user's own that an experiment keeps, to be shown; None where it keeps none."""
+    try:
+        return None if experiment is None else experiment.own_code
+    except ValueError:
+        # kept by another version; the message is shown without it
+        return None
+
+
+class _CodeBlock(Surface):
     """Lines of code with their numbers, of which one is marked."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("surface", "chip")
-        self.setAccessibleName("The code around it")
+        super().__init__("chip", "The code around it")
         self._rows = [label("", "code") for _ in range(BEFORE + AFTER + 1)]
         for row in self._rows:
             row.setTextFormat(Qt.TextFormat.PlainText)
@@ -161,8 +168,7 @@ class AnswerView(QWidget):
         super().__init__(parent)
         self._large = VerdictLabel()
         self._large.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._quiet = label("", "body")
-        self._quiet.setWordWrap(True)
+        self._quiet = label("", "body", wraps=True)
         self._quiet.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._clauses: tuple[str, ...] = ()
         in_column(self._large, self._quiet, parent=self, margins=(0, 0, 0, 6), spacing=6)
@@ -174,8 +180,7 @@ class AnswerView(QWidget):
         if answer is not None:
             self._large.show_lines(answer.lines, answer.side)
             self._clauses = answer.quiet
-            self._quiet.setToolTip(plain_tip("\n".join(answer.quiet)))
-            self._quiet.setAccessibleName(_line(answer.quiet))
+            describe(self._quiet, _line(answer.quiet), plain_tip("\n".join(answer.quiet)))
             self._quiet.setVisible(bool(answer.quiet))
             self._fit()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
 
-from engine.experiment.own.code import Code, code_from
 from gui.session.live_run import LiveRun
 from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
-from gui.train.outcome import AnswerView, FailureCard
+from gui.train.outcome import AnswerView, FailureCard, code_shown
 from gui.train.plots import LivePlots
 from gui.train.rank_memory import RankMemoryStrip
 from gui.train.strip import LiveGauges, LiveStrip
@@ -41,7 +40,7 @@ class RunsPage(QScrollArea):
     def show_failure(self, run: LiveRun | None) -> None:
         """Shows why a run without a step failed in place of figures and curves; None for these."""
         if run is not None and run.problem is not None:
-            self.failure.tell(run.problem, run.detail, _code_of(run))
+            self.failure.tell(run.problem, run.detail, code_shown(run.experiment))
         self.failure.setVisible(run is not None)
         self.cards.setVisible(run is None)
         self.plots.setVisible(run is None)
@@ -56,12 +55,3 @@ class RunsPage(QScrollArea):
             line.set_room(not is_low)
         self.answer.set_low(height < _LOW_BELOW)
         self.plots.set_two(height < _LOW_BELOW)
-
-
-def _code_of(run: LiveRun) -> Code | None:
-    text = None if run.experiment is None else run.experiment.code
-    try:
-        return None if text is None else code_from(text)
-    except ValueError:
-        # kept by another version; the message is shown without it
-        return None

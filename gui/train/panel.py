@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QResizeEvent
-from PySide6.QtWidgets import QFrame, QSizePolicy, QStackedLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedLayout, QWidget
 
 from engine.experiment.experiment import Precision
 from gui.session.live_run import LiveRun
@@ -17,7 +17,7 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.train.strip import LiveStrip, Wishes, still_seconds
 from gui.widgets import Button, draw_marker, label, set_text
-from gui.widgets.boxes import Placed, Stretch, in_column
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column
 from gui.widgets.labels import set_property
 from gui.widgets.shortcuts import tab_after
 
@@ -36,7 +36,7 @@ __all__ = ["LivePanel", "LiveRun"]
 _PILOT = "It trains a few steps, from which the time and memory of the sweep's runs are foretold."
 
 
-class LivePanel(QFrame):
+class LivePanel(Surface):
     """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
 
     `experiment_wanted` asks, with no run in view, to train what the form describes; `answer_wanted` for the
@@ -55,9 +55,7 @@ class LivePanel(QFrame):
     failure_made = Signal(object)  # FailureCard, made with the first run in view
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "page")
-        self.setAccessibleName("Live runs")
+        super().__init__("page", "Live runs", parent)
         self._runs: tuple[LiveRun, ...] = ()
         self._title = ""
         self._wishes = Wishes()
@@ -350,9 +348,8 @@ class EmptyAnswer(QWidget):
         for words in (self._question, self._hint):
             words.setAlignment(Qt.AlignmentFlag.AlignCenter)
             words.setWordWrap(True)
-        self.button = Button("Compare", "primary", "Asks what the form says")
+        self.button = Button("Compare", "primary", "Asks what the form says", do=self.pressed)
         set_property(self.button, "wide", "true")
-        self.button.clicked.connect(self.pressed)
         centre = Qt.AlignmentFlag.AlignHCenter
         parts = (Placed(self.outline, 0, centre), 24, self._question, 8, self._hint, 20)
         button = Placed(self.button, 0, centre)

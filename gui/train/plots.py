@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.curves import Values
 from engine.drawing.looks import By
@@ -21,6 +21,7 @@ from gui.charts.lines import Range
 from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec
 from gui.session.live_run import LiveRun
 from gui.train import figures
+from gui.widgets.boxes import grid_of
 
 _LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooths=True)
 _SCALE = PlotSpec(
@@ -71,13 +72,10 @@ class LivePlots(QWidget):
         self._by: By = "step"
         self.beneath: Beneath = ()
         """Drawn with the runs that `show_runs` shows next."""
-        grid = self._grid = QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setSpacing(8)
+        grid = self._grid = grid_of(self, spacing=(8, 8), grows=(0, 1))
         self.setMaximumHeight(2 * MOST_HEIGHT + grid.spacing())
-        for number in range(2):
-            grid.setRowStretch(number, 1)
-            grid.setColumnStretch(number, 1)
+        for row in range(2):
+            grid.setRowStretch(row, 1)
         for plot, row, column in self._places:
             grid.addWidget(plot, row, column)
             plot.header.other_chosen.connect(lambda place, plot=plot: self._choose(plot, place))

@@ -16,7 +16,7 @@ from gui.train import figures
 from gui.train.strip import current_run
 from gui.widgets import Marker, draw_bar, label, set_text
 from gui.widgets.boxes import in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import describe, plain_tip
 
 _HEIGHT, _BAR, _GAP, _WORDS = 28, 4, 10, 68
 """In pixels: the line, a bar, the gap between two, and the room that a bar's words need."""
@@ -89,6 +89,5 @@ class RankMemoryStrip(QWidget):
         whose = "the machine's" if figures.is_on_cpu(run) else "a device's"
         told = "\n".join(f"Rank {rank}: {memory_text(each)}" for rank, each in enumerate(mib))
         tip = f"{told}\nA full bar is {whose} whole memory, {memory_text(self._bars.capacity_mib)}"
-        self.setToolTip(plain_tip(tip))
-        self.setAccessibleName(f"{self._words.text()}. {tip}".replace("\n", ", "))
+        describe(self, f"{self._words.text()}. {tip}".replace("\n", ", "), plain_tip(tip))
         self._bars.update()

@@ -156,6 +156,7 @@ class TuneOptions(QWidget):
         self.boxes = {kind: _box(*_WORDS[kind]) for kind in CHANGE_KINDS}
         self.boxes["exchange"].hide()
         self.changes_batch = _box("Other batch sizes", "Lets the samples of a step change: other training")
+        self.coarse = _box("Coarser formats", "FP8 and pure BF16, which change the training more than AMP")
         self.guard = ComboBox()
         self.guard.setAccessibleName("What guards the accuracy")
         self.guard.setToolTip("What the proof demands of the winner's losses")
@@ -174,7 +175,7 @@ class TuneOptions(QWidget):
         grid.setVerticalSpacing(8)
         of_several = self.boxes["exchange"]
         always = [box for box in self.boxes.values() if box is not of_several]
-        for place, box in enumerate((*always, self.changes_batch, of_several)):
+        for place, box in enumerate((*always, self.changes_batch, self.coarse, of_several)):
             grid.addWidget(box, place // 2, place % 2)
         head = in_row(label("May change", "label"), Stretch(1), guide)
         row = in_row(Field("Memory", self.cap), Field("Losses", self.guard), spacing=12)
@@ -187,7 +188,10 @@ class TuneOptions(QWidget):
     def plan(self) -> TuningPlan:
         kinds = tuple(kind for kind, box in self.boxes.items() if box.isChecked())
         return TuningPlan(
-            kinds=kinds, changes_batch=self.changes_batch.isChecked(), guard=self.guard.currentData()
+            kinds=kinds,
+            changes_batch=self.changes_batch.isChecked(),
+            coarse_formats=self.coarse.isChecked(),
+            guard=self.guard.currentData(),
         )
 
     def memory_cap_gib(self) -> float | None:
@@ -204,6 +208,7 @@ class TuneOptions(QWidget):
         for kind, box in self.boxes.items():
             box.setChecked(kind in state["kinds"])
         self.changes_batch.setChecked(bool(state["changes_batch"]))
+        self.coarse.setChecked(state.get("coarse_formats", False))
         self.guard.setCurrentIndex(max(0, self.guard.findData(state["guard"])))
         self.cap.setCurrentIndex(max(0, self.cap.findData(state["cap"])))
 

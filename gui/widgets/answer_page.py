@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QTabWidget, QToolButton, QWidget
 
 from engine.experiment.experiment import setting_title
 from engine.experiment.value import in_sentence
@@ -15,7 +15,7 @@ from engine.protocol.numerics.nonfinite import module_title
 from engine.words.names import setting_text
 from engine.words.numbers import counted
 from gui.widgets import Button, label
-from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Part, Stretch, Surface, grid_of, in_column, in_row, scrolled, wide
 from gui.widgets.buttons import IconButton
 from gui.widgets.messages import OfferedView
 from gui.widgets.shortcuts import tab_after
@@ -38,10 +38,7 @@ class AnswerPage(OfferedView):
         self, name: str, question: str, hint: str, action: str, tooltip: str, *, is_solid: bool = False
     ) -> None:
         super().__init__(question, hint, action, tooltip, is_solid=is_solid)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setAccessibleName(name)
+        self._area = scrolled(name)
         self.addWidget(self._area)
 
     @property
@@ -77,8 +74,7 @@ class AnswerPage(OfferedView):
         self, message: str, *details: str, head: str = "", changes: Changes = (), action: str = "Use"
     ) -> QFrame:
         """The remedy, and a button `action` where changes of settings would do it."""
-        block = QFrame()
-        block.setProperty("surface", "chip")
+        block = Surface("chip")
         column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
         for text, role in ((head, "heading"), (message, "strong"), *((text, "body") for text in details)):
             if text:
@@ -109,12 +105,8 @@ def names_words(names: Sequence[str]) -> str:
 
 def facts(rows: Sequence[tuple[str, str]]) -> QGridLayout:
     """Titles with their values, those without a value left out."""
-    grid = QGridLayout()
-    grid.setContentsMargins(0, 0, 0, 0)
-    grid.setHorizontalSpacing(12)
-    grid.setVerticalSpacing(6)
+    grid = grid_of(spacing=(12, 6), grows=(1,))
     grid.setColumnMinimumWidth(0, _TITLE_WIDTH)
-    grid.setColumnStretch(1, 1)
     for row, (title, value) in enumerate((title, value) for title, value in rows if value):
         grid.addWidget(label(title, "body"), row, 0, Qt.AlignmentFlag.AlignTop)
         grid.addWidget(wrapped(value, "plain"), row, 1)

@@ -82,10 +82,8 @@ class Share:
 class ShareBar(QWidget):
     """Shares of a whole, with a legend below that wraps where the bar is narrow."""
 
-    def __init__(
-        self, precision: Precision, parent: QWidget | None = None, *, colour: str | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, precision: Precision, colour: str | None = None) -> None:
+        super().__init__()
         self._precision, self._colour = precision, colour
         self._shares: tuple[Share, ...] = ()
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)

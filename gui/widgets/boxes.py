@@ -1,11 +1,20 @@
-"""Rows and columns of widgets, each laid out in one call."""
+"""Rows and columns of widgets, each laid out in one call, and the frames that they are laid out in."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 _Box = TypeVar("_Box", bound=QBoxLayout)
 
@@ -55,8 +64,7 @@ def _filled(
 ) -> _Box:
     if parent is not None:
         parent.setLayout(box)
-    if margins is not None:
-        box.setContentsMargins(*((margins,) * 4 if isinstance(margins, int) else margins))
+    _set_margins(box, margins)
     if spacing is not None:
         box.setSpacing(spacing)
     for part in parts:
@@ -71,3 +79,57 @@ def _filled(
             else:
                 box.addWidget(placed.part, placed.stretch, placed.alignment)
     return box
+
+
+def _set_margins(layout: QLayout, margins: Margins) -> None:
+    if margins is not None:
+        layout.setContentsMargins(*((margins,) * 4 if isinstance(margins, int) else margins))
+
+
+def grid_of(
+    parent: QWidget | None = None,
+    *,
+    margins: Margins = 0,
+    spacing: tuple[int, int],
+    grows: tuple[int, ...] = (),
+) -> QGridLayout:
+    """An empty grid, with `spacing` across and down; columns that it `grows` share the room left."""
+    grid = QGridLayout() if parent is None else QGridLayout(parent)
+    _set_margins(grid, margins)
+    grid.setHorizontalSpacing(spacing[0])
+    grid.setVerticalSpacing(spacing[1])
+    for column in grows:
+        grid.setColumnStretch(column, 1)
+    return grid
+
+
+def scrolled(name: str, page: QWidget | None = None) -> QScrollArea:
+    """Scrolls a page up and down, never to the side; `name` is for screen readers."""
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setAccessibleName(name)
+    if page is not None:
+        area.setWidget(page)
+    return area
+
+
+def scrolled_in(widget: QWidget) -> QScrollArea | None:
+    """The page that scrolls a widget, if any does."""
+    above = widget.parentWidget()
+    while above is not None and not isinstance(above, QScrollArea):
+        above = above.parentWidget()
+    return above
+
+
+class Surface(QFrame):
+    """A frame that looks like the style sheet's surface of that `kind`, as "page" or "panel".
+
+    Its `name` is for screen readers.
+    """
+
+    def __init__(self, kind: str, name: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", kind)
+        if name:
+            self.setAccessibleName(name)

@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QAction, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QFileDialog,
-    QFrame,
     QLineEdit,
     QMenu,
     QPushButton,
@@ -24,8 +23,8 @@ from PySide6.QtWidgets import (
 
 from gui.theme.icons import draw_icon, icon
 from gui.theme.theme import theme
-from gui.widgets.boxes import in_row
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import Surface, in_row
+from gui.widgets.labels import describe, plain_tip
 
 _AROUND = 10
 """The list's border and inner margin, on both sides."""
@@ -46,27 +45,44 @@ class ComboBox(QComboBox):
         super().showPopup()
 
 
-_ICON = 14
+ICON = 14
+Do = Callable[..., object] | SignalInstance
+"""What a click does: a function, or a signal that it emits."""
 
 
 class Button(QPushButton):
-    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link."""
+    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link; a click does `do`."""
 
     def __init__(
-        self, text: str, kind: str, tooltip: str, icon_name: str | None = None, parent: QWidget | None = None
+        self,
+        text: str,
+        kind: str,
+        tooltip: str,
+        icon_name: str | None = None,
+        *,
+        do: Do | None = None,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(text, parent)
-        self._kind, self._icon_name, self._icon_side = kind, icon_name, _ICON
+        self._kind, self._icon_name, self._icon_side = kind, icon_name, ICON
         self.setProperty("kind", kind)
-        self.setToolTip(plain_tip(tooltip))
-        self.setAccessibleName(text)
+        describe(self, text, plain_tip(tooltip))
         self.setAutoDefault(False)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         if kind == "toggle":
             self.setCheckable(True)
+        if do is not None:
+            self.clicked.connect(do)
         if icon_name is not None:
             theme().changed.connect(self._recolor)
             self._recolor()
+
+    def set_words(self, text: str, tooltip: str | None = None, *, name: str = "") -> None:
+        """Sets its text, its `name` for screen readers, by default the text, and its tooltip if given."""
+        self.setText(text)
+        self.setAccessibleName(name or text.strip())
+        if tooltip is not None:
+            self.setToolTip(plain_tip(tooltip))
 
     def set_icon(self, name: str) -> None:
         self._icon_name = name
@@ -82,7 +98,9 @@ class Button(QPushButton):
         if self._icon_name is None:
             return
         palette = theme().palette
-        color = {"primary": palette.prifg, "link": palette.text2}.get(self._kind, palette.text)
+        color = {"primary": palette.prifg, "showPrimary": palette.prifg, "link": palette.text2}.get(
+            self._kind, palette.text
+        )
         self.setIconSize(QSize(self._icon_side, self._icon_side))
         self.setIcon(icon(self._icon_name, color, self._icon_side, palette.off))
 
@@ -91,16 +109,23 @@ class IconButton(QToolButton):
     """A button with an icon and no text; tooltip and screen readers give its `name`."""
 
     def __init__(
-        self, icon_name: str, name: str, tooltip: str | None = None, parent: QWidget | None = None
+        self,
+        icon_name: str,
+        name: str,
+        tooltip: str | None = None,
+        *,
+        do: Do | None = None,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._icon_name = icon_name
         self.setProperty("kind", "icon")
-        self.setAccessibleName(name)
-        self.setToolTip(plain_tip(tooltip or name))
+        describe(self, name, plain_tip(tooltip or name))
         self.setIconSize(QSize(16, 16))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
+        if do is not None:
+            self.clicked.connect(do)
         theme().changed.connect(self._recolor)
         self._recolor()
 
@@ -114,18 +139,14 @@ class IconButton(QToolButton):
         self.setIcon(icon(self._icon_name, palette.text2, 16, palette.off))
 
 
-class Segmented(QFrame):
+class Segmented(Surface):
     """A row of segments of which exactly one is chosen; `changed` carries its key."""
 
     changed = Signal(str)
 
-    def __init__(
-        self, choices: Sequence[tuple[str, str]], name: str, tooltip: str = "", parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, choices: Sequence[tuple[str, str]], name: str, tooltip: str = "") -> None:
         """`choices` are pairs of key and text; the first is chosen."""
-        super().__init__(parent)
-        self.setProperty("surface", "track")
-        self.setAccessibleName(name)
+        super().__init__("track", name)
         self.setToolTip(tooltip)
         self.setFixedHeight(32)
         self._group = QButtonGroup(self)
@@ -144,8 +165,7 @@ class Segmented(QFrame):
         button.setProperty("kind", "segment")
         button.setCheckable(True)
         button.setAutoDefault(False)
-        button.setAccessibleName(name)
-        button.setToolTip(tooltip)
+        describe(button, name, tooltip)
         button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         button.clicked.connect(lambda: self.changed.emit(key))
         self._group.addButton(button)
@@ -190,8 +210,7 @@ class FilterEdit(QLineEdit):
         self.setMinimumWidth(120)
         self.setMaximumWidth(240)
         self.setTextMargins(18, 0, 0, 0)
-        self.setAccessibleName(name)
-        self.setToolTip(plain_tip(tip))
+        describe(self, name, plain_tip(tip))
         theme().changed.connect(self.update)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -205,6 +224,18 @@ class FilterEdit(QLineEdit):
         painter = QPainter(self)
         draw_icon(painter, QRectF(10, self.height() / 2 - 7, 14, 14), "search", theme().palette.text3)
         painter.end()
+
+
+def add_choice(
+    menu: QMenu, words: str, do: Callable[[], object], *, is_chosen: bool, tooltip: str = ""
+) -> QAction:
+    """Adds to a menu one of several choices, checked where it is chosen; `words` are shown literally."""
+    action = menu.addAction(words.replace("&", "&&"))
+    action.setToolTip(plain_tip(tooltip))
+    action.setCheckable(True)
+    action.setChecked(is_chosen)
+    action.triggered.connect(lambda: do())
+    return action
 
 
 class StudyMenu(QMenu):

@@ -10,7 +10,7 @@ from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
-from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row
 from gui.widgets.shortcuts import tab_after
 from resources.looks import OWN_COLOURS
 
@@ -28,6 +28,12 @@ def plain_tip(text: str) -> str:
 
 _OWN_START = '<p style="white-space: pre-wrap">'
 _OWN_TIP = re.compile(rf"{_OWN_START}[^<]*</p>")
+
+
+def describe(widget: QWidget, name: str, tooltip: str) -> None:
+    """Names a widget for screen readers, and says in its tooltip what it is for."""
+    widget.setAccessibleName(name)
+    widget.setToolTip(tooltip)
 
 
 def centre(page: QWidget, inner: QWidget) -> None:
@@ -70,25 +76,22 @@ def set_precision(target: QLabel, precision: Precision | None, colour: str | Non
     set_property(target, "precision", name)
 
 
-def divider(vertical: bool = False, parent: QWidget | None = None) -> QFrame:
-    """A hairline, horizontal or vertical."""
-    line = QFrame(parent)
-    line.setProperty("surface", "vdivider" if vertical else "divider")
-    return line
+def divider() -> QFrame:
+    """A horizontal hairline."""
+    return Surface("divider")
+
+
+_LEAST_SHOWN = 3
+"""The letters of an elided text, below which none is shown."""
 
 
 class ElidedLabel(QLabel):
     """A label that elides its text where there is no room, and then shows all of it in a tooltip."""
 
     def __init__(
-        self,
-        text: str = "",
-        role: str = "body",
-        parent: QWidget | None = None,
-        *,
-        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        self, text: str = "", role: str = "body", *, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._mode = mode
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
@@ -127,8 +130,8 @@ class ElidedLabel(QLabel):
         forms = (self._whole, *self._shorter)
         fitting = (form for form in forms if metrics.horizontalAdvance(form) <= self.width())
         shown = metrics.elidedText(next(fitting, forms[-1]), self._mode, self.width())
-        if shown != self._whole and not shown.strip("…· "):
-            # an ellipsis alone says nothing
+        if shown != self._whole and len(shown.strip("…· ")) < _LEAST_SHOWN:
+            # an ellipsis says nothing, alone or behind a letter
             shown = ""
         if shown != self.text():
             self.setText(shown)
@@ -145,16 +148,14 @@ class Field(QWidget):
         self,
         text: str,
         control: QWidget,
-        note: str = "",
         parent: QWidget | None = None,
         below: QWidget | None = None,
         link: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.control = control
-        self._tooltip: str | None = None
         self._label = ElidedLabel(text, "label")
-        self._note = label(note, "note")
+        self._note = label("", "note")
         self._hint = label("", "hint", wraps=True)
         self._hint.hide()
         self._problem = label("", "problem", wraps=True)
@@ -162,12 +163,13 @@ class Field(QWidget):
         head = self._head = in_row(self._label, Stretch(1), self._note)
         if link is not None:
             head.addWidget(link)
-        column = in_column(head, control, parent=self, margins=(0, 0, 0, 12), spacing=4)
+        column = self._column = in_column(head, control, parent=self, spacing=4)
         for line in (below, self._hint, self._problem):
             if line is not None:
                 column.addWidget(line)
         self._label.setFixedHeight(16)
         self._label.setBuddy(control)
+        self.set_low(False)
         if not control.accessibleName():
             control.setAccessibleName(text)
 
@@ -176,6 +178,15 @@ class Field(QWidget):
         self._head.addSpacing(8)
         self._head.addWidget(widget)
         tab_after(self.control, widget)
+
+    def set_low(self, is_low: bool) -> None:
+        """Lessens the gap below, for a low window."""
+        self._column.setContentsMargins(0, 0, 0, 8 if is_low else 12)
+
+    def hide_head(self, is_hidden: bool) -> None:
+        """Hides label and note, where the control speaks for itself."""
+        for part in (self._label, self._note):
+            part.setHidden(is_hidden)
 
     def set_note(self, text: str) -> None:
         """Sets the small text to the right of the label."""

@@ -50,7 +50,7 @@ def draw_marker(
 
 
 def marker_pixmap(
-    precision: Precision, size: int = 8, fill: MarkFill = "full", ratio: float = 1.0, color: str | None = None
+    precision: Precision, size: int = 8, fill: MarkFill = "full", ratio: float = 1.0
 ) -> QPixmap:
     """The marker on a transparent square 4 px wider than itself."""
     side = size + 4
@@ -58,7 +58,7 @@ def marker_pixmap(
     picture.setDevicePixelRatio(ratio)
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
-    draw_marker(painter, QPointF(side / 2, side / 2), precision, size, fill=fill, color=color)
+    draw_marker(painter, QPointF(side / 2, side / 2), precision, size, fill=fill)
     painter.end()
     return picture
 
@@ -74,22 +74,18 @@ def precision_pen(precision: Precision, width: float = 1.0, color: str | None = 
     return pen
 
 
+_SIZE = 8
+
+
 class Marker(QWidget):
     """A precision's marker alone; the precision's name must stand beside it."""
 
-    def __init__(
-        self,
-        precision: Precision,
-        size: int = 8,
-        parent: QWidget | None = None,
-        *,
-        fill: MarkFill = "full",
-        colour: str | None = None,
-    ) -> None:
+    def __init__(self, precision: Precision, *, colour: str | None = None) -> None:
         """`colour` is a run's own, None for the precision's."""
-        super().__init__(parent)
-        self._precision, self._size, self._fill, self._colour = precision, size, fill, colour
-        self.setFixedSize(size + 4, size + 4)
+        super().__init__()
+        self._precision, self._colour = precision, colour
+        self._fill: MarkFill = "full"
+        self.setFixedSize(_SIZE + 4, _SIZE + 4)
         theme().changed.connect(self.update)
 
     def set_precision(self, precision: Precision, hollow: bool = False, colour: str | None = None) -> None:
@@ -103,7 +99,7 @@ class Marker(QWidget):
         painter = QPainter(self)
         center = QPointF(self.width() / 2, self.height() / 2)
         ink = theme().palette.look(self._precision, self._colour).color
-        draw_marker(painter, center, self._precision, self._size, fill=self._fill, color=ink)
+        draw_marker(painter, center, self._precision, _SIZE, fill=self._fill, color=ink)
         painter.end()
 
 
@@ -138,10 +134,10 @@ class PrecisionChip(QAbstractButton):
             why = reason or "this device does not support it"
             self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))
 
-    def set_small(self) -> None:
+    def set_small(self, is_small: bool = True) -> None:
         """Makes the chip less prominent than the others: 28 px high, in smaller text."""
-        self.setFixedHeight(_LOW)
-        self._small = True
+        self.setFixedHeight(_LOW if is_small else _HEIGHT)
+        self._small = is_small
 
     def sizeHint(self) -> QSize:
         return QSize(140, self.height())

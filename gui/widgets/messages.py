@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QMessageBox, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QMessageBox, QStackedWidget, QWidget
 
-from gui.widgets.boxes import Placed, Stretch, in_column, in_row
+from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row
 from gui.widgets.buttons import Button
-from gui.widgets.labels import label, plain_tip, set_text
+from gui.widgets.labels import label, set_text
 
 
 def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
@@ -103,8 +103,7 @@ class EmptyState(QWidget):
         for line in (self._text, self._hint):
             line.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._hint.setMaximumWidth(_WIDEST_TEXT)
-        self.button = Button(action, "strip" if not is_solid else "primary", tooltip)
-        self.button.clicked.connect(self.pressed)
+        self.button = Button(action, "strip" if not is_solid else "primary", tooltip, do=self.pressed)
         below, offered = (
             in_row(Stretch(1), Placed(part, stretch), Stretch(1))
             for part, stretch in ((self._hint, 8), (self.button, 0))
@@ -117,9 +116,7 @@ class EmptyState(QWidget):
         """Shows a statement, a hint on what to do, and a button if `action` names one."""
         set_text(self._text, text)
         set_text(self._hint, hint)
-        self.button.setText(action)
-        self.button.setAccessibleName(action or text)
-        self.button.setToolTip(plain_tip(tooltip or action or text))
+        self.button.set_words(action, tooltip or action or text, name=action or text)
         self.button.setVisible(bool(action))
         self.setAccessibleName(self.words())
         self._fit()
@@ -157,7 +154,7 @@ class OfferedView(QStackedWidget):
         self.setCurrentIndex(1 if is_known else 0)
 
 
-class Popover(QFrame):
+class Popover(Surface):
     """Closes on Escape, on a click elsewhere, and when the window changes its size; `toggled` tells either.
 
     It is a child of the anchor's window, not a window of its own: menus and dialogs may open from it.
@@ -167,9 +164,8 @@ class Popover(QFrame):
 
     def __init__(self, anchor: QWidget, *, is_right: bool = False) -> None:
         """Below `anchor`, at whose left or right edge it begins."""
-        super().__init__(anchor.window())
+        super().__init__("popover", parent=anchor.window())
         self._anchor, self._is_right = anchor, is_right
-        self.setProperty("surface", "popover")
         self.hide()
 
     def toggle(self) -> None:

@@ -16,9 +16,9 @@ from PySide6.QtGui import (
     QShortcut,
     QShowEvent,
 )
-from PySide6.QtWidgets import QApplication, QFrame, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
-from gui.widgets.boxes import Placed, in_column, in_row, wide
+from gui.widgets.boxes import Placed, Surface, in_column, in_row, wide
 from gui.widgets.buttons import Button, IconButton
 from gui.widgets.labels import ElidedLabel, label
 
@@ -30,7 +30,7 @@ _LEAST_MS, _LETTER_MS, _TO_DO_MS = 5_000, 60, 8_000
 Do = Callable[[], object]
 
 
-class Message(QFrame):
+class Message(Surface):
     """`answered` carries the pressed button's function, or None if the message was closed or timed out.
 
     A message that `asks` waits for an answer. One that `stands` remains until it is taken back.
@@ -48,12 +48,10 @@ class Message(QFrame):
         asks: bool,
         stands: bool,
     ) -> None:
-        super().__init__()
+        super().__init__("popover", f"{text} {remedy}".strip())
         self.text, self.remedy, self.path = text, remedy, path
         self.offers = tuple(name for name, _ in offers)
         self.asks, self.stands = asks, stands
-        self.setProperty("surface", "popover")
-        self.setAccessibleName(f"{text} {remedy}".strip())
         buttons = in_row(margins=(0, 4, 0, 0), spacing=8)
         for name, do in offers:
             button = Button(name, "strip", name)

@@ -8,14 +8,14 @@ from html import escape
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.sides import Side
 from engine.compare.verdict import Piece, Pieces, joined
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.widgets.boxes import Stretch, in_column, in_row
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row
 from gui.widgets.labels import ElidedLabel, label, plain_tip, set_precision, set_property, set_text
 from gui.widgets.markers import Marker
 
@@ -75,12 +75,11 @@ class _Row:
         return value + after + (4 if value and after else 0)
 
 
-class StatCard(QFrame):
+class StatCard(Surface):
     """One figure of up to four runs, 174 x 96 px or larger."""
 
     def __init__(self, title: str, unit: str = "", tooltip: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "panel")
+        super().__init__("panel", parent=parent)
         self.setToolTip(tooltip)
         self.setMinimumWidth(144)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -90,10 +89,7 @@ class StatCard(QFrame):
         self._rows: list[_Row] = []
         self._compact = False
         self._head = in_row(self._title, self._unit, Stretch(1), self._ratio, spacing=6)
-        self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(_GAP)
-        self._grid.setVerticalSpacing(0)
-        self._grid.setColumnStretch(1, 1)
+        self._grid = grid_of(margins=None, spacing=(_GAP, 0), grows=(1,))
         self._column = in_column(self._head, self._grid, Stretch(1), parent=self, margins=None, spacing=2)
         self._arrange()
 

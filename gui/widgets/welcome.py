@@ -45,11 +45,9 @@ class Welcome(QWidget):
         # beside the form, whose button is the one solid block of the view, it is one of three equals
         self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
         self.show_me.setAccessibleName("Show me")
-        self.experiment = Button("Run an experiment", kind, _EXPERIMENT)
-        self.limit = Button("Find my memory limit", kind, _LIMIT)
+        self.experiment = Button("Run an experiment", kind, _EXPERIMENT, do=self.experiment_wanted)
+        self.limit = Button("Find my memory limit", kind, _LIMIT, do=self.limit_wanted)
         self.show_me.clicked.connect(self.show_me_wanted)
-        self.experiment.clicked.connect(self.experiment_wanted)
-        self.limit.clicked.connect(self.limit_wanted)
         self._about_show_me = _centred(_SHOW_ME, "hint", "about")
         if is_large:
             self._lay_out_large()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QFrame, QLayout, QLineEdit, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QLayout, QLineEdit, QWidget
 
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.machines.machine import Machine, Machines, new_machine
@@ -12,7 +12,7 @@ from gui.installation.doctor_page import check_rows
 from gui.session.background import Background
 from gui.theme.theme import theme
 from gui.widgets import Button, Segmented, label
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, scrolled, wide
 from gui.widgets.labels import set_text
 
 _WIDTH, _LEAST_HEIGHT = 640, 560
@@ -44,7 +44,7 @@ class AddMachineDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._background = Background(self)
         self._checked: Machine | None = None
-        self._checks: tuple[Check, ...] = ()
+        self.checks: tuple[Check, ...] = ()
         # the tab order is that in which they are made
         self.host, self.name, self.folder = (QLineEdit() for _ in range(3))
         self.folder.setText(Machine.model_fields["folder"].default)
@@ -52,15 +52,13 @@ class AddMachineDialog(QDialog):
         self.wishes = {name: QLineEdit() for name in _WISHES}
         self._words = label(_READY, "hint", wraps=True)
         self.check_button = Button(
-            "Check", "secondary", "Look whether the machine answers, and what is there"
+            "Check", "secondary", "Look whether the machine answers, and what is there", do=self.check
         )
-        self.add_button = Button("Add", "primary", "Add it to the list, and use it")
+        self.add_button = Button("Add", "primary", "Add it to the list, and use it", do=self.add)
         self._lay_out()
         self.kind.changed.connect(self._edited)
         for field in (self.name, self.host, self.folder, *self.wishes.values()):
             field.textChanged.connect(self._edited)
-        self.check_button.clicked.connect(self.check)
-        self.add_button.clicked.connect(self.add)
         theme().changed.connect(self._show_checks)
         self._edited()
 
@@ -77,16 +75,11 @@ class AddMachineDialog(QDialog):
         self._cluster = QWidget()
         *short, options = (_titled(*words, self.wishes[key]) for key, words in _WISHES.items())
         in_column(in_row(*map(wide, short), spacing=12), options, parent=self._cluster, spacing=12)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setAccessibleName("What the check found")
-        self._frame = QFrame()
-        self._frame.setProperty("surface", "panel")
+        self._area = scrolled("What the check found")
+        self._frame = Surface("panel")
         in_column(self._area, parent=self._frame, margins=1)
         self._frame.hide()
-        cancel = Button("Cancel", "secondary", "Leave the list as it is")
-        cancel.clicked.connect(self.reject)
+        cancel = Button("Cancel", "secondary", "Leave the list as it is", do=self.reject)
         foot = in_row(self.check_button, Stretch(1), cancel, self.add_button, spacing=8)
         about = label(_ABOUT, "body", wraps=True)
         fields = (self.kind, host, rows, self._cluster)
@@ -96,10 +89,6 @@ class AddMachineDialog(QDialog):
     def words(self) -> str:
         """What is wrong with the fields, or what the check found, in short."""
         return self._words.text()
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        return self._checks
 
     def check(self) -> None:
         """Checks the machine of the fields, in a thread."""
@@ -166,8 +155,8 @@ class AddMachineDialog(QDialog):
         self.name.setPlaceholderText(self.host.text().rpartition("@")[2] or usual)
 
     def _take(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
-        self._checked, self._checks = seen
-        problems = sum(check.status == "problem" for check in self._checks)
+        self._checked, self.checks = seen
+        problems = sum(check.status == "problem" for check in self.checks)
         set_text(
             self._words, f"{problems} problem{'s' * (problems != 1)}" if problems else "It is ready to train."
         )
@@ -179,8 +168,8 @@ class AddMachineDialog(QDialog):
         self._edited()
 
     def _show_checks(self) -> None:
-        if self._checks:
-            self._area.setWidget(check_rows(self._checks))
+        if self.checks:
+            self._area.setWidget(check_rows(self.checks))
             self._frame.show()
             self.resize(self.width(), max(self.height(), _LEAST_HEIGHT))
 

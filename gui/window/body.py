@@ -7,11 +7,11 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Qt
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
 from gui.setup.panel import SetupPanel
-from gui.widgets import label
-from gui.widgets.boxes import Placed, in_column
+from gui.widgets import Button, label
+from gui.widgets.boxes import Placed, Surface, in_column
 from gui.widgets.notice import Notice
 from gui.window.top_bar import SIDE_WIDTH
 
@@ -102,16 +102,14 @@ def _model_in(data: QMimeData) -> Path | None:
     return paths[0] if len(paths) == 1 and paths[0].suffix.lower() == ".py" else None
 
 
-class _Frame(QFrame):
+class _Frame(Surface):
     """Covers the window; the mouse passes through it."""
 
     def __init__(self, window: QWidget) -> None:
-        super().__init__(window)
-        self.setProperty("surface", "drop")
+        super().__init__("drop", parent=window)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._words = label("", "strong")
-        note = QFrame()
-        note.setProperty("surface", "popover")
+        note = Surface("popover")
         in_column(self._words, parent=note, margins=(20, 12, 20, 12))
         in_column(Placed(note, 0, Qt.AlignmentFlag.AlignCenter), parent=self)
         self.hide()
@@ -134,11 +132,11 @@ class Offers(QObject):
     def __init__(self, setup: SetupPanel, parent: QObject) -> None:
         super().__init__(parent)
         self._setup = setup
-        self._buttons: list[QPushButton] = []
+        self._buttons: list[Button] = []
         self._watched: list[QWidget] = []
         setup.run_action.changed.connect(self._follow)
 
-    def take(self, buttons: Iterable[QPushButton]) -> None:
+    def take(self, buttons: Iterable[Button]) -> None:
         """Takes over buttons of empty pages."""
         for button in buttons:
             self._buttons.append(button)
@@ -158,7 +156,5 @@ class Offers(QObject):
     def _follow(self) -> None:
         action = self._setup.run_action
         for button in self._buttons:
-            button.setText(action.text())
-            button.setAccessibleName(action.text())
-            button.setToolTip(action.toolTip())
+            button.set_words(action.text(), action.toolTip())
             button.setVisible(action.isEnabled())

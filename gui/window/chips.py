@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap
-from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLabel, QSizePolicy, QWidget
 
-from engine import Later
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
+from engine.later import psutil
 from engine.words.numbers import duration, memory_text, share_text
 from gui.runs.queue_table import KIND_ICONS, Schedule
 from gui.theme.fonts import font
@@ -22,8 +21,8 @@ from gui.theme.icons import draw_icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import draw_bar, draw_marker
 from gui.widgets.bars import ProgressLine
-from gui.widgets.boxes import in_row
-from gui.widgets.labels import ElidedLabel, label, plain_tip
+from gui.widgets.boxes import Surface, in_row
+from gui.widgets.labels import ElidedLabel, describe, label, plain_tip
 from gui.widgets.shortcuts import keys_of
 
 _HEIGHT, _PAD, _ICON, _GAP, _BAR, _CHEVRON = 32, 11, 14, 8, 48, 14
@@ -179,11 +178,6 @@ def _face(kind: str) -> QFont:
     return font(12, {"name": 600, "percent": 600}.get(kind, 400))
 
 
-if TYPE_CHECKING:
-    import psutil
-else:
-    psutil = Later("psutil")
-
 _log = logging.getLogger(__name__)
 _EVERY_MS = 2_000
 
@@ -201,14 +195,12 @@ class DeviceMemory(QObject):
         self._device: DeviceEntry | None = None
         self._timer = QTimer(self, interval=_EVERY_MS)
         self._timer.timeout.connect(self._read)
+        self.stop = self._timer.stop
 
     def start(self, device: DeviceEntry) -> None:
         self._device = device
         self._read()
         self._timer.start()
-
-    def stop(self) -> None:
-        self._timer.stop()
 
     def _read(self) -> None:
         assert self._device is not None
@@ -246,7 +238,7 @@ _NAME = 72
 _MAKERS = ("NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Intel(R) ", "Intel ")
 
 
-class DeviceChip(QFrame):
+class DeviceChip(Surface):
     """The device's name in bold, facts about it, and a bar of its memory in use if known.
 
     `clicked`: by mouse or keys, to choose another machine.
@@ -255,8 +247,7 @@ class DeviceChip(QFrame):
     clicked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("surface", "chip")
+        super().__init__("chip", parent=parent)
         self.setFixedHeight(32)
         self._icon = QLabel()
         self._title = ElidedLabel("", "strong")
@@ -291,8 +282,7 @@ class DeviceChip(QFrame):
         device = ", ".join((title, *facts))
         where = f" on {self._machine}" if self._machine else ""
         self._about = f"{tooltip or f'Experiments train on: {device}.'} Click to choose the machine."
-        self.setAccessibleName(f"Device{where}: {device}")
-        self.setToolTip(plain_tip(self._about))
+        describe(self, f"Device{where}: {device}", plain_tip(self._about))
 
     def set_brief(self, is_brief: bool) -> None:
         """Leaves out the maker, in a narrow window."""

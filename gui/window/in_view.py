@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject
 
 from gui.runs.controller import RunsController
 from gui.train.controller import LiveController
@@ -24,6 +24,7 @@ class RunsInView(QObject):
         self._followed = LiveController(self._live, self._experiments, repaint_hz, self)
         self._followed.progressed.connect(self._runs.set_progress)
         self._followed.progressed.connect(self._refresh_shows)
+        self.timer, self.stop = self._followed.timer, self._followed.stop
         self._live.why_not_profiled = self._experiments.why_not_profiled
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
@@ -38,15 +39,6 @@ class RunsInView(QObject):
         self._experiments.runs.run_changed.connect(self._show_run)
         self._experiments.began.connect(self._begin)
         self._experiments.ended.connect(self._end)
-
-    @property
-    def timer(self) -> QTimer:
-        """Repaints what trains."""
-        return self._followed.timer
-
-    def stop(self) -> None:
-        """Stops repainting."""
-        self._followed.stop()
 
     def open(self, run_id: str) -> None:
         """Shows a run with the others of its comparison."""

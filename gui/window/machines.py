@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu
 
 from engine.experiment.catalog import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.machines.catalogs import forget_machine, kept_catalog, refuse_kept
+from engine.machines.catalogs import forget_catalog, forget_machine, kept_catalog, refuse_kept
 from engine.machines.machine import Machine, Machines
 from engine.store.store import Store
 from engine.words.numbers import date_text
@@ -33,6 +33,8 @@ class MachinesController(QObject):
         super().__init__(window)
         self._window, self._experiments, self._chip = window, window.experiments, window.top_bar.device
         self._background = Background(self)
+        self.stop = self._background.stop
+        """Waits for what is asked of a machine, which nothing shows any more: the window closes."""
         self._states: dict[str, str] = {}
         self._message: Message | None = None
         self._chip.clicked.connect(self.open_list)
@@ -40,10 +42,6 @@ class MachinesController(QObject):
         self._experiments.machine_failed.connect(self._fail)
         self._experiments.catalog_known.connect(self._note_answer)
         self._experiments.machine_waits.connect(self._show_wait)
-
-    def stop(self) -> None:
-        """Waits for what is asked of a machine, which nothing shows any more: the window closes."""
-        self._background.stop()
 
     def state(self) -> str:
         """The name of the machine in use, to be remembered."""
@@ -71,6 +69,8 @@ class MachinesController(QObject):
             menu.addAction(f"Engine on {current}…").triggered.connect(
                 self._window.engine.show_page_of_machine
             )
+            if any(each.name == current and each.slurm is not None for each in machines):
+                menu.addAction(f"Read {current}'s devices again").triggered.connect(lambda: self.read_again())
             menu.addAction(f"Remove {current}…").triggered.connect(lambda: self.remove(current))
         menu.aboutToHide.connect(menu.deleteLater)
         return menu
@@ -106,6 +106,11 @@ class MachinesController(QObject):
 
         experiments = self._experiments
         show_doctor(self._window, lambda: not experiments.is_idle, experiments.machine)
+
+    def read_again(self) -> None:
+        """Asks the cluster in use what its devices can do, in a job; else that is read only once."""
+        forget_catalog(self._experiments.machine)
+        self._experiments.look_again()
 
     def remove(self, name: str) -> None:
         """Asks, and takes a machine from the list, with or without what is there."""

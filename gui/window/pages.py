@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QPushButton
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.verdict import Piece, joined
@@ -34,6 +33,7 @@ from gui.train.outcome import Answer
 from gui.train.panel import LivePanel
 from gui.tune.controller import TuneController
 from gui.tune.panel import TunePanel
+from gui.widgets import Button
 from gui.window.remembered import HasState, Key
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class OtherPages(QObject):
         if key in self._controllers:
             self._controllers[key].open_newest()
 
-    def offers(self) -> tuple[QPushButton, ...]:
+    def offers(self) -> tuple[Button, ...]:
         """Returns the buttons of the empty pages that ask what the form asks."""
         empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)
         return (*(page.button for page in empty), self.tune_panel.page.offer)
@@ -187,10 +187,7 @@ class AnswerController(QObject):
         super().__init__(parent)
         self._store_path, self._experiments, self._live = store_path, experiments, live
         self._background = Background(self)
-
-    def stop(self) -> None:
-        """Waits for what is being read, before the window closes."""
-        self._background.stop()
+        self.stop = self._background.stop
 
     def read(self, run_ids: tuple[str, ...]) -> None:
         """Reads and compares these runs, with their repeats, and shows the answer."""

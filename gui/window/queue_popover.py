@@ -13,6 +13,7 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import IconButton, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import describe
 from gui.widgets.messages import Popover
 from gui.widgets.shortcuts import keys_of
 
@@ -64,9 +65,7 @@ class QueuePopover(Popover):
         return QSize(min(_SIZE.width(), self.window().width() - 16), _SIZE.height())
 
     def _button(self, icon: str, name: str, tooltip: str, page: str) -> IconButton:
-        button = IconButton(icon, name, tooltip)
-        button.clicked.connect(lambda: self.show_page(page))
-        return button
+        return IconButton(icon, name, tooltip, do=lambda: self.show_page(page))
 
     def _log_page(self) -> QWidget:
         page = QWidget(self._pages)
@@ -92,14 +91,14 @@ class LogPanel(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.view = QPlainTextEdit()
+        self.text, self.clear = self.view.toPlainText, self.view.clear
         self.view.setReadOnly(True)
         self.view.setProperty("role", "code")
         self.view.setFont(font(12, mono=True))
         self.view.setMaximumBlockCount(MOST_LINES)
         self.view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.view.setPlaceholderText("No messages yet. Warnings and messages of the runs appear here.")
-        self.view.setAccessibleName("Log")
-        self.view.setToolTip("Messages of the runs and the program, newest at the bottom")
+        describe(self.view, "Log", "Messages of the runs and the program, newest at the bottom")
         self.view.document().setDocumentMargin(12)
         self._ink = _Ink(self)
         theme().changed.connect(self._ink.refresh)
@@ -120,18 +119,11 @@ class LogPanel(QWidget):
         if at_end:
             bar.setValue(bar.maximum())
 
-    def text(self) -> str:
-        return self.view.toPlainText()
-
     def copy(self) -> None:
         """Copies the selected text to the clipboard, or the whole log if none is selected."""
         cursor: QTextCursor = self.view.textCursor()
         selected = cursor.selectedText().replace("\u2029", "\n")
         QGuiApplication.clipboard().setText(selected or self.text())
-
-    def clear(self) -> None:
-        """Empties the log on screen."""
-        self.view.clear()
 
     def set_wrapped(self, wrapped: bool) -> None:
         """Wraps long lines at the panel's edge, or not."""
@@ -189,6 +181,5 @@ class _Ink(QSyntaxHighlighter):
 def _button(text: str, tip: str) -> QPushButton:
     button = QPushButton(text)
     button.setProperty("kind", "toggle")
-    button.setAccessibleName(f"{text} the log")
-    button.setToolTip(tip)
+    describe(button, f"{text} the log", tip)
     return button

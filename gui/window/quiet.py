@@ -36,14 +36,11 @@ class Quiet(QObject):
         self._background = Background(self)
         self._timer = QTimer(self, interval=_EVERY_MS)
         self._timer.timeout.connect(self.look)
+        self.start = self._timer.start
         self._watch: Watch | None = None
         self._was_busy, self._agreeing = False, 0
         self._waiting: Request | None = None
         setup.foot.wait_button.clicked.connect(self._toggle)
-
-    def start(self) -> None:
-        """Starts looking."""
-        self._timer.start()
 
     def stop(self) -> None:
         """Stops looking, and waits for a look in progress."""

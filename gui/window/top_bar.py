@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
@@ -15,7 +15,8 @@ from engine.words.numbers import memory_text
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import IconButton
-from gui.widgets.boxes import Stretch, in_row
+from gui.widgets.boxes import Stretch, Surface, in_row
+from gui.widgets.labels import describe
 from gui.window.chips import ActivityChip, DeviceChip
 
 PLACES = (
@@ -45,20 +46,18 @@ class BarActions:
     helps: Mapping[str, Callable[[], object]]
 
 
-class TopBar(QFrame):
+class TopBar(Surface):
     """52 pixels above everything else."""
 
     def __init__(self, actions: BarActions, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("bar", parent=parent)
         self._actions = actions
-        self.setProperty("surface", "bar")
         self.setFixedHeight(52)
         self._tabs: dict[str, QPushButton] = {}
         self.device, self.activity = DeviceChip(), ActivityChip()
         self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
         self._theme_button.clicked.connect(theme().toggle)
-        self._help_button = IconButton("help", "Help", "Guide (F1), doctor, and versions")
-        self._help_button.clicked.connect(self._open_help)
+        self._help_button = IconButton("help", "Help", "Guide (F1), doctor, and versions", do=self._open_help)
         self.help_menu = QMenu(self)
         self.help_menu.setAccessibleName("Help")
         for text, do in actions.helps.items():
@@ -106,8 +105,7 @@ class TopBar(QFrame):
     def _name(self) -> QWidget:
         self._logo = QPushButton(_PROGRAM)
         self._logo.setProperty("kind", "app")
-        self._logo.setAccessibleName("Welcome")
-        self._logo.setToolTip("Welcome: what Ammeter does, and three ways to begin")
+        describe(self._logo, "Welcome", "Welcome: what Ammeter does, and three ways to begin")
         self._logo.setIconSize(QSize(24, 24))
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
         self._logo.clicked.connect(lambda: self._actions.welcome())
@@ -122,8 +120,7 @@ class TopBar(QFrame):
             tab = QPushButton(name)
             tab.setProperty("kind", "tab")
             tab.setCheckable(True)
-            tab.setToolTip(tooltip)
-            tab.setAccessibleName(name)
+            describe(tab, name, tooltip)
             tab.setCursor(Qt.CursorShape.PointingHandCursor)
             tab.clicked.connect(lambda _checked=False, key=key: self._actions.show_place(key))
             group.addButton(tab)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 import sqlite3
 import sys
 import textwrap
@@ -35,6 +34,7 @@ from engine.protocol.events import (
 )
 from engine.protocol.summary import RankFigures
 from engine.race.race import Race, race_of
+from engine.store import format16
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -180,16 +180,16 @@ def store(path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def older(path: Path) -> Callable[[], None]:
-    """Leaves a store of format 15 at `path`, with a run in it: "Old", of seed 3."""
+    """Leaves a store of format 16 at `path`, with a run in it: "Old", of seed 3."""
 
     def make() -> None:
-        script = Path(__file__).with_name("store") / "format15.sql"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with Store(path) as store:
+            store.add(Experiment(seed=3), name="Old")
         with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(
-                script.read_text().replace('"host":"gone"', f'"host":"{socket.gethostname()}"')
-            )
+            for table in ("runs", "sweeps", "waiting", "studies"):
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN machine")
+            connection.execute("DROP TABLE kept_runs")
+            connection.execute(f"PRAGMA user_version = {format16.FORMAT}")
 
     return make
 

@@ -17,16 +17,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from engine import Later
 from engine.experiment.problem import ProblemError, alternatives, request_error
 from engine.experiment.value import shortened
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")
+from engine.later import np
 
 ENDINGS = (".npz", ".npy", ".safetensors", ".parquet")
 PARQUET_COMMAND = 'pip install "ammeter[parquet]"'

@@ -28,20 +28,12 @@ from engine.store.edits import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.store.record import Status
 from engine.words.numbers import memory_text
 
-FORMAT = 2
-"""Incremented when an older Ammeter could not read the new format; 2 added pictures."""
-
-FORMAT_WITHOUT_PICTURES = 1
-"""Written for runs without pictures, so that an older Ammeter can read them."""
-
+FORMAT = 2  # incremented when an older Ammeter could not read the new format; 2 added pictures
+FORMAT_WITHOUT_PICTURES = 1  # written for runs without pictures, so that an older Ammeter can read them
 MANIFEST = "ammeter.json"
 RECORD, EVENTS, SAMPLES = "record.json", "events.jsonl", "samples.f8"
-PARTS = (RECORD, EVENTS, SAMPLES)
-"""The parts of each run. Samples are little-endian float64, column after column as the record names them."""
-
-SHEET = "pictures"
-"""A sheet of pictures, which runs may share."""
-
+PARTS = (RECORD, EVENTS, SAMPLES)  # of each run; samples are float64, little-endian, column after column
+SHEET = "pictures"  # a sheet of pictures, which runs may share
 MOST_RUNS = 2_000
 MOST_BYTES = {
     MANIFEST: 8 * BYTES_PER_MIB,
@@ -61,9 +53,7 @@ MOST_RATIO = 200
 """The highest compression ratio; above it is a zip bomb, since noise in the times keeps real runs below
 20."""
 
-SMALL_BYTES = 16 * BYTES_PER_MIB
-"""This much may be unpacked from any archive, whatever its ratio."""
-
+SMALL_BYTES = 16 * BYTES_PER_MIB  # this much may be unpacked from any archive, whatever its ratio
 VALUE_BYTES = 8
 NEEDED_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if Samples.model_fields[name].is_required())
 
@@ -197,9 +187,7 @@ _END_MARK, _LOCATOR_MARK = b"PK\x05\x06", b"PK\x06\x07"
 _LOCATOR_BYTES = 20
 # at most a sheet of pictures for each run, and the list
 _MOST_MEMBERS = MOST_RUNS * (len(PARTS) + 1) + 1
-_MOST_BYTES_A_MEMBER = 512
-"""Per entry in the list of contents; Ammeter's own entries take some 80 bytes."""
-
+_MOST_BYTES_A_MEMBER = 512  # per entry in the list of contents; Ammeter's own entries take some 80 bytes
 _ENCRYPTED = 0x1
 
 

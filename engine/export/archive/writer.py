@@ -125,10 +125,7 @@ def _too_much(sentence: str) -> None:
 
 
 def write_archive(content: Content, path: Path) -> None:
-    """Writes the runs, oldest first, with everything recorded of them except checkpoints.
-
-    Raises ProblemError for more than an archive can hold, OSError if the file cannot be written.
-    """
+    """Writes the runs, oldest first, but no checkpoints. Raises ProblemError for too many, and OSError."""
     write_runs(lambda: _whole_runs(content), path)
 
 

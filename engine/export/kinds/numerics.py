@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.curve_chart import Frame, axes
-from engine.drawing.looks import precision_look
+from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
 from engine.experiment.value import BYTES_PER_MIB
 from engine.export.document import ADVICE, Document, Picture, Row, Section, advice_cells, document_of
@@ -61,6 +61,7 @@ def sections(results: NumericsResults) -> tuple[Section, ...]:
         (results.nan, _search),
         (results.map, _map),
         (results.range, _ranges),
+        (results.range if results.range is not None and results.range.casts else None, _scaling),
         (results.ladder, _ladder),
         (results.islands, _islands),
         (results.advice, partial(_advice, search=results.nan)),
@@ -144,6 +145,27 @@ def _ranges(ranges: Ranges) -> Section:
     return Section("Ranges", (sentence,), _RANGE, tuple(rows), _RANGE[2:], ranges.notes, pictures)
 
 
+_SCALING = ("Layer", "Numbers", "Format", "Scale", "→ 0", "Saturate")
+
+
+def _scaling(ranges: Ranges) -> Section:
+    rows = tuple(
+        (
+            module_title(cast.module),
+            cast.title,
+            cast.form.label,
+            cast.scale_text or NONE,
+            *(
+                percent(cast.share(count)) if cast.scales else NONE
+                for count in (cast.became_zero, cast.saturated)
+            ),
+        )
+        for cast in sorted(ranges.casts, key=lambda cast: -cast.share(cast.became_zero))
+    )
+    sentence = "What FP8 loses of its layers' numbers after the scaling that it chose in that step."
+    return Section("FP8 scaling", (sentence,), _SCALING, rows, _SCALING[3:])
+
+
 def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
     """The shares of a row that underflow and overflow in a format, gradients at the loss scale."""
     shift = ranges.scale_exponent if row.quantity == "gradient" else 0
@@ -187,8 +209,8 @@ def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
     def draw(width: float) -> Drawing:
         return ladder_chart(ladder, width) or Drawing(width, 0, ())
 
-    looks = [(precision_look(rung.precision), rung.label) for rung in ladder.rungs]
-    legend = tuple(LegendEntry(look.sample, 24, label) for look, label in looks)
+    looks = zip(_rung_looks(ladder), ladder.rungs, strict=True)
+    legend = tuple(LegendEntry(look.sample, 24, rung.label) for look, rung in looks)
     return () if ladder_chart(ladder, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
 
 
@@ -229,6 +251,8 @@ def _tables(results: NumericsResults) -> Iterator[tuple[str, Callable[[], Iterat
         yield "map", partial(_map_rows, whole)
     if ranges is not None:
         yield "range", partial(_range_rows, ranges)
+        if ranges.casts:
+            yield "scaling", partial(_scaling_rows, ranges)
     if ladder is not None:
         yield "ladder", partial(_ladder_rows, ladder)
         yield (
@@ -273,6 +297,17 @@ def _range_rows(ranges: Ranges) -> Iterator[Row]:
         yield {**row.model_dump(exclude={"exponents"}), **held, **lost}
 
 
+def _scaling_rows(ranges: Ranges) -> Iterator[Row]:
+    for cast in ranges.casts:
+        shares = (cast.share(count) for count in (cast.became_zero, cast.saturated))
+        yield {
+            **cast.model_dump(exclude={"exponents", "products"}),
+            "products": ", ".join(cast.products),
+            "total": cast.exponents.total,
+            **dict(zip(("zero_share", "saturated_share"), shares, strict=True)),
+        }
+
+
 def _ladder_rows(ladder: Ladder) -> Iterator[Row]:
     repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(ladder.repeats, 1)]
     for label, losses in (*repeats, *((rung.label, rung.losses) for rung in ladder.rungs)):
@@ -312,8 +347,7 @@ def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
     band = [*_points(ladder.band_high, frame), *reversed(_points(ladder.band_low, frame))]
     if len(band) > 3:
         shapes.append(Fill(tuple(band), "fp32", opacity=0.25))
-    for rung in ladder.rungs:
-        look = precision_look(rung.precision)
+    for rung, look in zip(ladder.rungs, _rung_looks(ladder), strict=True):
         points = _points(rung.losses, frame)
         if len(points) > 1:
             shapes.append(Stroke(tuple(points), look.ink, 1.5, look.dash))
@@ -321,6 +355,11 @@ def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
             shapes += look.mark(*points[-1], 8)
     description = f"Losses of {len(ladder.rungs):,} rungs over {ladder.steps:,} steps, with the band of FP32."
     return Drawing(width, _HEIGHT + _BOTTOM, tuple(shapes), description)
+
+
+def _rung_looks(ladder: Ladder) -> tuple[SideLook, ...]:
+    precisions = [rung.precision for rung in ladder.rungs]
+    return tuple(map(precision_look, precisions, mark_fills(precisions)))
 
 
 def _loss_frame(ladder: Ladder, finite: Sequence[float], width: float) -> Frame:

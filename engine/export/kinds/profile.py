@@ -70,10 +70,7 @@ def document(study: Study[Profiles]) -> Document:
 
 
 def values(profiles: Profiles) -> dict[str, Any]:
-    """The sides with their experiments, profiles, verdicts, gains over the first side, and problems.
-
-    `ammeter profile --json` prints them.
-    """
+    """The sides with experiments, profiles, verdicts, gains over the first and problems, for --json."""
     sides = zip(side_names(profiles), verdicts(profiles), gains(profiles), profiles.sides, strict=True)
     return {
         "sides": [
@@ -90,10 +87,7 @@ def values(profiles: Profiles) -> dict[str, Any]:
 
 
 def write_traces(study: Study[Profiles], path: Path) -> None:
-    """Copies the traces to `path` and, numbered, beside it; Perfetto and chrome://tracing open them.
-
-    Raises ProblemError where there is none.
-    """
+    """Copies the traces to `path` and, numbered, beside it. Raises ProblemError where there is none."""
     traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
         message = "There is no trace of this profile, or none any more."

@@ -36,9 +36,7 @@ from engine.race.parts import MEDIUM, NARROW, WIDE
 from resources.looks import LIGHT
 
 _RACE_SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
-_FINER, _QUALITY = 2.5, 85
-"""Of the bitmaps in the PDF: pixels per pixel of the drawing, and how JPEG packs them."""
-
+_FINER, _QUALITY = 2.5, 85  # of the PDF's bitmaps: pixels per pixel of the drawing, and JPEG's quality
 _CURVES: tuple[tuple[tuple[ChartName, By], ...], ...] = (
     (("loss", "step"), ("loss", "seconds")),
     (("accuracy", "step"), ("accuracy", "seconds")),

@@ -86,10 +86,7 @@ _ARRAY_COLOURS = Colours((0.5,), (0.25,))
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The facts of its data that a script needs. Sizes are the pixels of a side.
-
-    `own` is the model's own file, if the data are its.
-    """
+    """The facts of its data that a script needs, sizes in pixels; `own` is the file that brings them."""
 
     experiment: Experiment
     known: KnownDataset
@@ -158,10 +155,7 @@ class DataFacts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that the inputs may have, and the targets if there are any, as source.
-
-        The first is that of the samples to train on; the others are those of the samples to validate on.
-        """
+        """The names of inputs, and of targets if any, as source: to train on, then to validate on."""
         if self.ending == ".parquet":
             return (call(LINE - 12, "", *map(literal, self.columns)),)
         inputs = self.experiment.data.inputs or PurePath(self.experiment.path or "").stem

@@ -20,8 +20,7 @@ from typing import Any
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import MODEL, Code
 
-LINE = 110
-"""The longest line of a script, in characters."""
+LINE = 110  # the longest line of a script, in characters
 
 
 def literal(value: Any) -> str:
@@ -100,9 +99,7 @@ def _occurs(name: str, body: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}", body) is not None
 
 
-_FILE, _MODULES = "# <the file>\n", "# <the modules>\n"
-"""Where the text of the file and the modules beside it come in a script."""
-
+_FILE, _MODULES = "# <the file>\n", "# <the modules>\n"  # where the file and the modules come in a script
 _NAMES = {
     "loss": "loss_of",
     "forward": "outputs_of",

@@ -150,10 +150,8 @@ _WAYS: tuple[tuple[str, Callable[[Experiment], dict[str, Any]]], ...] = (
 
 
 MOST_LINES = 119
-_RANKS_LINES = 45
-"""What several devices need may come to so many more."""
-Style = Literal["airy", "dense", "terse"]
-"""With blank lines and docstrings, with docstrings only, with neither."""
+_RANKS_LINES = 45  # what several devices need may come to so many more
+Style = Literal["airy", "dense", "terse"]  # with blank lines and docstrings, docstrings only, or neither
 _STYLES: tuple[Style, ...] = get_args(Style)
 _DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
 _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)

@@ -183,10 +183,7 @@ class TrainingFacts:
 
     @property
     def told_steps(self) -> int | None:
-        """The run's length in steps, if it is given in epochs and the learning rate depends on it.
-
-        Raises ProblemError as `decay_steps` does.
-        """
+        """The run's length in steps, if the learning rate needs it. Raises ProblemError as `decay_steps`."""
         epochs = self.experiment.epochs
         if epochs is None or self.experiment.schedule.name not in ("cosine", "one-cycle"):
             return None

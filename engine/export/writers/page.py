@@ -38,10 +38,7 @@ def write_html(document: Document, path: Path) -> None:
 
 
 def page(document: Document, *, script: str = "", **values: Any) -> str:
-    """The page as text; only `script`, a file of the report's folder, can run in it.
-
-    `values` are for the templates of its own sections.
-    """
+    """The page as text, in which only `script` can run; `values` are for the templates of its sections."""
     style = "\n".join([*map(_font_face, _WEIGHTS), f"{_variables()}{_part('report.css')}"])
     text = _part(script) if script else ""
     policy = (

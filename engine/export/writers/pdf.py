@@ -20,15 +20,10 @@ from engine.export.writers.picture import panel
 from resources.looks import LIGHT
 
 _MARGIN, _GAP = 42.0, 18.0
-_LONGEST, _LONGEST_CELL = 40, 400
-"""Letters of a word, and of a cell, so that a row of a table fits on a page."""
-
+_LONGEST, _LONGEST_CELL = 40, 400  # letters of a word, and of a cell, so that a row of a table fits on a page
 _MOST_ROWS = 200
-_LEAST_LETTERS, _MOST_LETTERS, _ROOM = 7, 32, 130
-"""Letters that a column gets at the least and at the most, and that all columns of a table have."""
-
-_Face = tuple[int, float, str]
-"""Weight, size in points, colour."""
+_LEAST_LETTERS, _MOST_LETTERS, _ROOM = 7, 32, 130  # letters of a column at least, at most, and of all of them
+_Face = tuple[int, float, str]  # weight, size in points, colour
 
 
 class Pages(FPDF):

@@ -87,9 +87,7 @@ def latex(document: Document) -> str:
     return "\n".join(_latex(document)) + "\n"
 
 
-_LAST_KNOWN = 0x17F
-"""Beyond Latin Extended-A, pdfTeX stops at letters that nobody defined."""
-
+_LAST_KNOWN = 0x17F  # beyond Latin Extended-A, pdfTeX stops at letters that nobody defined
 _LETTERS = {
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     "\\": r"\textbackslash{}",

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from engine.experiment.value import Line, Message, Whole
 
-LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023
-"""The exponents of float64's numbers, subnormal ones included."""
+LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023  # the exponents of float64's numbers, subnormal ones included
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ E5M2 = NumberFormat("float8_e5m2", "FP8 E5M2", 8, 57_344.0, -14, -16)
 E4M3 = NumberFormat("float8_e4m3fn", "FP8 E4M3", 8, 448.0, -6, -9)
 
 FORMATS = (FP32, BF16, FP16, E5M2, E4M3)
-SMALL_FORMATS = FORMATS[1:]
-"""The formats to switch to from FP32."""
+SMALL_FORMATS = FORMATS[1:]  # the formats to switch to from FP32
 
 
 def dtype_label(dtype: str) -> str:
@@ -80,10 +78,7 @@ class Exponents(Message):
         return self.model_copy(update={"first": self.first + exponent, **shifted})
 
     def underflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """The share of the finite numbers other than 0, times 2**exponent, that the format would round to 0.
-
-        To the nearest: what is below half of its smallest subnormal number.
-        """
+        """The share of the finite numbers other than 0, times 2**exponent, that the format rounds to 0."""
         return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 
     def subnormal_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
@@ -127,5 +122,4 @@ def merged(histograms: tuple[Exponents, ...]) -> Exponents:
     )
 
 
-DTypes = Annotated[tuple[Line, ...], Field(max_length=100)]
-"""torch's names of number formats, "float16"."""
+DTypes = Annotated[tuple[Line, ...], Field(max_length=100)]  # torch's names of number formats, "float16"

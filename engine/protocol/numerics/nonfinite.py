@@ -57,7 +57,9 @@ class Operation(Message):
     @property
     def computed_in(self) -> str | None:
         """The number format that it computed in; None where it computed nothing, as a cast."""
-        floats = (dtype for dtype in (*self.outputs, *self.inputs) if "float" in dtype)
+        # a product of FP8 gives a longer format
+        known = sorted((*self.outputs, *self.inputs), key=lambda dtype: "float8" not in dtype)
+        floats = (dtype for dtype in known if "float" in dtype)
         return None if self.is_cast else next(floats, None)
 
 
@@ -90,8 +92,7 @@ class PrecisionMap(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
 
-SKIPS_IN_A_ROW = 15
-"""A loss scaler that looks for its scale skips fewer: so many halve 65,536, where it begins, down to 2."""
+SKIPS_IN_A_ROW = 15  # a scaler that looks for its scale skips fewer: these halve 65,536 down to 2
 
 
 def most_skips(scaler: Scaler) -> int:
@@ -104,19 +105,14 @@ class Cause(StrEnum):
     """The cause of the first number that is not finite, as far as its operation and values tell."""
 
     OVERFLOW = "overflow"
-    SCALE = "loss scale"
-    """A gradient that overflows only because the loss is scaled."""
+    SCALE = "loss scale"  # a gradient that overflows only because the loss is scaled
     LOG_OF_ZERO = "log of zero"
     DIVISION_BY_ZERO = "division by zero"
-    INVALID = "invalid"
-    """A result without a value: the root of a negative number, 0/0, Inf - Inf."""
+    INVALID = "invalid"  # a result without a value: the root of a negative number, 0/0, Inf - Inf
     INPUT = "input"
-    WEIGHT = "weight"
-    """Updates made weights too large, or infinite: the learning rate is too large."""
-    INITIAL = "initial weight"
-    """A weight is not finite before any update: so it was initialised, or loaded."""
-    MASKED = "masked"
-    """A softmax over values that are all -Inf."""
+    WEIGHT = "weight"  # updates made weights too large, or infinite: the learning rate is too large
+    INITIAL = "initial weight"  # a weight is not finite before any update: so it was initialised, or loaded
+    MASKED = "masked"  # a softmax over values that are all -Inf
     UNKNOWN = "unknown"
 
 

@@ -91,7 +91,7 @@ class Rung(Message):
 
 
 class Ladder(Message):
-    """FP32, autocast without and with loss scaler, and BF16, from equal weights and batches.
+    """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
 
     The `repeats` of FP32 are as far apart as another order of sums sets them, within `band_low` and
     `band_high` at each step.
@@ -138,10 +138,7 @@ class NumericsResults(Message):
         return self.model_copy(update={result.part: result})
 
     def as_json(self) -> dict[str, Any]:
-        """The known parts as plain JSON values, as `ammeter numerics --json` prints them.
-
-        Parts that are unknown are empty or null; NaN and infinity are text.
-        """
+        """The known parts as plain JSON values, others empty or null; NaN and infinity are text."""
         whole = json.loads(self.model_dump_json())
         found, ranges, search, islands, advice = (
             whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")
@@ -149,6 +146,7 @@ class NumericsResults(Message):
         return {
             "map": found.pop("operations", []),
             "range": ranges.pop("rows", []),
+            "fp8_scaling": ranges.pop("casts", []),
             "first_nonfinite": search.pop("first", None),
             "ladder": whole["ladder"],
             "fp32_modules": islands.pop("modules", None),
@@ -157,8 +155,7 @@ class NumericsResults(Message):
         }
 
 
-FIRST_STEPS = 10
-"""The steps through which an experiment is searched for its first NaN or Inf; a run is searched whole."""
+FIRST_STEPS = 10  # in which an experiment is searched for its first NaN or Inf; a run is searched whole
 
 
 class Numerics(Answer):

@@ -10,16 +10,16 @@ from pydantic import Field
 
 from engine.experiment.catalog import Precision
 from engine.experiment.value import MOST_ENTRIES, Line, Message, StepNumber, Text, Whole
-from engine.protocol.numerics.formats import E4M3, E5M2, FP16, Exponents, NumberFormat
+from engine.protocol.numerics.formats import E4M3, E5M2, FORMATS, FP16, Exponents, NumberFormat
 from engine.protocol.numerics.nonfinite import module_title
+from engine.words.numbers import share_text
 
 Quantity = Literal["activation", "gradient", "weight"]
 QUANTITIES: tuple[Quantity, ...] = ("activation", "gradient", "weight")
 
 MOST_MODULES = MOST_ENTRIES // len(QUANTITIES)
 
-SCALE_EXPONENTS = range(-8, 33)
-"""The exponents of the loss scales that are compared."""
+SCALE_EXPONENTS = range(-8, 33)  # the exponents of the loss scales that are compared
 
 
 class ModuleRange(Message):
@@ -38,11 +38,70 @@ class ModuleRange(Message):
     became_nonfinite: Whole = 0
 
 
+Operand = Literal["input", "weight", "output gradient"]
+Product = Literal["output", "input gradient", "weight gradient"]
+
+
+class LayerCast(Message):
+    """A linear layer's numbers as FP8's recipe casts them to `dtype`, for some of the layer's `products`.
+
+    They are multiplied by `scales` scales first, one or one for each row or column; without any they stay in
+    BF16. `exponents` are those after that. Of the numbers other than 0 `became_zero` are 0 after the cast;
+    `saturated` would be larger than the format's largest number, or are not finite.
+    """
+
+    module: Line
+    operand: Operand
+    products: Annotated[tuple[Product, ...], Field(min_length=1, max_length=3)]
+    dtype: Line
+    exponents: Exponents = Exponents()
+    scales: Whole = 0
+    least_scale: float | None = None
+    most_scale: float | None = None
+    became_zero: Whole = 0
+    saturated: Whole = 0
+
+    @property
+    def title(self) -> str:
+        """The operand, and the product where it is cast otherwise for another."""
+        return self.operand if len(self.products) > 1 else f"{self.operand} for {self.products[0]}"
+
+    @property
+    def form(self) -> NumberFormat:
+        """The format of the cast; E4M3 and E5M2 stand for the forms of them that some cards have."""
+        return next((form for form in FORMATS if self.dtype.startswith(form.name)), E4M3)
+
+    @property
+    def scale_text(self) -> str:
+        """The scale, or the least and the largest: "2^8 to 2^12"; empty without any."""
+        ends = [_scale(scale) for scale in (self.least_scale, self.most_scale) if scale is not None]
+        return " to ".join(dict.fromkeys(ends))
+
+    def share(self, count: int) -> float:
+        """The share of that many of the numbers other than 0."""
+        return count / max(1, self.exponents.total - self.exponents.zeros)
+
+    @property
+    def sentence(self) -> str:
+        """The scaling, and what is lost after it."""
+        if not self.scales:
+            return "Not scaled: it stays in BF16."
+        scale = f"{self.scales:,} scales, one for each row or column" if self.scales > 1 else "One scale"
+        lost = (
+            (self.became_zero, "become 0", "none becomes 0"),
+            (self.saturated, "saturate", "none saturates"),
+        )
+        fates = (f"{share_text(self.share(count))} {some}" if count else none for count, some, none in lost)
+        return f"{scale}: {self.scale_text}. In {self.form.label} {', '.join(fates)}."
+
+
 class Ranges(Message):
-    """The ranges with the weights after `step` steps, at the loss `scale` of the experiment's precision."""
+    """The ranges with the weights after `step` steps, at the loss `scale` of the experiment's precision; in
+    FP8 with the `casts` of its layers, at that scale too."""
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
+    casts: Annotated[tuple[LayerCast, ...], Field(max_length=MOST_ENTRIES)] = ()
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     step: StepNumber = 0
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
@@ -102,8 +161,10 @@ _NOTHING_LOST = (
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
     """Losses in the experiment's precision, if the step began at `first_scale`, then those in others."""
-    found = (*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision))
-    notes = found or (_NOTHING_LOST,)
+    found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
+    if ranges.casts and _worst_cast(ranges) is None:
+        found.append("After FP8's scaling less than 1 % of any layer's numbers become 0.")
+    notes = tuple(found) or (_NOTHING_LOST,)
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in QUANTITIES):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
     return notes
@@ -139,13 +200,22 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
             f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 but not in "
             f"FP32, and {_share(worst.became_zero, worst)} of those of {module_title(worst.module)}."
         )
+    if (cast := _worst_cast(ranges)) is not None:
+        lost = f"{_percent(cast.share(cast.became_zero))} of the numbers of {module_title(cast.module)}"
+        yield f"After FP8's scaling {lost}'s {cast.title} become 0 in {cast.form.label}."
+
+
+def _worst_cast(ranges: Ranges) -> LayerCast | None:
+    worst = max(ranges.casts, key=lambda cast: cast.share(cast.became_zero), default=None)
+    return worst if worst is not None and worst.share(worst.became_zero) >= _WORTH_A_WORD else None
 
 
 def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
     # the most telling losses in the formats of fewer bits, those in FP16 first
     activations, gradients = ranges.of("activation"), ranges.of("gradient")
     found: list[tuple[int, float, str]] = []
-    for form in (FP16, E5M2, E4M3):
+    # what FP8 itself loses was measured, after its scaling
+    for form in (FP16,) if ranges.casts else (FP16, E5M2, E4M3):
         found += _forecast(activations, form, 0, "")
         if form is FP16 and precision in (Precision.FP16, Precision.FP16_UNSCALED):
             if not any(row.became_zero for row in gradients):  # which was counted, and is said already
@@ -179,6 +249,13 @@ def _share(count: int, row: ModuleRange) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= _WORTH_A_WORD else "less than 1 %"
+
+
+def _scale(scale: float) -> str:
+    # scales by rows are powers of two
+    if scale > 0 and math.frexp(scale)[0] == 0.5:
+        return f"2^{math.frexp(scale)[1] - 1}"
+    return _plain(scale) if 1e-3 <= scale < 1e7 else f"{scale:.3g}"
 
 
 def _plain(scale: float) -> str:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from engine import __version__
 from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
-from engine.experiment.paths import file_name_of
+from engine.experiment.paths import file_name_of, write_whole
 from engine.experiment.value import Message, Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.trials import MemoryLine, highest_line, needed_mib, upper_hull
@@ -177,12 +177,9 @@ class Forecasts:
         return _Kept()
 
     def _write(self, kept: _Kept) -> None:
-        # under another name first, so that another window never reads half a file
-        new = self._path.with_suffix(".new")
+        # another window may read it meanwhile
         with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(kept.model_dump_json(), encoding="utf-8")
-            new.replace(self._path)
+            write_whole(self._path, kept.model_dump_json())
 
 
 def _found(kept: _Kept, experiment: Experiment) -> ForecastMade | None:

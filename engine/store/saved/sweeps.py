@@ -27,11 +27,7 @@ from engine.store.schema import insert
 
 @dataclass(frozen=True)
 class CellRecord:
-    """A cell of a sweep; its runs are in the order of their repeats.
-
-    `left_out` says why it is not trained at all, empty where it is. `problem` ended its last turn; it takes
-    no more.
-    """
+    """A cell, its runs by repeat, why it is `left_out`, and the `problem` that ended its last turn."""
 
     index: int
     left_out: str = ""
@@ -98,10 +94,7 @@ class Sweeps(SavedTable):
             return self._record(connection, self._row(connection, work_id))
 
     def claim(self, work_id: str) -> None:
-        """Marks a sweep as carried on by this process, and as not ended.
-
-        Raises ProblemError where a process that lives, or that of another machine, carries it on.
-        """
+        """Marks a sweep as carried on here and not ended. Raises ProblemError where another carries it on."""
         with self._connection.writing() as connection:
             self._free_row(connection, work_id)
             self._change(connection, work_id, owner=me(), ended=None, problem=None)

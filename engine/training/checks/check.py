@@ -14,7 +14,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
-from engine.protocol.advice import Checked, Finding, FindingKind, LinearLayer, Severity
+from engine.protocol.advice import Checked, Finding, FindingKind, LinearLayer, NotInFP8, Severity
 from engine.training.checks.passes import CPU, Pass, Subject, raised, small_batches
 from engine.training.checks.places import CodePlace, ModuleTree, finding_at, running, tensors_text
 from engine.training.checks.static import static_findings, waits_in_text
@@ -164,7 +164,9 @@ def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Fi
     experiment, kind = plan.experiment, FindingKind.FP8
     is_converted = any(layer.reason is None for layer in layers)
     severity: Severity = "note" if is_converted else "warning"
-    remedy = "Multiples of 16 can be converted." if layers else "Choose BF16 AMP."
+    is_odd = any(layer.reason in (NotInFP8.SIZE, NotInFP8.TOKENS) for layer in layers)
+    usual = "Nothing needs to change." if is_converted else "Choose BF16 AMP."
+    remedy = "Multiples of 16 can be converted." if is_odd else usual
     told = finding_at(None, kind, severity, layers_sentence(layers), remedy)
     yield told.model_copy(update={"detail": layers_table(layers) if layers else ""})
     if plan.device.type == "cpu":

@@ -27,9 +27,8 @@ from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.models.own import own_frames
 from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
-from engine.training.runs.prepare import RunPlan
+from engine.training.runs.prepare import RunPlan, plain
 from engine.training.runs.workload import Workload
-from engine.training.steps.recipe import build_step
 
 SAMPLES = 2  # in a batch: the fewest with which a batch norm can be trained
 CPU = torch.device("cpu")
@@ -176,23 +175,9 @@ class Pass:
     def _own_step(self) -> None:
         # on a model that is thrown away
         subject, workload = self._subject, self._subject.workload
-        settings = workload.experiment.model_copy(
-            update={
-                "precision": self._precision,
-                "step": workload.experiment.step.model_copy(update={"recipe": "plain"}),
-            }
-        )
+        settings = plain(workload.experiment).model_copy(update={"precision": self._precision})
         self._names = ("optimizer",)
-        step = build_step(
-            subject.model,
-            workload.loss,
-            settings,
-            CPU,
-            is_convolutional=False,
-            call=workload.call,
-            own_optimizers=workload.optimizers,
-            body=workload.body,
-        )
+        step = workload.step(subject.model, settings, CPU)
         self._names = ("step",)
         step([self._batch])
 

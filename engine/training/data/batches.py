@@ -44,8 +44,7 @@ def spread(samples: int, count: int) -> list[int]:
     return [place * samples // count for place in range(count)]
 
 
-Batch = tuple[Any, Any]
-"""Inputs and targets: tensors, or any nesting of them in tuples, lists and dicts, samples first."""
+Batch = tuple[Any, Any]  # inputs and targets: tensors, or nested in tuples, lists and dicts, samples first
 
 
 def batch_samples(batch: Batch) -> int:

@@ -171,10 +171,7 @@ def _mib(tensors: Iterable[torch.Tensor]) -> float:
 
 
 class Instruments:
-    """All that a run reads besides its steps' own figures; make `memory` before the model.
-
-    `energy` is of the measured steps only.
-    """
+    """All that a run reads besides its steps' figures; make `memory` before the model."""
 
     def __init__(
         self, device: torch.device, memory: MemoryMeter, card: CardGauge, energy: EnergyMeter

@@ -242,10 +242,7 @@ _LEAST_SECONDS = 0.1
 
 
 class ActivityReader:
-    """Reads activity as means since the reading before, for a card or a MIG slice.
-
-    The constructor raises NVMLError where the card has no GPM or does not allow it.
-    """
+    """Activity as means since the last reading, of a card or MIG slice. Raises NVMLError without GPM."""
 
     def __init__(self, handle: Any) -> None:
         self._device, self._instance = handle, None

@@ -23,16 +23,11 @@ from engine.training.measuring.card import handle_of
 
 POWERCAP = Path("/sys/class/powercap")
 
-_IDLE_SECONDS = {"nvml": 0.3, "rapl": 0.2}
-"""Every run waits for it, and so it is a few updates of the counter and no more."""
-
-_LEAST_SECONDS = 0.5
-"""A shorter stretch says more of the counter's updates than of the work. A profile times its steps longer."""
-
+_IDLE_SECONDS = {"nvml": 0.3, "rapl": 0.2}  # every run waits for it: a few updates of the counter, no more
+_LEAST_SECONDS = 0.5  # a shorter stretch says more of the counter's updates than of the work
 _LONGEST_UPDATE_SECONDS = 0.2
 _LOOK_SECONDS = 0.002
-_REFRESH_SECONDS = 30.0
-"""RAPL's counter starts again after some minutes at full power, so it is read more often than that."""
+_REFRESH_SECONDS = 30.0  # RAPL's counter starts again after some minutes at full power: it is read in time
 
 
 @dataclass(frozen=True)
@@ -147,10 +142,7 @@ class EnergyMeter:
             self._commands.put("on" if is_on else "off")
 
     def over(self, steps: int, samples: int, seconds: float) -> Energy | None:
-        """The energy of the measured steps, which took `seconds`; None if too little was counted.
-
-        It waits for the counter's next update, some milliseconds.
-        """
+        """The energy of the measured steps of `seconds`, None if too few; waits for the counter, some ms."""
         if self._thread.is_alive():
             self._commands.put("refresh")
             self._commands.join()

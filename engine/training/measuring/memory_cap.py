@@ -126,10 +126,7 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
 
 
 class AllocatorTrial(TrialMemory):
-    """The cap of an accelerator with PyTorch's caching allocator.
-
-    The budget is what is free before the trial, so it excludes other programs' memory.
-    """
+    """The cap of a caching allocator; the budget is what is free before the trial."""
 
     def __init__(self, device: torch.device, cap_mib: float | None) -> None:
         self._device = device

@@ -22,13 +22,20 @@ from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
+from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.numerics.formats import LEAST_EXPONENT, MOST_EXPONENT, Exponents
-from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Quantity, Ranges, range_notes
+from engine.protocol.numerics.ranges import (
+    MOST_MODULES,
+    LayerCast,
+    ModuleRange,
+    Quantity,
+    Ranges,
+    range_notes,
+)
 
 _ZERO, _INFINITE, _NAN, _FIRST = range(4)
 _PLACES = _FIRST + MOST_EXPONENT - LEAST_EXPONENT + 1
-_PART = 2**24
-"""Numbers counted at once, which bounds the memory that counting takes."""
+_PART = 2**24  # numbers counted at once, which bounds the memory that counting takes
 
 
 class ExponentCount:
@@ -110,6 +117,7 @@ class WatchedPass:
     dtypes: dict[str, str] = field(default_factory=dict)
     gradients: dict[str, Tensor] = field(default_factory=dict)
     is_loss_finite: bool = True
+    casts: tuple[LayerCast, ...] = ()
 
     @property
     def overflowed(self) -> bool:
@@ -119,10 +127,7 @@ class WatchedPass:
 
 
 def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass:
-    """Records the forward and backward pass that `go_back` makes; it returns the loss.
-
-    Waits for the device.
-    """
+    """Records the pass that `go_back` makes, which returns the loss. Waits for the device."""
     with watched(model) as seen:
         for name, weight in model.named_parameters():
             if weight.is_floating_point():
@@ -194,10 +199,7 @@ def measured_ranges(
     first_scale: float = 1.0,
     step: int = 0,
 ) -> Ranges:
-    """The ranges of a pass in FP32, and what is lost in the experiment's own, if there was one.
-
-    Waits for the device.
-    """
+    """The ranges of a pass in FP32, and what is lost in its own format, if any. Waits for the device."""
     gradients: dict[str, ExponentCount] = {}
     for name, gradient in true.gradients.items():
         gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)
@@ -230,7 +232,8 @@ def measured_ranges(
         )
         for (name, quantity, _), exponents in zip(places, histograms, strict=True)
     )
-    ranges = Ranges(rows=rows, scale=scale, step=step)
+    casts = () if own is None else own.casts[:MOST_ENTRIES]
+    ranges = Ranges(rows=rows, casts=casts, scale=scale, step=step)
     return ranges.model_copy(update={"notes": range_notes(ranges, precision, first_scale)})
 
 

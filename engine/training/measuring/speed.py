@@ -22,8 +22,7 @@ from engine.training.models.outputs import Forward, Hits, LossFunction, call_mod
 from engine.training.precision import autocast
 from engine.training.ranks.sharing import summed
 
-MOST_BLOCKS = 2**18
-"""With more, two neighbouring blocks become one of twice the steps: no median needs as many."""
+MOST_BLOCKS = 2**18  # with more, two neighbours become one of twice the steps: no median needs as many
 
 
 _RESUMED = (
@@ -75,10 +74,7 @@ class _Totals:
 
 
 class Tally:
-    """Totals of the run's completed steps and validations, added in order.
-
-    `warm_up` and `measured` are of the steps since the run was started or resumed.
-    """
+    """Totals of completed steps and validations; `warm_up` and `measured` since the start or resumption."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -129,10 +125,7 @@ class Tally:
         self.loss_sum, self.loss_samples = 0.0, 0
 
     def add_validation(self, epoch: int, validation: Validation) -> bool:
-        """Adds a validation after `epoch`; returns whether it is the best so far.
-
-        That is by its accuracy, or by its loss where there is none.
-        """
+        """Adds a validation; returns whether it is the best so far, by accuracy or else by loss."""
         if validation.accuracy is None:
             if self.least_loss is not None and not validation.loss < self.least_loss:
                 return False
@@ -169,10 +162,7 @@ class Tally:
         )
 
     def summary(self, *, steps_per_epoch: int, is_scaled: bool) -> Summary:
-        """The figures so far that follow from the steps alone.
-
-        The final train loss is the mean over the last epoch, or over its trained part.
-        """
+        """The figures that follow from the steps alone; the final loss is the mean over the last epoch."""
         # of the measured steps' time, or of all steps' if none was measured
         timed = self.measured if self.measured.steps else self.warm_up
         waited = min(1.0, timed.wait_seconds / timed.seconds) if timed.seconds else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -20,17 +20,13 @@ from engine.training.models.libraries import quiet
 from engine.training.models.recompute import Around, own_class, put_around
 from engine.words.names import listed
 
-_MULTIPLE = 16
-"""cuBLAS takes FP8 products only whose summed side is a multiple of 16."""
+_MULTIPLE = 16  # cuBLAS takes FP8 products only whose summed side is a multiple of 16
 
 
 def linear_layers(
     model: nn.Module, step: Step, tokens: Mapping[str, int], *, is_emulated: bool
 ) -> tuple[LinearLayer, ...]:
-    """A model's linear layers before a conversion, in its order; `tokens` are those of a batch by name.
-
-    Without any in `tokens` they are unknown, and no layer is left out for their sake.
-    """
+    """A model's linear layers before a conversion; without `tokens` none is left out for their sake."""
     kept = [f"{name}." for name, _ in model.named_modules() if _matches(name, step.fp32_modules)]
     linear = [(name, it) for name, it in model.named_modules() if isinstance(it, nn.Linear)]
     takes_small = is_emulated if step.fp8_small_layers is None else step.fp8_small_layers
@@ -104,11 +100,15 @@ _OTHERS = {
 }
 
 
-class _InFP8(Around):
-    """Computes in FP8 under autocast; without it, it is the nn.Linear that it was."""
+class InFP8(Around):
+    """Computes in FP8 under autocast; without it, it is the nn.Linear that it was.
+
+    `fp8_watch` is called with the inputs that are scaled and cast, and with the output.
+    """
 
     fp8_device_type: str
     fp8_sums_tokens: bool
+    fp8_watch: Callable[[Tensor, Tensor], None] | None = None
 
     def forward(self, inputs: Tensor) -> Any:
         kind, layer = self.fp8_device_type, self
@@ -118,7 +118,11 @@ class _InFP8(Around):
         if not torch.is_autocast_enabled(kind) or (is_odd and torch.is_grad_enabled()):
             return nn.functional.linear(inputs, layer.weight, layer.bias)
         # torchao looks at the autocast of a GPU only, so that on a CPU it would take float32
-        return super().forward(inputs.to(torch.get_autocast_dtype(kind)))
+        inputs = inputs.to(torch.get_autocast_dtype(kind))
+        output = super().forward(inputs)
+        if self.fp8_watch is not None:
+            self.fp8_watch(inputs, output)
+        return output
 
 
 def convert(
@@ -141,7 +145,7 @@ def convert(
         )
     for module in model.modules():
         if isinstance(module, converted):
-            around = put_around(module, _InFP8)
+            around = put_around(module, InFP8)
             around.fp8_device_type, around.fp8_sums_tokens = device.type, _sums_tokens(step)
 
 

@@ -167,9 +167,10 @@ class Trials:
 
 
 def in_precision(experiment: Experiment, precision: Precision) -> Experiment:
-    """The experiment in that precision, with a loss scaler only where the precision has one."""
+    """The experiment in that precision, with a loss scaler and modules in FP32 only where it has them."""
     scaler = experiment.scaler.model_copy(update={"mode": "auto"})
-    return with_precision(experiment, precision).model_copy(update={"scaler": scaler})
+    kept = () if precision is Precision.BF16_PURE else None
+    return with_precision(experiment, precision, kept).model_copy(update={"scaler": scaler})
 
 
 def affordable_steps(bench: Bench, seconds_per_step: float, budget_seconds: float) -> int:

@@ -154,6 +154,9 @@ def _in_wider_format(call: Call) -> list[Tensor]:
 
     def widened(value: Any) -> Any:
         if isinstance(value, Tensor):
+            # torchao's of FP8 knows its scale
+            unscaled = getattr(value, "to_original_precision", None)
+            value = value if unscaled is None else unscaled()
             return value.detach().to(_WIDER.get(value.dtype, value.dtype))
         return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
@@ -168,6 +171,11 @@ def _in_wider_format(call: Call) -> list[Tensor]:
 def is_floating(tensor: Tensor) -> bool:
     """True for a tensor that can hold NaN and Inf, and is not empty."""
     return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.numel() > 0
+
+
+def legible(tensor: Tensor) -> Tensor:
+    """The tensor, in float32 where it is of FP8, of which torch computes little."""
+    return tensor.float() if tensor.itemsize == 1 else tensor
 
 
 def floating(tensors: Iterable[Tensor]) -> Iterator[Tensor]:

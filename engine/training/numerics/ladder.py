@@ -1,12 +1,13 @@
-"""The ladder: where FP16 and BF16 part from FP32, in which step and at which module."""
+"""The ladder: where shorter formats part from FP32, in which step and at which module."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
 from engine.protocol import jobs
 from engine.protocol.events import Event
 from engine.protocol.numerics.nonfinite import module_title
@@ -28,7 +29,7 @@ from engine.training.numerics.bench import Bench, numerics_phase
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures
 
-RUNGS = (Precision.FP16_UNSCALED, Precision.FP16, Precision.BF16)
+RUNGS = (Precision.FP16_UNSCALED, Precision.FP16, Precision.BF16, Precision.BF16_PURE)
 
 _BUDGET_SECONDS = 120.0
 
@@ -63,17 +64,18 @@ def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
     look = yield from _look(bench, offered)
     steps = affordable_steps(bench, look.seconds, _BUDGET_SECONDS)
     coarser = dict.fromkeys(ROUNDING[rung] for rung in offered)
-    trials = Trials(bench, steps, runs=1 + REPEATS * (1 + len(coarser)) + len(offered))
+    variants = [(rung, *each) for rung in offered for each in _variants(bench.experiment, rung)]
+    trials = Trials(bench, steps, runs=1 + REPEATS * (1 + len(coarser)) + len(variants))
     plain = yield from trials.run(Precision.FP32.label, in_precision(bench.experiment, Precision.FP32))
     repeats = yield from trials.repeats(Precision.FP32, [[made.loss for made in plain]])
     bands: dict[float, Band] = {}
     rungs: list[Rung] = []
-    for precision in offered:
+    for precision, label, settings in variants:
         if ROUNDING[precision] not in bands:
             coarse = yield from trials.repeats(precision, repeats)
             bands[ROUNDING[precision]] = band_of(coarse)
-        made = yield from trials.run(precision.label, in_precision(bench.experiment, precision))
-        rungs.append(_rung(precision, made, bands[ROUNDING[precision]], look))
+        made = yield from trials.run(label, settings)
+        rungs.append(_rung(precision, label, made, bands[ROUNDING[precision]], look))
     band = band_of(repeats)
     return Ladder(
         steps=steps,
@@ -84,6 +86,15 @@ def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
         sentence=_whole(rungs, band),
         notes=_notes(bench, steps),
     )
+
+
+def _variants(experiment: Experiment, precision: Precision) -> Iterator[tuple[str, Experiment]]:
+    settings = in_precision(experiment, precision)
+    optimizer = settings.optimizer.model_copy(update={"stochastic_rounding": False})
+    yield precision.label, settings.model_copy(update={"optimizer": optimizer})
+    # only where the run has it: torchao's optimizer is compiled for each shape
+    if experiment.rounds_stochastically and settings.rounds_stochastically:
+        yield f"{precision.label} with stochastic rounding", settings
 
 
 def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look]:
@@ -118,13 +129,13 @@ def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str
     return largest
 
 
-def _rung(precision: Precision, made: Sequence[Made], band: Band, look: _Look) -> Rung:
+def _rung(precision: Precision, label: str, made: Sequence[Made], band: Band, look: _Look) -> Rung:
     losses = tuple(step.loss for step in made)
     skipped = sum(step.skipped for step in made)
     errors = look.errors[precision]
     first = look.first_module(precision)
     rung = Rung(
-        label=precision.label,
+        label=label,
         precision=precision,
         losses=losses,
         band_low=band.low,
@@ -229,8 +240,10 @@ def _lesson(parted: set[Precision], known: set[Precision]) -> str:
         return " The loss scaler is what FP16 needs here: without it small gradients become zero."
     if parted == {Precision.FP16_UNSCALED, Precision.FP16} and Precision.BF16 in known:
         return " Numbers are too large or too small for FP16, and not for BF16, which has FP32's range."
-    if parted == {Precision.BF16}:
+    if parted - {Precision.BF16_PURE} == {Precision.BF16}:
         return " BF16 keeps three binary digits fewer than FP16, and they matter here."
+    if parted == {Precision.BF16_PURE}:
+        return " Weights of BF16 lose small updates here; BF16 AMP keeps the weights in FP32."
     if parted == {Precision.FP8}:
         return " FP8 alone is too coarse here: scale it by rows, or keep the first module in FP32."
     return ""

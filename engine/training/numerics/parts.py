@@ -19,6 +19,7 @@ from engine.training.measuring.memory_cap import memory_cap
 from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_ranges, watched_pass
 from engine.training.numerics.advice import advise_on_numerics
 from engine.training.numerics.bench import Bench, StoppedError, Trainee, numerics_phase, open_bench
+from engine.training.numerics.fp8_casts import CastWatch
 from engine.training.numerics.islands import find_islands
 from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
@@ -64,8 +65,11 @@ def _settled_pass(
 def _pass(trainee: Trainee, group: Sequence[Batch]) -> WatchedPass:
     # each time with the random numbers of the run's first step
     devices = [] if trainee.device.type == "cpu" else [trainee.device]
-    with torch.random.fork_rng(devices, device_type=trainee.device.type if devices else "cuda"):
-        return watched_pass(trainee.model, partial(trainee.go_back, group))
+    kind = trainee.device.type if devices else "cuda"
+    with torch.random.fork_rng(devices, device_type=kind), closing(CastWatch(trainee.model)) as casts:
+        seen = watched_pass(trainee.model, partial(trainee.go_back, group))
+    seen.casts = casts.measured()
+    return seen
 
 
 Make = Callable[[Bench, jobs.StudyNumerics], Generator[Event, None, PartResult]]

@@ -23,6 +23,7 @@ from engine.training.numerics.causes import (
     floating,
     is_floating,
     judged,
+    legible,
 )
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
@@ -156,6 +157,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
     ) -> Origin:
         self._count += 1
         least, most = span(inputs)
+        results = list(map(legible, outputs))
         return Origin(
             number=self._count,
             step=self.step,
@@ -168,8 +170,8 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
             outputs=_dtypes(outputs),
             least=least,
             most=most,
-            nan=sum(int(tensor.isnan().sum()) for tensor in outputs),
-            infinite=sum(int(tensor.isinf().sum()) for tensor in outputs),
+            nan=sum(int(tensor.isnan().sum()) for tensor in results),
+            infinite=sum(int(tensor.isinf().sum()) for tensor in results),
             judgement=judgement,
         )
 
@@ -197,7 +199,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
 
 def span(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
     """The least and the greatest finite value of the tensors."""
-    numbers = list(floating(tensors))
+    numbers = list(map(legible, floating(tensors)))
     least = min((float(_replaced(part, math.inf).amin()) for part in numbers), default=math.inf)
     if least == math.inf:
         return None, None
@@ -219,7 +221,7 @@ def _kept_address(tensor: Tensor) -> StorageWeakRef:
 
 
 def _kinds(tensor: Tensor) -> frozenset[str]:
-    if not is_floating(tensor) or bool(tensor.isfinite().all()):
+    if not is_floating(tensor) or bool((tensor := legible(tensor)).isfinite().all()):
         return frozenset()
     tests = {"nan": tensor.isnan(), "inf": tensor == math.inf, "-inf": tensor == -math.inf}
     return frozenset(kind for kind, test in tests.items() if bool(test.any()))

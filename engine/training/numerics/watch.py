@@ -61,9 +61,10 @@ attention with Inf and leaves the debug mask of another unset, a path without pr
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors in an operator's arguments or result."""
+    """The tensors in an operator's arguments or result, with the numbers that they hold."""
     if isinstance(value, Tensor):
-        return [value]
+        # torchao's of FP8 claims the format that it was cast from, and answers no question
+        return [getattr(value, "_data", value)]
     if isinstance(value, tuple | list):
         return [tensor for part in value for tensor in tensors_in(part)]
     return tensors_in(list(value.values())) if isinstance(value, dict) else []

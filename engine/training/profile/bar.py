@@ -26,7 +26,7 @@ _NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$|Regist
 _NOTABLE, _TOLERATED = 0.03, 0.3
 
 _FIRST = (
-    *(*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES),
+    *(*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.SCALING, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES),
     StepPart.COMMUNICATION,
 )
 """To whom a moment belongs in which the device does several things at once."""
@@ -82,10 +82,36 @@ def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collectio
     return (_on_device if trace.is_of_device else _on_cpu)(trace, step_ms, data_wait_ms, units)
 
 
-def class_of_work(work: DeviceWork) -> KernelClass:
-    """The class of device work: what the optimizer asked for is the optimizer's, whatever it does."""
+# of a converted layer's autograd function, and of torch.compile by what it has fused
+_FP8_LAYER = "matmul_with_hp_or_float8_args"
+_FP8_FUSED = re.compile(r"^triton_(poi|red|per)_fused_\w*(scaled_mm|abs_\w*max|amax|clamp)")
+
+
+def class_of_work(work: DeviceWork, *, in_fp8: bool = False) -> KernelClass:
+    """The class of device work: what the optimizer asked for is the optimizer's, whatever it does.
+
+    `in_fp8`: products of the recording are in FP8, so that its scales and casts are among the work.
+    """
     known = kernel_class(work.name)
-    return KernelClass(StepPart.OPTIMIZER, known.format) if work.place.in_optimizer else known
+    if work.place.in_optimizer:
+        return KernelClass(StepPart.OPTIMIZER, known.format)
+    scales = in_fp8 and known.part is StepPart.MEMORY and _scales_to_fp8(work)
+    return KernelClass(StepPart.SCALING) if scales else known
+
+
+def _scales_to_fp8(work: DeviceWork) -> bool:
+    around = work.operation.around() if work.operation is not None else ()
+    is_in_layer = any(operation.name.startswith(_FP8_LAYER) for operation in around)
+    return is_in_layer or _FP8_FUSED.search(work.name) is not None
+
+
+def is_in_fp8(trace: Trace) -> bool:
+    """True if a device's recorded work has products in FP8."""
+    return any(kernel_class(work.name).format == "fp8" or _is_product_in_fp8(work) for work in trace.work)
+
+
+def _is_product_in_fp8(work: DeviceWork) -> bool:
+    return work.operation is not None and work.operation.name == "aten::_scaled_mm"
 
 
 def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[str]) -> StepBar:
@@ -94,7 +120,7 @@ def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[
     begin = trace.steps[0].begin_us
     end = max([trace.steps[-1].end_us, *(each.end_us for each in work)])
     recorded_ms = (end - begin) / 1e3 / steps
-    busy = _busy_ms(work, steps)
+    busy = _busy_ms(work, steps, in_fp8=is_in_fp8(trace))
     busy_ms = sum(busy.values())
     scale = min(1.0, step_ms / busy_ms) if busy_ms else 1.0
     gap_ms = max(0.0, step_ms - busy_ms)
@@ -132,17 +158,17 @@ def _validation_on_device(trace: Trace, shrinkage: float) -> Bar | None:
         return None
     work = [each for each in trace.work if each.place.validation is not None]
     batches = len(trace.validation)
-    busy = _busy_ms(work, batches)
+    busy = _busy_ms(work, batches, in_fp8=is_in_fp8(trace))
     whole = sum(stretch.us for stretch in trace.validation) / 1e3 / batches
     gap = max(0.0, whole - sum(busy.values())) * shrinkage
     return Bar.of([*busy.items(), (StepPart.HOST, gap)])
 
 
-def _busy_ms(work: Sequence[DeviceWork], count: int) -> dict[StepPart, float]:
+def _busy_ms(work: Sequence[DeviceWork], count: int, *, in_fp8: bool) -> dict[StepPart, float]:
     sums: dict[StepPart, float] = defaultdict(float)
     active: Counter[StepPart] = Counter()
     last = 0.0
-    for time, change, part in _edges(work):
+    for time, change, part in _edges(work, in_fp8=in_fp8):
         owner = next((each for each in _FIRST if active[each]), None)
         if owner is not None:
             sums[owner] += (time - last) / 1e3 / count
@@ -151,10 +177,10 @@ def _busy_ms(work: Sequence[DeviceWork], count: int) -> dict[StepPart, float]:
     return sums
 
 
-def _edges(work: Iterable[DeviceWork]) -> list[tuple[float, int, StepPart]]:
+def _edges(work: Iterable[DeviceWork], *, in_fp8: bool) -> list[tuple[float, int, StepPart]]:
     edges = []
     for each in work:
-        part = class_of_work(each).part
+        part = class_of_work(each, in_fp8=in_fp8).part
         edges += [(each.begin_us, 1, part), (each.end_us, -1, part)]
     return sorted(edges, key=lambda edge: edge[0])
 

@@ -23,6 +23,7 @@ from engine.protocol.profiles import (
     more_workers,
     pinned_memory,
 )
+from engine.training.profile.bar import class_of_work
 from engine.training.profile.exchange import advise_on_exchange
 from engine.training.profile.kernels import KernelClass, kernel_class
 from engine.training.profile.trace import DeviceWork, HostOperation, Signature, Trace, Wait
@@ -392,17 +393,11 @@ def _zeroed_gradients(case: _Case) -> _Found:
     )
 
 
-# of a converted layer's autograd function, and of torch.compile by what it has fused
-_FP8_LAYER = "matmul_with_hp_or_float8_args"
-_FP8_FUSED = re.compile(r"^triton_(poi|red|per)_fused_\w*(scaled_mm|abs_\w*max|amax|clamp)")
-
-
 def _scaled_to_fp8(case: _Case) -> _Found:
     # what FP8 takes beside its products
     if case.experiment.precision is not Precision.FP8 or not case.trace.is_of_device:
         return
-    works = [work for work in case.work if kernel_class(work.name).part is StepPart.MEMORY]
-    casts = [work for work in works if _FP8_FUSED.search(work.name) or _is_in_fp8_layer(work)]
+    casts = [work for work in case.work if class_of_work(work, in_fp8=True).part is StepPart.SCALING]
     ms, remedy = case.ms(casts), fast_recipe(case.experiment, "compile")
     why = "compiled, they are fused." if remedy else "layers with larger sizes would win more of it back."
     yield _advice(
@@ -413,11 +408,6 @@ def _scaled_to_fp8(case: _Case) -> _Found:
         modules=_modules_of(casts),
         remedy=remedy,
     )
-
-
-def _is_in_fp8_layer(work: DeviceWork) -> bool:
-    around = work.operation.around() if work.operation is not None else ()
-    return any(operation.name.startswith(_FP8_LAYER) for operation in around)
 
 
 _PATTERNS = (

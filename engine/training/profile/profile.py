@@ -25,6 +25,7 @@ from engine.protocol.jobs import Control
 from engine.protocol.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
+from engine.training.precision import EMULATED_NOTE
 from engine.training.profile.bar import step_bar
 from engine.training.profile.chrome import read_trace
 from engine.training.profile.exchange import exchange_of
@@ -175,7 +176,7 @@ def _recorded(
         path = Path(folder) / "trace.json"
         if not record(steps, count, path):
             return None
-        notes = list(_notes(run, timed))
+        notes = list(_notes(plan, run, timed))
         if kept is not None:
             yield _profiling("saving the trace", 0.5)
             notes += _keep_trace(steps, path, kept)
@@ -194,7 +195,9 @@ def _recorded(
         )
 
 
-def _notes(run: Run, timed: Timed) -> Iterator[str]:
+def _notes(plan: RunPlan, run: Run, timed: Timed) -> Iterator[str]:
+    if plan.device.type == "cpu" and plan.experiment.precision is Precision.FP8:
+        yield EMULATED_NOTE
     yield from run.step.record.take_notes()
     if timed.disturbance is not None:
         yield f"The timing of the steps was disturbed: {timed.disturbance}."

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from engine.protocol.profile import MOST_TABLE_ROWS, StepPart, TimeRow
-from engine.training.profile.bar import MATRIX_PARTS, StepBar, class_of_work, main_operations, own_work
+from engine.training.profile.bar import (
+    MATRIX_PARTS,
+    StepBar,
+    class_of_work,
+    is_in_fp8,
+    main_operations,
+    own_work,
+)
 from engine.training.profile.kernels import KernelClass, format_of
 from engine.training.profile.trace import Counts, HostOperation, LaunchPlace, Trace, counts_of, product_around
 
@@ -63,10 +70,11 @@ def tables(trace: Trace, found: StepBar, units: Collection[str] = ()) -> Tables:
 
 
 def _on_device(trace: Trace, found: StepBar) -> Iterator[_Work]:
+    in_fp8 = is_in_fp8(trace)
     for each in trace.work:
         if each.place.step is None:
             continue
-        known = class_of_work(each)
+        known = class_of_work(each, in_fp8=in_fp8)
         if known.part in MATRIX_PARTS and known.format is None and each.operation is not None:
             known = replace(known, format=_format(each.operation, known))
         yield _Work(each.name, each.us * found.scale, known, each.operation, each.place)

@@ -11,11 +11,9 @@ from engine.protocol.profile import BusRate
 from engine.training.ranks.place import here
 from engine.training.ranks.sharing import by_rank
 
-_SIZES = tuple(4**power * 2**14 for power in range(7))
-"""From 16 KiB to 64 MiB."""
+_SIZES = tuple(4**power * 2**14 for power in range(7))  # from 16 KiB to 64 MiB
 _REPEATS = 5
-_MOST_SECONDS = 0.3
-"""A message that takes longer is the last: larger ones are no faster by then."""
+_MOST_SECONDS = 0.3  # a message that takes longer is the last: larger ones are no faster by then
 
 
 def bus_rates(device: torch.device) -> tuple[BusRate, ...]:

@@ -97,10 +97,7 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def gathered(state: Any) -> Any:
-    """A tree whose sharded tensors are whole on the host of the first process, and empty on the others.
-
-    All processes call it together.
-    """
+    """A tree with sharded tensors whole on the first process, empty on the others; all call it together."""
     is_first = here().is_first
 
     def put_together(tensor: Tensor) -> Tensor:

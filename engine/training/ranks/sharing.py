@@ -15,8 +15,7 @@ from engine.experiment.experiment import Experiment
 from engine.training.ranks.place import here
 from engine.training.ranks.sharded import is_sharded
 
-SAMPLED_FIRST = 10
-"""DistributedDataParallel samples so many of the first steps, and then every hundredth."""
+SAMPLED_FIRST = 10  # DistributedDataParallel samples so many of the first steps, and then every hundredth
 _MOST_SAMPLES = 1_000
 
 

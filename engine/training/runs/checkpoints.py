@@ -56,10 +56,7 @@ class Checkpoints:
         return path.with_name(f"{path.stem}.rank{rank}{path.suffix}") if rank else path
 
     def save(self, kind: CheckpointKind, state: Mapping[str, Any]) -> None:
-        """Writes a state from `capture_state`; only a whole file replaces the one before it.
-
-        Raises ProblemError of kind DISK_FULL or STORE, and leaves nothing half-written behind.
-        """
+        """Writes a state, whole or not at all. Raises ProblemError of kind DISK_FULL or STORE."""
         path = self._path(kind, self._rank)
         if self._rank:
             state = {**state, "model": {}, "optimizer": {}}
@@ -318,8 +315,7 @@ class Rewind:
         self._most_skips = most_skips(scaler)
         self._skipped_in_a_row = 0
         self._is_over = self._is_over_for_all = False
-        self.state: dict[str, Any] | None = None
-        """The newest state kept, on the host."""
+        self.state: dict[str, Any] | None = None  # the newest state kept, on the host
 
     @property
     def steps(self) -> int:

@@ -47,7 +47,7 @@ from engine.training.runs.tokens import batch_tokens
 from engine.training.runs.workload import Workload
 from engine.training.steps.few_bits import check_torchao
 from engine.training.steps.plain import PlainStep
-from engine.training.steps.recipe import build_step, cudnn_search
+from engine.training.steps.recipe import cudnn_search
 
 _REPORTED_FRACTION = 0.01
 UNCOMPILED_FP8 = "FP8 promises no gain without compilation: scaling and casting take kernels of their own."
@@ -80,8 +80,7 @@ class RunPlan:
         self.steps_per_epoch = _steps_per_epoch(resolved, self.samples_per_epoch)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
         self.counts_energy = True
-        self.linear_layers: tuple[LinearLayer, ...] = ()
-        """Those of the last model that was built for FP8."""
+        self.linear_layers: tuple[LinearLayer, ...] = ()  # those of the last model that was built for FP8
         check_recipe(resolved, self.device)
 
     @cached_property
@@ -91,13 +90,18 @@ class RunPlan:
         return batch_tokens(self.experiment, *parts)
 
     def to_precision(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
-        """If the precision is FP8, converts linear layers of a model that is kept in FP32 already.
-
-        `device` is that of the autocast.
-        """
+        """If the precision is FP8, converts linear layers of a model that is kept in FP32 already."""
         if experiment.precision is Precision.FP8:
             self.linear_layers = self.layers_of(model, experiment)
             convert(model, self.linear_layers, experiment.step, device, is_emulated=self.device.type == "cpu")
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """FP8, where it does nothing for the model that was built, with the reason as a clause."""
+        is_for_nothing = self.experiment.precision is Precision.FP8 and all(
+            layer.reason for layer in self.linear_layers
+        )
+        return {"fp8": "no linear layer of the model is converted"} if is_for_nothing else {}
 
     def layers_of(self, model: nn.Module, experiment: Experiment) -> tuple[LinearLayer, ...]:
         """The linear layers of a model under FP8, before their conversion."""
@@ -150,7 +154,8 @@ def prepare(
         # before the model is on the device: it measures the idle power
         energy = energy_meter(plan.device) if plan.counts_energy else EnergyMeter(None)
         undo.callback(energy.close)
-        step = _step_of(plan, model, experiment, is_convolutional=plan.workload.is_convolutional(model))
+        is_convolutional = plan.workload.is_convolutional(model)
+        step = plan.workload.step(model, experiment, plan.device, is_convolutional=is_convolutional)
         source = plan.workload.source(plan.device, step.memory_format)
         undo.callback(source.close)
         card = card_gauge(plan.device)
@@ -161,20 +166,6 @@ def prepare(
         )
         undo.pop_all()
     return run
-
-
-def _step_of(plan: RunPlan, model: nn.Module, experiment: Experiment, *, is_convolutional: bool) -> PlainStep:
-    workload = plan.workload
-    return build_step(
-        model,
-        workload.loss,
-        experiment,
-        plan.device,
-        is_convolutional=is_convolutional,
-        call=workload.call,
-        own_optimizers=workload.optimizers,
-        body=workload.body,
-    )
 
 
 def prepare_unannounced(
@@ -195,10 +186,7 @@ def prepare_unannounced(
 
 
 def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[Event, None, None]:
-    """Downloads the plan's dataset, or checks the pictures of a folder that `steps` steps use, None for all.
-
-    Raises ProblemError where some of them are broken.
-    """
+    """Downloads the dataset, or checks the pictures of `steps` steps, None for all. Raises ProblemError."""
     experiment = plan.experiment
     if plan.dataset_entry.needs_download:
         yield from _download(plan.dataset_entry, control)
@@ -233,7 +221,7 @@ def plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]
     """The step of a new model with these weights, by the plain recipe. Reseeds the random numbers."""
     model = build(plan, experiment)
     model.load_state_dict(weights)
-    return _step_of(plan, model, plain(experiment), is_convolutional=False)
+    return plan.workload.step(model, plain(experiment), plan.device)
 
 
 def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None, None]:

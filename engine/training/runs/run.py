@@ -54,6 +54,7 @@ class Run:
         self.epoch = 1
         self.phase = PhaseName.BUILDING
         self._workload = plan.workload
+        self._left_out = plan.left_out
         self._checkpoints = checkpoints
         every = self.experiment.checkpoint.rewind_every
         keeps = every and checkpoints is not None
@@ -294,7 +295,7 @@ class Run:
             "unchanged_weights_fraction": self._unchanged and self._unchanged.fraction,
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
             "recipe": self.step.record.recipe,
-            "left_out": dict(self.step.record.left_out),
+            "left_out": {**self._left_out, **self.step.record.left_out},
             "float32_mode": "strict" if mode == "tf32" and self.device.type != "cuda" else mode,
             "compile_seconds": self.step.compile_seconds,
             "capture_seconds": self.step.capture_seconds,

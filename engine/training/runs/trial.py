@@ -26,8 +26,7 @@ from engine.training.ranks.sharded import shards
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
-LEAST_STEPS = 3
-"""The first whole step makes the optimizer's state; fragmentation shows in those after it."""
+LEAST_STEPS = 3  # the first whole step makes the optimizer's state; fragmentation shows in those after it
 
 # The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"

@@ -28,6 +28,8 @@ from engine.training.models.outputs import (
 from engine.training.models.own import OwnFile
 from engine.training.models.transformers import drawn_batch
 from engine.training.steps.own import Body, members_in
+from engine.training.steps.plain import PlainStep
+from engine.training.steps.recipe import build_step
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
@@ -183,6 +185,26 @@ class Workload:
                 "Define step(train, batch), which says when each of them steps, or return one optimizer.",
             )
         return made
+
+    def step(
+        self,
+        model: nn.Module,
+        experiment: Experiment,
+        device: torch.device,
+        *,
+        is_convolutional: bool = False,
+    ) -> PlainStep:
+        """The step of a model in the settings of `experiment`, as `build_step` makes it."""
+        return build_step(
+            model,
+            self.loss,
+            experiment,
+            device,
+            is_convolutional=is_convolutional,
+            call=self.call,
+            own_optimizers=self.optimizers,
+            body=self.body,
+        )
 
     def _function(self, name: str) -> Any:
         return None if self.own is None else self.own.function(name)

@@ -39,12 +39,10 @@ Shapes = tuple[Any, ...]
 class Action(Enum):
     """The work with a group of batches."""
 
-    WARM_UP = auto()
-    """Train uncaptured: a capture needs the optimizer's state and tuned kernels."""
+    WARM_UP = auto()  # train uncaptured: a capture needs the optimizer's state and tuned kernels
     CAPTURE = auto()
     REPLAY = auto()
-    BESIDE = auto()
-    """Train uncaptured, since the group has other shapes; the captured graph stays."""
+    BESIDE = auto()  # train uncaptured, since the group has other shapes; the captured graph stays
     GO_WITHOUT = auto()
 
 

@@ -23,8 +23,7 @@ _COMPILERS = ("g++", "clang++", "c++", "gcc", "clang", "cc", "cl")
 _LEAST_FP8 = (8, 9)
 _INSTALL = "Install it with `ammeter engine install --with torchao`, or in a clone with the extra fp8."
 _BLOCK = 256
-_WORKING_COPIES = 2
-"""Tensors of float32, as large as the weights, that the compiled update of one tensor takes for a moment."""
+_WORKING_COPIES = 2  # of the weights, in float32, that the compiled update of one tensor takes for a moment
 
 
 def is_torchaos(experiment: Experiment) -> bool:

@@ -142,10 +142,7 @@ def reason_of(error: Exception) -> str:
 
 
 class RecipeRecord:
-    """The requested parts of the recipe, and what became of them.
-
-    `left_out` are those that are not in force, each with the reason as a short clause.
-    """
+    """The requested parts of the recipe; `left_out` are those not in force, each with why as a clause."""
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)

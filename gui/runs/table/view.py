@@ -17,6 +17,7 @@ from gui.runs.table.line import Line
 from gui.runs.table.rows import Heading, Item
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.widgets.labels import describe
 
 if TYPE_CHECKING:
     from gui.runs.panel import RunsPanel
@@ -128,8 +129,7 @@ class RunsTable(QTableView):
     def _set_up_headers(self) -> None:
         rows, columns = self.verticalHeader(), RunsHeader(self._runs, self)
         rows.hide()
-        rows.setAccessibleName("Rows of the runs")
-        rows.setToolTip("Rows of the runs")
+        describe(rows, "Rows of the runs", "Rows of the runs")
         rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         rows.setDefaultSectionSize(ROW_HEIGHT)
         self.setHorizontalHeader(columns)
@@ -140,8 +140,7 @@ class RunsTable(QTableView):
         columns.width_chosen.connect(lambda place, width: self._own_widths.update({Column(place): width}))
         self.setCornerButtonEnabled(False)
         for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("All runs")
-            corner.setToolTip("All runs")
+            describe(corner, "All runs", "All runs")
         self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
         self._fit_columns()
 

@@ -18,7 +18,7 @@ from gui.session.experiments import Experiments
 from gui.setup.model.tree import ModuleView
 from gui.setup.panel import SetupPanel
 from gui.widgets import Button, label, set_text
-from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 _SEVERITIES = {"error": "Error", "warning": "Warning", "note": "Note"}
 _GAP, _MOST_ABOVE, _AROUND = 12, 280, 40
@@ -43,8 +43,7 @@ class CheckReport(QDialog):
         self._split = QSplitter(Qt.Orientation.Vertical)
         self._split.setChildrenCollapsible(False)
         self.again = Button("Check again", "secondary", "Check the model as the form has it now")
-        self._close = Button("Close", "secondary", "Close this window (Escape)")
-        self._close.clicked.connect(self.close)
+        self._close = Button("Close", "secondary", "Close this window (Escape)", do=self.close)
         self._split.addWidget(self._area)
         self._split.addWidget(self.tree)
         self._split.setStretchFactor(1, 1)
@@ -114,8 +113,7 @@ def summary(checked: Checked) -> str:
 
 
 def _block(head: str, told: Problem | Finding) -> QFrame:
-    block = QFrame()
-    block.setProperty("surface", "chip")
+    block = Surface("chip")
     column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
     detail = told.detail.rstrip() if isinstance(told, Finding) else ""
     texts = {"heading": head, "strong": told.message, "body": told.remedy, "code": detail}
@@ -146,15 +144,11 @@ class AcceptDialog(QDialog):
         self.text.setReadOnly(True)
         self.text.setProperty("role", "code")
         self.text.setAccessibleName(f"The code of {code.file}")
-        self.run = Button("Run it", "secondary", "Trust this code, and start")
-        self.run.clicked.connect(self.accept)
-        cancel = Button("Cancel", "secondary", "Run nothing")
+        self.run = Button("Run it", "secondary", "Trust this code, and start", do=self.accept)
+        cancel = Button("Cancel", "secondary", "Run nothing", do=self.reject)
         cancel.setDefault(True)
-        cancel.clicked.connect(self.reject)
-        warning = label(_WARNING, "body")
-        warning.setWordWrap(True)
-        frame = QFrame()
-        frame.setProperty("surface", "field")
+        warning = label(_WARNING, "body", wraps=True)
+        frame = Surface("field")
         in_column(self.text, parent=frame, margins=4)
         in_column(
             label(self.windowTitle(), "title"),

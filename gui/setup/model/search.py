@@ -32,6 +32,7 @@ from gui.setup.controls import FLUSH, GAP, ChoiceBox, Choices
 from gui.setup.model.choices import Group, Row, narrowed
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.widgets.labels import describe
 
 _VALUE, _ROW, _HEADING, _TAKEN = (Qt.ItemDataRole.UserRole + place for place in range(4))
 _AROUND_ROW, _WIDEST_LIST = 64, 480
@@ -113,8 +114,7 @@ class SearchBox(ChoiceBox):
         self.setModel(self._all)
         field = self.field = _SearchField()
         self.setLineEdit(field)
-        field.setAccessibleName(name)
-        field.setToolTip(tip)
+        describe(field, name, tip)
         field.textEdited.connect(self._narrow)
         field.clicked.connect(self.showPopup)
         field.entered.connect(self._remember)
@@ -124,8 +124,7 @@ class SearchBox(ChoiceBox):
         completer.escaped.connect(self._bring_back)
         popup = self.list = QListView()
         popup.setProperty("kind", "popup")
-        popup.setAccessibleName(f"{name}: matches")
-        popup.setToolTip(tip)
+        describe(popup, f"{name}: matches", tip)
         for view in (popup, self.view()):
             assert isinstance(view, QListView)
             # else each row of thousands is measured whenever the style is applied

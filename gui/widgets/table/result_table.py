@@ -16,13 +16,13 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractButton, QHeaderView, QMenu, QScrollArea, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHeaderView, QMenu, QTableView, QWidget
 
 from engine.words.numbers import counted
 from gui.theme.theme import theme
-from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
+from gui.widgets.boxes import Part, Stretch, in_column, in_row, scrolled_in, wide
 from gui.widgets.buttons import FilterEdit
-from gui.widgets.labels import label, set_text
+from gui.widgets.labels import describe, label, set_text
 from gui.widgets.table.columns import Column, Row, fitted_widths
 from gui.widgets.table.model import Index, RowModel
 from gui.widgets.table.painting import PADDING, Cells, Header, cell_font, cell_width
@@ -168,7 +168,7 @@ class ResultTable(QTableView, Generic[Row]):
 
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)
-        page = self._page() if self._whole and self.hasFocus() else None
+        page = scrolled_in(self) if self._whole and self.hasFocus() else None
         if page is not None and (inner := page.widget()) is not None:
             middle = self.viewport().mapTo(inner, self.visualRect(current).center())
             page.ensureVisible(middle.x(), middle.y(), 0, self._row_height)
@@ -213,8 +213,7 @@ class ResultTable(QTableView, Generic[Row]):
         if self._whole:
             self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("Select all rows")
-            corner.setToolTip("Select all rows")
+            describe(corner, "Select all rows", "Select all rows")
 
     def _after_rows(self, kept: Collection[Hashable], current: int) -> None:
         self.select_keys(kept, current)
@@ -253,12 +252,6 @@ class ResultTable(QTableView, Generic[Row]):
             if self._columns[place].title:
                 self._own_widths[self._columns[place].key] = width
             self._fit()
-
-    def _page(self) -> QScrollArea | None:
-        above = self.parentWidget()
-        while above is not None and not isinstance(above, QScrollArea):
-            above = above.parentWidget()
-        return above
 
 
 def copy_lines(lines: Sequence[Sequence[Any]]) -> None:

@@ -138,6 +138,7 @@ def test_a_cap_smaller_than_the_model_names_what_the_model_needs(driver):
         ({"samples": 7}, 8, "granularity"),
         ({"samples": 20, "step": {"gradient_accumulation": 4}}, 8, "granularity"),
         ({"model": "resnet81"}, 1, "model"),
+        ({"precision": "fp8"}, 1, "precision"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_and_leaves_nothing(driver, store, changes, granularity, key):

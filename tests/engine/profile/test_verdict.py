@@ -87,6 +87,14 @@ def case(
         case(rest(memory=6.0), Bound.MEMORY, RECIPE, "of the step (6.00 of "),
         case(rest("cpu", memory=6.0), Bound.MEMORY, RECIPE),
         case(
+            rest(fp8_scaling=6.0),
+            Bound.SCALING,
+            RECIPE,
+            "Scaling and casting to FP8 bound it",
+            precision="fp8",
+        ),
+        case(rest("cpu", memory=6.0), Bound.UNKNOWN, None, "FP8 is emulated", "on a GPU", precision="fp8"),
+        case(
             rest(memory=8.0, kernels=(ADD,)), Bound.MEMORY, RECIPE, f"at 90{NBSP}% of the measured bandwidth"
         ),
         case(ON_CPU_CONVOLUTIONS, Bound.MEMORY, None, "what takes longest, which is memory-bound work."),
@@ -299,3 +307,24 @@ def test_a_verdict_does_not_deny_what_advice_offers():
     assert verdict_of(advised, experiment()).next_step == (
         "No setting shortens matrix work; Advice names what else may save time."
     )
+
+
+def test_an_emulated_fp8_is_compared_with_nothing() -> None:
+    sides = tuple(
+        ProfileSide(experiment=experiment(precision=name), profile=rest("cpu", memory=ms))
+        for name, ms in (("bf16", 2.0), ("fp8", 6.0))
+    )
+    _, gain = gains(Profiles(sides=sides))
+    assert gain is not None and gain.ratio is None
+    assert "FP8 is emulated on a CPU, which says nothing about a GPU." in gain.sentence
+
+
+def test_what_fp8_adds_is_named_where_it_is_slower() -> None:
+    slower = profile(matrix_units=3.0, memory=2.0, fp8_scaling=4.0)
+    sides = tuple(
+        ProfileSide(experiment=experiment(precision=name), profile=found)
+        for name, found in (("bf16", profile(matrix_units=5.0, memory=2.0)), ("fp8", slower))
+    )
+    _, gain = gains(Profiles(sides=sides))
+    assert gain is not None
+    assert "scaling and casting to FP8 rose from 0 to 4.00 ms, which only FP8 needs" in gain.sentence

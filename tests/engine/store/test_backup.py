@@ -11,7 +11,6 @@ from collections import namedtuple
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,13 +19,13 @@ from engine.cli import main
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.tune import Tuning
-from engine.store import database, format15
+from engine.store import database, format16
 from engine.store.database import backups, remove_backups
 from engine.store.queue import WaitingItem
 from engine.store.saved.study import Study
 from engine.store.schema import VERSION
 from engine.store.store import Store
-from gui.session.order import Order, order_of
+from gui.session.order import order_of
 
 Older = Callable[[], None]
 KILLED_AT_EACH_STATEMENT = """
@@ -84,7 +83,7 @@ def test_the_copy_has_what_was_only_in_the_log_and_the_store_is_up_to_date(path:
         with Store(path) as store:
             assert [run.name for run in store.runs()] == ["In the log"]
     (copy,) = backups(path)
-    assert copy.name == "ammeter.sqlite.v15.backup" and names_in(copy) == ["In the log"]
+    assert copy.name == "ammeter.sqlite.v16.backup" and names_in(copy) == ["In the log"]
     with Store(path):
         pass
     assert backups(path) == [copy]
@@ -132,13 +131,13 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was_and_says_where_the_co
         connection.execute("INSERT INTO runs (id) VALUES ('a')")
 
     with monkeypatch.context() as then:
-        then.setattr(format15, "bring_over", broken)
+        then.setattr(format16, "bring_over", broken)
         with pytest.raises(ProblemError, match="could not be brought up to date") as caught:
             Store(path)
     (copy,) = backups(path)
     assert str(copy) in caught.value.problem.message and names_in(path) == names_in(copy) == ["Old"]
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (format15.FORMAT,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (format16.FORMAT,)
     with Store(path) as store:
         assert [run.name for run in store.runs()] == ["Old"]
 
@@ -185,49 +184,6 @@ def test_what_is_saved_tells_the_version_that_made_it(path: Path, older: Older) 
         store.add(Experiment(), comparison=comparison)
         study = store.studies.begin(Study(answer=Tuning(experiment=Experiment())))
         assert [store.comparisons()[0].ammeter, study.ammeter] == [__version__] * 2
-
-
-@pytest.fixture
-def brought(path: Path, older: Callable[[], None]) -> Store:
-    older()
-    return Store(path)
-
-
-def test_every_study_of_it_is_there(brought: Store) -> None:
-    with brought as store:
-        found = {entry.id: store.studies.find(entry.id) for entry in store.studies.newest()}
-        assert [run.name for run in store.runs()] == ["Old"]
-        assert [sweep.name for sweep in store.sweeps.newest()] == ["Old sweep"]
-    limit, numerics, profile, tune = (found[f"{kind}-1"] for kind in ("limit", "numerics", "profile", "tune"))
-    assert all(study.device_name == "a card" and study.number == 1 for study in found.values())
-    assert [(side.label, side.granularity) for side in limit.answer.sides] == [("FP32", 8), ("FP16 AMP", 8)]
-    assert limit.answer.digest == "FP32 fits 8, FP16 AMP fits at least 8."
-    assert limit.answer.sides[0].is_proven and limit.answer.margin_fraction == 0.2
-    assert numerics.answer.run_id == "run-1" and numerics.problem.message == "It did not fit."
-    assert numerics.answer.has("map") and numerics.answer.results.nan.least_scale == float("inf")
-    first, second = profile.answer.sides
-    assert first.profile.step_ms == 4.0 and first.run_id == "run-1" and second.problem is not None
-    assert profile.is_over and numerics.is_over and not tune.is_over
-    assert [trial.words for trial in tune.answer.trials] == ["FP32, plain"]
-
-
-def test_what_waits_in_its_queue_is_taken_over(brought: Store) -> None:
-    with brought as store:
-        items = store.waiting.claimable()
-    orders: dict[str, Order] = {item.kind: order_of(item) for item in items}
-    assert list(orders) == ["limit", "numerics", "profile", "sweep", "tune"]
-
-    def answer(kind: str) -> Any:
-        study = orders[kind].study
-        assert study is not None and study.id == orders[kind].key
-        return study.answer
-
-    assert [side.granularity for side in answer("limit").sides] == [4, 4]
-    assert answer("limit").margin_fraction == 0.3
-    assert (answer("numerics").parts, answer("numerics").steps) == (("ladder",), 10)
-    assert answer("profile").run_ids == ("run-1",)
-    assert orders["tune"].key == "tune-1" and len(answer("tune").trials) == 1
-    assert orders["sweep"].key == "sweep-1"
 
 
 def test_an_order_that_cannot_be_read_says_so(path: Path, older: Callable[[], None]) -> None:

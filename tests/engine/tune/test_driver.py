@@ -204,3 +204,30 @@ def test_what_one_device_does_not_exchange_or_is_set_already_is_not_tried(catalo
     space = space_of(baseline_of(given), TuningPlan(), catalog, {})
     assert [option.words for option in space.options["exchange"][1:]] == words
     assert space.careful_mib == 8_192 / given.devices
+
+
+def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):
+    language = catalog.models[0].model_copy(update={"name": "lm", "is_convolutional": False})
+    of_both = catalog.model_copy(update={"models": (*catalog.models, language)})
+
+    def space(model: str, *, allowed: bool) -> tuple[list[str], str]:
+        given = baseline_of(GIVEN.model_copy(update={"model": model}))
+        found = space_of(given, TuningPlan(coarse_formats=allowed), of_both, {})
+        return [option.words for option in found.options["precision"][1:]], "\n".join(found.not_tried)
+
+    words, said = space("lm", allowed=False)
+    assert words == ["BF16 AMP"]
+    assert "FP8: numbers of 8 bits" in said and "Allow coarser formats to have it tried." in said
+    words, said = space("lm", allowed=True)
+    scaled = ["FP8 tensorwise", "FP8 rowwise", "FP8 rowwise_with_gw_hp"]
+    assert words == ["BF16 AMP", *scaled, "Pure BF16"] and "FP8" not in said
+    words, said = space("small-cnn", allowed=True)
+    assert words == ["BF16 AMP", "Pure BF16"] and "FP8: it does nothing for convolutions." in said
+
+
+def test_where_fp8_is_emulated_it_is_never_tried_and_that_is_said_once():
+    plan, given = TuningPlan(coarse_formats=True), baseline_of(GIVEN)
+    space = space_of(given, plan, read_catalog(), {})
+    told = [sentence for sentence in space.not_tried if "FP8" in sentence and "AdamW" not in sentence]
+    assert told == ["FP8 was left out: FP8 is emulated, which shows losses and no speed."]
+    assert not any("fp8" in option.changes.values() for option in space.options["precision"])

@@ -123,3 +123,13 @@ def test_a_candidate_within_the_noise_of_the_last_kept_is_kept_too():
     assert kept(speeds, 1) == ((0,), (1,))
     sure = {(0,): (100.0, 100.1) * 4, (1,): (95.0, 95.1) * 4, (2,): (70.0, 70.1) * 4}
     assert kept(sure, 1) == ((0,),)
+
+
+def test_fp8_that_does_nothing_for_the_model_is_asked_for_once():
+    scalings = [{"precision": "fp8", "step.fp8_recipe": name} for name in ("tensorwise", "rowwise")]
+    options = (Option("as given", {}), *(Option("FP8", changes) for changes in scalings))
+    of = space(batch=1, loader=1, checkpointing=1, exchange=1)
+    of = replace(of, options={**of.options, "precision": options})
+    idle = Outcome(None, left_out=frozenset({"fp8"}))
+    asked = asked_for(of, lambda ask: idle if ask.places[0] else Outcome(100.0))
+    assert sum(ask.places[0] > 0 for ask in asked) == 1

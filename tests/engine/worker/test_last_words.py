@@ -183,7 +183,7 @@ def test_it_says_how_far_a_run_came() -> None:
     progress.note_event(sampled(range(1, 5), 4.0))
     progress.note_event(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0, validation_accuracy=0.5))
     progress.note_event(sampled(range(5, 7), 2.0))
-    summary = progress.summary("stopped")
+    summary = progress.so_far.summary("stopped")
     assert (summary.steps, summary.epochs, summary.seconds) == (6, 1.5, 6.0)
     assert (summary.final_train_loss, summary.skipped_steps) == (2.0, 0)
     assert summary.best_validation_accuracy == summary.final_validation_accuracy == 0.5
@@ -195,10 +195,10 @@ def test_steps_that_are_told_after_their_epoch_ended_do_not_count_for_the_next()
     progress.note_event(started(Precision.FP32))
     progress.note_event(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0))
     progress.note_event(sampled(range(1, 5), 4.0))
-    assert progress.summary("stopped").final_train_loss == 4.0
+    assert progress.so_far.summary("stopped").final_train_loss == 4.0
     progress.note_event(sampled(range(5, 6), 1.0))
-    assert progress.summary("stopped").final_train_loss == 1.0
-    assert progress.summary("stopped").skipped_steps is None
+    assert progress.so_far.summary("stopped").final_train_loss == 1.0
+    assert progress.so_far.summary("stopped").skipped_steps is None
 
 
 def test_only_a_completed_step_is_progress() -> None:

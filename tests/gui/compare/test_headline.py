@@ -66,7 +66,7 @@ class TestHeadline:
         assert workspace.words.startswith(
             "The speeds of FP16 AMP and FP32 cannot be compared “Run 2” (FP16 AMP)"
         )
-        assert "only 2 whole blocks, and a speed needs 5." in workspace.words
+        assert "only 2 whole blocks, and a speed needs 5 · " in workspace.words
         workspace.show(full, saved.add(Experiment.model_validate({"precision": "bf16"})))
         assert "“Run 3” (BF16 AMP) has not run yet." in workspace.words
         broken = saved.add(Experiment.model_validate({"precision": "fp16"})).id

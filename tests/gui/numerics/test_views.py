@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from PySide6.QtCore import QModelIndex, QPoint, Qt
@@ -13,7 +13,7 @@ from engine.experiment.catalog import Precision
 from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents, NumberFormat
 from engine.protocol.numerics.nonfinite import MappedModule, Operation, PrecisionMap
 from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
-from engine.protocol.numerics.ranges import ModuleRange, Ranges
+from engine.protocol.numerics.ranges import LayerCast, ModuleRange, Ranges
 from engine.words.numbers import share_text
 from gui.numerics.ladder import LadderView, error_text
 from gui.numerics.map_tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, rows_of
@@ -279,6 +279,42 @@ def test_only_what_was_measured_can_be_chosen(ranged: RangeView, ranges: Ranges)
     assert ranged.quantity.value() == "weight" and not ranged.quantity.button("gradient").isEnabled()
     ranged.show_ranges(Ranges())
     assert ranged.empty.isVisible()
+
+
+def test_the_scaling_of_fp8_can_be_chosen_where_there_is_one(ranged: RangeView, ranges: Ranges) -> None:
+    button = ranged.quantity.button("cast")
+    assert button.isHidden()
+    numbers = Exponents(first=0, counts=(400, 100), zeros=4)
+    shared: dict[str, Any] = {"module": "features.0", "exponents": numbers}
+    casts = (
+        LayerCast(
+            **shared,
+            operand="input",
+            products=("output",),
+            dtype="float8_e4m3fn",
+            scales=16,
+            least_scale=0.5,
+            most_scale=4_096,
+            became_zero=15,
+        ),
+        LayerCast(**shared, operand="input", products=("weight gradient",), dtype="bfloat16"),
+    )
+    ranged.show_ranges(ranges.model_copy(update={"casts": casts}))
+    button.click()
+    cells = [[plain(cell) for cell in line] for line in ranged.table.lines()]
+    assert cells[0][-4:] == ["Format", "Scale", "→ 0", "Saturate"]
+    assert [line[0] for line in cells[1:]] == [
+        "features.0: input for output",
+        "features.0: input for weight gradient",
+    ]
+    assert [line[-4:] for line in cells[1:]] == [["FP8 E4M3", "2^-1 to 2^12", "3 %", "0 %"], ["–"] * 4]
+    assert ranged.format.isHidden() and ranged.loss_scale.isHidden()
+    shown = [plain(fate.text()) for fate in ranged.detail.fates.values() if not fate.isHidden()]
+    assert shown == [
+        "16 scales, one for each row or column: 2^-1 to 2^12. In FP8 E4M3 3 % become 0, none saturates."
+    ]
+    ranged.show_ranges(ranges)
+    assert button.isHidden() and ranged.quantity.value() == "activation" and not ranged.format.isHidden()
 
 
 def test_a_module_without_a_single_number_has_a_row(ranged: RangeView) -> None:

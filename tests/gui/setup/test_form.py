@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLabel,
     QLineEdit,
+    QWidget,
 )
 from pytestqt.qtbot import QtBot
 
@@ -252,3 +254,21 @@ def test_fp8_is_told_at_once_where_it_does_nothing_or_promises_nothing(
     assert "FP8: promises no gain unless the speed recipe compiles the model" in notes()
     panel.use_settings(Experiment.model_validate({**language, "step": {"recipe": "compile"}}))
     assert "FP8: " not in notes()
+
+
+def test_a_low_window_has_precisions_and_batch_size_in_sight(panel: SetupPanel, qtbot: QtBot) -> None:
+    def lowest(control: QWidget) -> int:
+        return control.mapTo(panel, QPoint(0, control.height())).y()
+
+    panel.show()
+    chips = panel.form.chips.values()
+
+    def is_seen(wanted: bool) -> bool:
+        return (max(lowest(part) for part in (*chips, panel.form.batch_size)) <= panel.foot.y()) == wanted
+
+    for height, is_in_sight in ((848, True), (648, True), (480, False)):
+        panel.resize(304, height)
+        qtbot.waitUntil(partial(is_seen, is_in_sight))
+    sizes = {chip.height() for chip in chips}
+    panel.resize(320, 848)
+    assert len(sizes) == 1 < len({chip.height() for chip in chips}), "what few need is smaller again"

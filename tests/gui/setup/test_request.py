@@ -24,7 +24,6 @@ def test_the_request_holds_what_the_form_says(panel: SetupPanel, asked: Any, typ
     ((request,),) = asked["run"]
     assert isinstance(request, Request)
     assert request.title == "FP32 against BF16 AMP"
-    assert request.is_comparison
     assert request.name is None
     labels = [(label, experiment.precision, experiment.epochs) for label, experiment in request.experiments]
     assert labels == [("FP32", FP32, 2), ("BF16 AMP", BF16, 2)]

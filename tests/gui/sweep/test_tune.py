@@ -115,10 +115,17 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
 def test_the_options_say_what_may_change_and_are_remembered(start: Callable[[], MainWindow]) -> None:
     options = start().others.tune_panel.options
     options.boxes["loader"].setChecked(False)
+    assert not options.plan().coarse_formats
+    options.coarse.setChecked(True)
     options.guard.setCurrentIndex(1)
     options.cap.setCurrentIndex(options.cap.findData(8.0))
     plan = options.plan()
-    assert "loader" not in plan.kinds and plan.guard == "none" and options.memory_cap_gib() == 8.0
+    assert (
+        plan.coarse_formats
+        and "loader" not in plan.kinds
+        and plan.guard == "none"
+        and options.memory_cap_gib() == 8.0
+    )
     other = type(options)()
     other.restore(options.state())
     assert other.plan() == plan and other.memory_cap_gib() == 8.0

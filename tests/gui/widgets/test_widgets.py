@@ -71,7 +71,8 @@ def test_of_segments_one_is_chosen_and_a_click_says_which(qtbot: QtBot) -> None:
 
 def test_a_field_shows_its_problem_and_takes_it_back(qtbot: QtBot) -> None:
     control = QLineEdit()
-    field = Field("Batch size", control, note="2 selected")
+    field = Field("Batch size", control)
+    field.set_note("2 selected")
     qtbot.addWidget(field)
     field.show()
     plain = field.sizeHint().height()
@@ -149,6 +150,8 @@ def test_a_long_text_is_shortened_and_told_whole_in_the_tooltip(qtbot: QtBot) ->
     assert text.text().endswith("…") and text.toolTip() == text.whole_text()
     text.resize(600, 20)
     assert text.text() == text.whole_text() and not text.toolTip()
+    text.resize(24, 20)
+    assert not text.text() and text.toolTip() == text.whole_text(), "two letters and an ellipsis say nothing"
 
 
 def test_the_device_chip_names_the_device_and_hides_an_unknown_usage(qtbot: QtBot) -> None:

@@ -17,6 +17,7 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.wanted import Wanted
 from engine.machines import far_site
+from engine.machines.catalogs import keep_catalog, kept_catalog
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Phase, PhaseName
@@ -282,6 +283,23 @@ def test_a_cluster_is_asked_for_nothing_but_its_catalog_and_what_that_waits_for_
         lambda: "waiting for a free node" in window.top_bar.device.accessibleName(), timeout=WAIT_MS
     )
     assert [type(job) for job in cluster.trained] == [jobs.ReadCatalog]
+
+
+def test_a_clusters_devices_are_read_once_and_again_when_asked(qtbot, window, launchers):
+    Machines().put(new_machine("box", "me@box", slurm={}))
+    launchers["box"].site.has_nodes = True
+    keep_catalog(CATALOG.model_copy(update={"machine": "box"}))
+    switch(qtbot, window, "box")
+    assert window.experiments.catalog.devices == CATALOG.devices, "those that were kept"
+    (again,) = (each for each in window.machines.list_menu().actions() if "again" in each.text())
+    again.trigger()
+    qtbot.waitUntil(lambda: devices(window) == FAR_CATALOG.devices, timeout=WAIT_MS)
+    assert kept_catalog("box")[0].devices == FAR_CATALOG.devices
+
+
+def devices(window):
+    catalog = window.experiments.catalog
+    return None if catalog is None else catalog.devices
 
 
 def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):

@@ -2,7 +2,7 @@
 
 `home_of_0_1.zip` was written by the version at commit 4e34cfc, whose modules had other names: an FP32 and a
 BF16 run of 72 steps, a search that found 1,855 samples in 0.15 GiB, a preset, and a closed window.
-Its store has been brought to format 15 since.
+Its store has been brought to format 16 since.
 """
 
 from __future__ import annotations

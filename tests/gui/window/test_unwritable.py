@@ -72,8 +72,8 @@ def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
         assert window.notice.text().startswith(NOTHING)
         assert window.experiments.runs.name(run.id) == "whole"
         for refuse in (
-            lambda: window._submit(Request("", sides, is_comparison=False)),
-            lambda: window.others.limits.submit(Request("", sides, is_comparison=False)),
+            lambda: window._submit(Request("", sides)),
+            lambda: window.others.limits.submit(Request("", sides)),
             lambda: window.runs.edits.delete((run.id,)),
         ):
             window.notice.drop()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from engine.export.document import Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import sections
 from engine.protocol.advice import Advices
+from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.numerics.ranges import LayerCast
 from engine.store.saved.study import Study
 from tests.engine.export.kinds.test_kinds import rows_in
 
@@ -36,6 +39,33 @@ def test_every_known_part_has_its_section_what_matters_most_first(saved: Study[N
     found = NumericsResults(nan=saved.answer.results.nan, advice=Advices())
     assert sections(found)[-1].sentences == ("Nothing else that was measured calls for a change.",)
     assert sections(NumericsResults(advice=Advices()))[0].sentences[0].startswith("Nothing that was")
+
+
+def test_the_scaling_of_fp8_has_a_section_a_file_and_a_key_where_there_is_one(
+    saved: Study[Numerics], tmp_path: Path
+) -> None:
+    cast = LayerCast(
+        module="fc",
+        operand="weight",
+        products=("output", "input gradient"),
+        dtype="float8_e4m3fn",
+        exponents=Exponents(first=0, counts=(3, 1)),
+        scales=1,
+        least_scale=256.0,
+        most_scale=256.0,
+        became_zero=1,
+    )
+    ranges = saved.answer.results.range
+    assert ranges is not None and "FP8 scaling" not in by_title(saved)
+    results = saved.answer.results.with_part(ranges.model_copy(update={"casts": (cast,)}))
+    fp8 = replace(saved, answer=saved.answer.model_copy(update={"results": results}))
+    (row,) = by_title(fp8)["FP8 scaling"].rows
+    assert row == ("fc", "weight", "FP8 E4M3", "2^8", "25.0 %", "0.0 %")
+    NUMERICS.export(fp8, tmp_path / "x.csv")
+    (line,) = rows_in(tmp_path / "x-scaling.csv")
+    assert (line["products"], line["zero_share"], line["total"]) == ("output, input gradient", "0.25", "4")
+    (entry,) = json.loads(NUMERICS.export(fp8, tmp_path / "x.json").read_text())["fp8_scaling"]
+    assert entry["least_scale"] == 256.0
 
 
 def test_csv_has_the_figures_in_full(saved: Study[Numerics], tmp_path: Path) -> None:

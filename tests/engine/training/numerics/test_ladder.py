@@ -11,13 +11,14 @@ import pytest
 from torch import Tensor
 
 from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics.numerics import Ladder, Rung
 from engine.statistics import Band, band_of
 from engine.training.data.batches import Batch
 from engine.training.numerics import band
 from engine.training.numerics.band import Made, first_step, first_steps
 from engine.training.numerics.bench import Figures, Trainee
-from engine.training.numerics.ladder import climb_ladder
+from engine.training.numerics.ladder import _variants, climb_ladder
 
 from .conftest import MakeBench, own_settings, part_of
 
@@ -70,8 +71,8 @@ def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
 
 def test_a_healthy_model_parts_nowhere(make_bench, tmp_path):
     ladder = ladder_of(make_bench, tmp_path, HEALTHY)
-    assert [rung.precision for rung in ladder.rungs] == ["fp16-unscaled", "fp16", "bf16"]
-    assert [(rung.parts_at, rung.first_module) for rung in ladder.rungs] == [(None, None)] * 3
+    assert [rung.precision for rung in ladder.rungs] == ["fp16-unscaled", "fp16", "bf16", "bf16-pure"]
+    assert [(rung.parts_at, rung.first_module) for rung in ladder.rungs] == [(None, None)] * 4
     assert ladder.steps == 12 and {len(run) for run in ladder.repeats} == {12} and len(ladder.repeats) == 5
     assert "No precision parts" in ladder.sentence
 
@@ -91,6 +92,44 @@ def test_gradients_that_underflow_part_only_without_the_scaler(make_bench, tmp_p
     assert rungs[Precision.FP16_UNSCALED].first_module is None
     assert "backward pass" in rungs[Precision.FP16_UNSCALED].sentence
     assert rungs[Precision.FP16].parts_at is None and rungs[Precision.BF16].parts_at is None
+
+
+def test_pure_bf16_parts_alone_where_its_weights_take_no_small_update(make_bench, tmp_path):
+    own = own_settings(tmp_path, MODEL.format(forward=HEALTHY, factor=1.0), "Net")
+    slow = {"optimizer": {"name": "adam", "learning_rate": 5e-5}, "batch_size": 64, "steps": 60}
+    ladder = part_of(make_bench(**own, **slow, step={"fp32_modules": ["hurdle"]}), climb_ladder)
+    assert [rung.label for rung in ladder.rungs if rung.parts_at] == ["Pure BF16"]
+    assert "BF16 AMP keeps the weights in FP32" in ladder.sentence
+
+
+def test_fp8_has_a_rung_where_the_run_is_in_it_and_its_layers_are_coarser_than_bf16s(make_bench, tmp_path):
+    pytest.importorskip("torchao")
+    text = (
+        MODEL.format(forward=HEALTHY, factor=1.0)
+        .replace("8, 16)", "8, 32)")
+        .replace("Hurdle()", "nn.Linear(32, 32)")
+    )
+    own = own_settings(tmp_path, text.replace("16, 1)", "32, 1)"), "Net")
+    rungs = by_precision(part_of(make_bench(**own, steps=12, precision="fp8"), climb_ladder))
+    assert list(rungs)[-2:] == [Precision.BF16_PURE, Precision.FP8]
+    errors = {
+        precision: {error.module: error.relative_error for error in rungs[precision].errors}
+        for precision in (Precision.BF16, Precision.FP8)
+    }
+    assert errors[Precision.FP8]["hurdle"] > 4 * errors[Precision.BF16]["hurdle"]
+    assert errors[Precision.FP8]["first"] == errors[Precision.BF16]["first"]
+    assert rungs[Precision.FP8].parts_at is None
+
+
+def test_a_run_that_rounds_stochastically_has_a_rung_without_and_one_with_it(make_bench):
+    bench = make_bench(precision="bf16-pure", optimizer={"name": "adamw"})
+    rounding = layered(bench.experiment.model_dump(), {"optimizer": {"stochastic_rounding": True}})
+    variants = dict(_variants(Experiment.model_validate(rounding), Precision.BF16_PURE))
+    assert {label: settings.rounds_stochastically for label, settings in variants.items()} == {
+        "Pure BF16": False,
+        "Pure BF16 with stochastic rounding": True,
+    }
+    assert list(dict(_variants(bench.experiment, Precision.BF16_PURE))) == ["Pure BF16"]
 
 
 def test_a_skipped_step_is_made_again_with_its_batch(make_bench):

@@ -35,6 +35,25 @@ def test_the_planted_fault_is_named(name, tmp_path):
     assert search.first is not None and search.first.step <= search.steps and search.reproduced == 2
 
 
+@pytest.mark.parametrize("precision", ["fp8", "bf16-pure"])
+@pytest.mark.parametrize("recipe", ["tensorwise", "rowwise"])
+def test_an_overflow_is_named_at_its_layer_where_others_go_on_with_it(precision, recipe, planted):
+    if precision == "fp8":
+        pytest.importorskip("torchao")
+    text = """
+    def model():
+        net = nn.Sequential(nn.Linear(8, 32), nn.Sigmoid(), nn.Linear(32, 32), nn.Linear(32, 4))
+        with torch.no_grad():
+            net[2].weight.fill_(3e38)
+        return nn.Sequential(net, nn.Linear(4, 32), nn.Linear(32, 32), nn.Linear(32, 4))
+    """
+    first = searched(planted(text, precision=precision, steps=2, step={"fp8_recipe": recipe})).first
+    assert first is not None and first.cause is Cause.OVERFLOW, first
+    assert (first.module, first.direction, first.step) == ("0.2", "forward", 1)
+    operation = ("aten.mm", {"float8_e4m3fn"}) if precision == "fp8" else ("aten.addmm", {"bfloat16"})
+    assert (first.operation, set(first.inputs)) == operation
+
+
 def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path):
     (fault,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
     experiment = fault.experiment(tmp_path).model_copy(update={"precision": Precision.FP16_UNSCALED})

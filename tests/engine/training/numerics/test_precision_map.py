@@ -10,7 +10,7 @@ from engine.experiment.own.code import read_code
 from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation
 from engine.training.numerics.precision_map import DIFFERENCES, device_notes, map_precision
 
-from .conftest import part_of
+from .conftest import own_settings, part_of
 
 
 def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench):
@@ -54,6 +54,36 @@ def test_fp32_has_no_casts_and_nothing_that_differs_elsewhere(make_bench):
     assert not made.notes
     assert not any(row.is_cast for row in made.operations)
 
+
+def test_fp8_shows_in_its_products_and_pure_bf16_in_all(make_bench, tmp_path):
+    pytest.importorskip("torchao")
+    own = own_settings(tmp_path, BLOCKS)
+    made = part_of(make_bench(**own, precision="fp8"), map_precision)
+    products = [row for row in made.operations if row.name == "aten.mm" and row.module == "1"]
+    # torchao's gradients of an output are in E5M2
+    assert {row.computed_in for row in products} == {"float8_e4m3fn", "float8_e5m2"}
+    assert {row.computed_in for row in made.operations if "mm" in row.name and row.module == "2"} == {
+        "bfloat16"
+    }
+    forward = next(row for row in products if row.direction == "forward")
+    # 16 rows of 32 inputs and the weight in a byte each, and the output in two
+    assert forward.moved_bytes == 16 * 32 + 32 * 32 + 2 * 16 * 32
+    pure = part_of(make_bench(**own, precision="bf16-pure"), map_precision)
+    assert {row.computed_in for row in pure.operations if row.module in ("0", "1", "2")} == {"bfloat16"}
+
+
+BLOCKS = """
+from torch import nn, randn
+
+def model():
+    return nn.Sequential(nn.Linear(8, 32), nn.Linear(32, 32), nn.Linear(32, 4))
+
+def batch(size):
+    return randn(size, 8), randn(size, 4)
+
+def loss(outputs, targets):
+    return (outputs.float() - targets).square().mean()
+"""
 
 STEP = """
 from torch import nn, randn

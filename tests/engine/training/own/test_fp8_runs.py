@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ MODEL = """
     def loss(outputs, targets):
         return nn.functional.cross_entropy(outputs.flatten(0, 1).float(), targets.flatten())
 """
+ONE_LAYER = "nn.Sequential(nn.Embedding(64, 32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 64))"
 LAYERS = "FP8 in 4 of 6 linear layers; not in the output layer and 1 with a size that is no multiple of 16."
 
 
@@ -136,6 +138,10 @@ def test_a_model_of_convolutions_is_told_that_fp8_does_nothing_for_it() -> None:
     (finding,) = [found for found in check(cnn).findings if found.kind is FindingKind.FP8]
     assert finding.severity == "warning"
     assert finding.message.startswith("FP8 does nothing for this model: ")
+    assert finding.remedy == "Choose BF16 AMP."
+    *_, last = train(cnn, Control())
+    assert isinstance(last, Finished)
+    assert last.summary.left_out["fp8"] == "no linear layer of the model is converted"
 
 
 def test_a_forecast_counts_what_fp8_takes_beside_bf16(runs: OwnRuns) -> None:
@@ -168,15 +174,12 @@ def test_fsdp_and_devices_without_fp8_are_refused_with_a_sentence(
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_a_compiled_model_learns_in_fp8_too(runs: OwnRuns) -> None:
-    # the compiler takes long over each layer
-    runs.write(
-        MODEL.replace(
-            "block(), block(), nn.Linear(32, 36), nn.Linear(36, 64)", "nn.Linear(32, 64), nn.Linear(64, 64)"
-        )
-    )
+    # each further layer takes the compiler seconds
+    runs.write(re.sub("nn.Sequential.nn.Embedding.*", ONE_LAYER, MODEL))
     plain, compiled = (
         runs.events(experiment(runs, step={"recipe": recipe}, steps=5)) for recipe in ("plain", "compile")
     )
+    assert "FP8 in 1 of 2 linear layers" in next(it for it in plain if isinstance(it, Started)).notes[0]
     finished = compiled[-1]
     assert isinstance(finished, Finished) and finished.summary.left_out == {}
     assert finished.summary.recipe == "compile"

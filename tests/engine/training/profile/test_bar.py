@@ -7,6 +7,7 @@ import pytest
 from engine.protocol.profile import StepPart
 from engine.training.profile import recording
 from engine.training.profile.bar import step_bar
+from engine.training.profile.rows import tables
 from tests.engine.training.profile.recorded import MAIN, Recorded
 
 GEMM = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_kernel"
@@ -43,6 +44,40 @@ def test_overlaps_count_once_and_gaps_are_what_the_measured_step_leaves(recorded
         }
     )
     assert found.bar.total_ms == pytest.approx(8)
+
+
+ABS_MAX, CAST = "triton_red_fused_abs_max_0", "triton_poi_fused__scaled_mm__to_copy_clamp_mul_reciprocal_t_2"
+NVJET = "nvjet_sm90_qqtst_128x256_128x4_2x1_v_bz_coopB_TNT"
+CLIP = "triton_poi_fused_clamp_mul_1"
+
+
+def test_scaling_and_casting_to_fp8_are_a_part_of_their_own_where_products_are_in_fp8(recorded, tmp_path):
+    recorded.step(0, 10_000)
+    recorded.operation("matmul_with_hp_or_float8_args", 10, 60)
+    recorded.operation("aten::abs", 20, 30)
+    recorded.kernel(RELU, 100, 1_100, launched=25)  # eager, in a converted layer
+    recorded.kernel(RELU, 1_100, 2_100, launched=80)
+    recorded.kernel(ABS_MAX, 2_100, 3_100)
+    recorded.kernel(CAST, 3_100, 4_100)
+    recorded.mark(recording.OPTIMIZER, 4_000, 5_000)
+    recorded.kernel(CLIP, 5_000, 5_500, launched=4_500)
+    trace = recorded.read(tmp_path)
+    bar = step_bar(trace, step_ms=10.0, data_wait_ms=0.0).bar
+    assert bar.ms(StepPart.SCALING) == 0 and bar.ms(StepPart.MEMORY) == pytest.approx(4)
+    recorded.kernel(NVJET, 6_000, 8_000)
+    trace = recorded.read(tmp_path)
+    found = step_bar(trace, step_ms=10.0, data_wait_ms=0.0)
+    assert {part: found.bar.ms(part) for part in StepPart if found.bar.ms(part)} == pytest.approx(
+        {
+            StepPart.MATRIX_UNITS: 2,
+            StepPart.MEMORY: 1,
+            StepPart.SCALING: 3,
+            StepPart.OPTIMIZER: 0.5,
+            StepPart.HOST: 3.5,
+        }
+    )
+    rows = {row.name: row.part for row in tables(trace, found).kernels}
+    assert rows[ABS_MAX] is rows[CAST] is StepPart.SCALING and rows[CLIP] is StepPart.OPTIMIZER
 
 
 def test_a_wait_for_data_is_the_devices_only_while_it_has_nothing_to_do(recorded, tmp_path):

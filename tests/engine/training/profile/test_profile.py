@@ -24,6 +24,7 @@ from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, 
 from engine.protocol.jobs import Control
 from engine.protocol.profile import Limits, Peak, StepPart, StepProfile
 from engine.training.measuring.telemetry import Rows
+from engine.training.precision import EMULATED_NOTE
 from engine.training.profile import profile as profile_module
 from engine.training.profile.profile import profile_steps
 from engine.training.profile.recording import MODULE, _module_marks
@@ -195,6 +196,11 @@ def test_a_profile_beside_other_programs_says_so(monkeypatch):
     monkeypatch.setattr(OtherPrograms, "share", lambda _: 0.4)
     note = profiled(**LINEAR).notes[0]
     assert note.startswith("The timing of the steps was disturbed: other programs took 40 %")
+
+
+def test_fp8_on_a_cpu_is_called_emulated():
+    pytest.importorskip("torchao")
+    assert EMULATED_NOTE in profiled(precision="fp8").notes
 
 
 def test_a_stopped_profile_leaves_no_trace_file(tmp_path):
