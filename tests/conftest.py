@@ -33,9 +33,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # a busy machine is slow, which is no fault of what is tested
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("any machine"), max_examples=25)
-settings.load_profile("any machine" if os.environ.get("AMMETER_ALL_TESTS") else "quick")
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25
+)
+settings.load_profile("any machine")
 
 pytest_plugins = ["tests.far", "tests.slurm", "tests.profiles", "tests.installations", "tests.cards"]
 

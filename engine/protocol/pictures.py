@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from engine.later import np
@@ -20,12 +21,15 @@ _SEED = 20_260_101
 _DARKEST, _BRIGHTEST = 20, 245
 
 
+@cache
 def patterns(count: int, side: int = _SIDE) -> NDArray[np.uint8]:
-    """Distinct grey patterns (count, side, side), the first always alike. Raises ValueError."""
+    """Distinct grey patterns (count, side, side), read-only, the first always alike. Raises ValueError."""
     if count < 0 or side < 1:
         raise ValueError(f"there are no {count} patterns of {side} pixels")
     drawn = [_pattern(number, side) for number in range(count)]
-    return np.stack(drawn) if drawn else np.empty((0, side, side), np.uint8)
+    stacked = np.stack(drawn) if drawn else np.empty((0, side, side), np.uint8)
+    stacked.flags.writeable = False
+    return stacked
 
 
 def _pattern(number: int, side: int) -> NDArray[np.uint8]:

@@ -43,8 +43,10 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     Nor does it try what vectors this machine can do, or optimise its C++, which takes longer than a test.
     """
     import torch._inductor.config
+    from torch._inductor import cpp_builder
 
     torch._dynamo.reset()
+    monkeypatch.setattr(cpp_builder, "_get_inductor_debug_symbol_cflags", lambda: ([], []), raising=False)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
     settings = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
     with torch._inductor.config.patch({**settings, "aot_inductor.debug_compile": True}):

@@ -74,7 +74,7 @@ def losses_by_hand(
 @pytest.mark.parametrize("precision", DTYPES)
 @pytest.mark.parametrize(
     ("optimizer", "clip_norm", "accumulation"),
-    [("adamw", None, 1), ("adamw", 0.1, 1), ("adamw", None, 2), ("adam", 0.1, 4), ("sgd", 0.1, 2)],
+    [("adamw", None, 1), ("adam", 0.1, 4), ("sgd", 0.1, 2)],
 )
 def test_losses_are_bit_for_bit_those_of_a_loop_by_hand(precision, optimizer, clip_norm, accumulation):
     step = step_of(
