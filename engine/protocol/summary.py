@@ -143,9 +143,9 @@ class Summary(Message):
     put into the host's memory. `final_train_loss` is the mean over the last epoch, or over the part of it
     that was trained; accuracies are fractions, 0 to 1. `recipe` is the one in force at the end, its parts
     joined by "+"; `left_out` says why a requested part, or FP8, is missing. `warmup_seconds` include
-    compiling and capturing. The memory breakdown is of one step's tensors, and `other_mib` is the rest of the training
-    peak. Utilisation, activity, power and clock are means over the measured steps, temperature and other
-    programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
+    compiling and capturing. The memory breakdown is of one step's tensors, and `other_mib` is the rest of
+    the training peak. Utilisation, activity, power and clock are means over the measured steps, temperature
+    and other programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
     `sampling_seconds`. Of the weights with a gradient, steps of a run in pure BF16 left the unchanged
     fraction as they were. Of a run on several devices speeds and energies are of all together, peaks and
     times of the device with the highest, and `ranks` has each of them.
