@@ -150,6 +150,27 @@ def put_first(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Pat
     return folder
 
 
+def need(program: str, *, is_there: bool) -> None:
+    """Skips the test without the program, and fails it where all tests are to run."""
+    if not is_there and os.environ.get("AMMETER_ALL_TESTS"):
+        pytest.fail(f"{program} is not installed; .ci/run names the packages")
+    if not is_there:
+        pytest.skip(f"{program} is not installed")
+
+
+def user_here() -> str:
+    return subprocess.check_output(["id", "-un"], text=True).strip()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nothing listens at."""
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in taken]
+    for each in taken:
+        each.close()
+    return ports
+
+
 @pytest.fixture
 def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
     home = prepared(tmp_path)
@@ -161,10 +182,7 @@ def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine
 
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
-    if not SSHD.exists():
-        if os.environ.get("AMMETER_ALL_TESTS"):
-            pytest.fail("sshd is not installed; .ci/run names the packages")
-        pytest.skip("sshd is not installed")
+    need("sshd", is_there=SSHD.exists())
     with far_machine(monkeypatch) as machine:
         yield machine
 
@@ -175,8 +193,7 @@ def far_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
     # short: the path of a socket has a hundred bytes
     root = Path(tempfile.mkdtemp(prefix="far-", dir="/tmp"))
     home = prepared(root)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     sshd = _serve(root, port)
     script = f'#!/bin/sh\nexec {shutil.which("ssh")} -F {root}/config "$@"\n'
     folder = put_first(root / "bin", script, monkeypatch)
@@ -199,7 +216,6 @@ def _serve(root: Path, port: int) -> subprocess.Popen[bytes]:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(root / name)], check=True)
     kind, key, *_ = (root / "host.pub").read_text().split()
     (root / "known").write_text(f"[127.0.0.1]:{port} {kind} {key}\n")
-    user = subprocess.check_output(["id", "-un"], text=True).strip()
     (root / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {root}/host\nPidFile none\n"
         f"AuthorizedKeysFile {root}/me.pub\nUsePAM no\nPasswordAuthentication no\n"
@@ -207,7 +223,7 @@ def _serve(root: Path, port: int) -> subprocess.Popen[bytes]:
         "MaxStartups 100:30:200\nMaxSessions 100\nLogLevel ERROR\n"
     )
     (root / "config").write_text(
-        f"Host far\n  HostName 127.0.0.1\n  Port {port}\n  User {user}\n  IdentityFile {root}/me\n"
+        f"Host far\n  HostName 127.0.0.1\n  Port {port}\n  User {user_here()}\n  IdentityFile {root}/me\n"
         f"  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile {root}/known\n"
         "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n"
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import pytest
 
 from engine.machines.machine import Machine
 from engine.machines.slurm import Slurm
-from tests.far import FarMachine, command_of, eventually, prepared, used
+from tests.far import FarMachine, command_of, eventually, free_ports, need, prepared, used, user_here
 
 NODES = ("n1", "n2")
 _CONF = """
@@ -95,10 +94,7 @@ class Cluster(FarMachine):
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    if shutil.which("slurmctld") is None or shutil.which("slurmd") is None:
-        if os.environ.get("AMMETER_ALL_TESTS"):
-            pytest.fail("Slurm is not installed; .ci/run names the packages")
-        pytest.skip("Slurm is not installed")
+    need("Slurm", is_there=all(map(shutil.which, ("slurmctld", "slurmd"))))
     with cluster_here(monkeypatch) as made:
         yield made
 
@@ -109,8 +105,7 @@ def cluster_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     root = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
     root.chmod(0o755)
     (root / "state").mkdir()
-    user = subprocess.check_output(["id", "-un"], text=True).strip()
-    (root / "slurm.conf").write_text(_CONF.format(root=root, user=user, ports=_free_ports(3)))
+    (root / "slurm.conf").write_text(_CONF.format(root=root, user=user_here(), ports=free_ports(3)))
     monkeypatch.setenv("SLURM_CONF", str(root / "slurm.conf"))
     home = prepared(root)
     machine = Machine(name="cluster", host="", folder=str(home), slurm=Slurm())
@@ -144,14 +139,6 @@ def _daemon(*words: str) -> subprocess.Popen[bytes]:
 
 def _said(*words: str) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _free_ports(count: int) -> list[int]:
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in taken]
-    for each in taken:
-        each.close()
-    return ports
 
 
 def _kill_steps(root: Path) -> None:

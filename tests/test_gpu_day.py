@@ -230,9 +230,13 @@ def test_earlier_results_alone_make_a_table(
     assert "**48 s**" in capsys.readouterr().out
 
 
+def names_of(requirements: list[str]) -> set[str]:
+    return {bundle.name_of(requirement) for requirement in requirements}
+
+
 def test_the_bundle_has_whatever_the_project_needs_and_torch_does_not_bring() -> None:
     project = bundle.project()
-    names = {bundle.name_of(requirement) for requirement in project["project"]["dependencies"]}
+    names = names_of(project["project"]["dependencies"])
     needed = bundle.needed(project)
     resolved = [
         f"{name}==1.0" for name in (*names, "pytest", "typing-extensions", "markupsafe", "shiboken6", "sympy")
@@ -245,14 +249,14 @@ def test_the_bundle_has_whatever_the_project_needs_and_torch_does_not_bring() ->
         "sympy==1.0",
         "typing_extensions==1.0",
     ]
-    packed = {bundle.name_of(requirement) for requirement in bundle.packed(resolved, there, needed)}
+    packed = names_of(bundle.packed(resolved, there, needed))
     assert names - set(bundle.OWN) <= packed and "truststore" in packed and "jinja2" in packed
-    assert {"pytest", "shiboken6", "typing-extensions"} <= packed
+    assert {"pytest", "shiboken6", "typing-extensions"} <= packed and "torchao" in names_of(needed)
     assert not packed & {*bundle.OWN, "markupsafe", "sympy"}
 
 
 def test_the_bundle_has_the_plugins_of_the_tests_and_no_checker() -> None:
-    needed = {bundle.name_of(requirement) for requirement in bundle.needed(bundle.project())}
+    needed = names_of(bundle.needed(bundle.project()))
     plugins = {
         plugin.partition(".")[0].replace("pytestqt", "pytest-qt").replace("_", "-") for plugin in PLUGINS
     }

@@ -114,13 +114,15 @@ def project() -> dict[str, Any]:
 
 
 def needed(project: Mapping[str, Any]) -> list[str]:
-    """The requirements of the program and of its tests. The extras are left out: transformers is there."""
+    """The requirements of the program, of FP8 and of the tests. Other extras are left out: transformers is
+    there."""
     of_tests = [
         requirement
         for requirement in project["dependency-groups"]["dev"]
         if isinstance(requirement, str) and name_of(requirement).startswith(_TESTS)
     ]
-    return [*project["project"]["dependencies"], *of_tests]
+    own = project["project"]
+    return [*own["dependencies"], *own["optional-dependencies"]["fp8"], *of_tests]
 
 
 def packed(resolved: Iterable[str], there: Iterable[str], needed: Iterable[str]) -> list[str]:
@@ -170,7 +172,9 @@ def _resolved(scratch: Path, requirements: Sequence[str], options: Sequence[str]
 
 
 def _trim(site: Path) -> None:
-    """Keeps of Qt what a window of widgets and its tests load."""
+    """Keeps of Qt what a window of widgets and its tests load, and of torchao what is Python."""
+    for path in (site / "torchao").glob("_C*.so"):  # for formats of inference, and 13 MiB
+        path.unlink()
     qt = site / "PySide6"
     kept = re.compile(rf"(Qt({_QT})\.abi3|libQt6({_QT}|XcbQpa)\.so)")
     for path in [*qt.glob("Qt*.abi3.so"), *(qt / "Qt" / "lib").glob("libQt6*")]:

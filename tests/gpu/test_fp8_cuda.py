@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from engine.training.doctor import device_entries
 from engine.training.runs.loop import train
 
 pytestmark = [
+    pytest.mark.usefixtures("compiled_in_this_process"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.timeout(600),  # compiling takes its time
     pytest.mark.skipif(
@@ -40,17 +40,6 @@ LANGUAGE: dict[str, Any] = {
 RECIPES = ["tensorwise"]
 if torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0):
     RECIPES += ["rowwise", "rowwise_with_gw_hp"]
-
-
-@pytest.fixture(autouse=True)
-def compiled_in_this_process() -> Iterator[None]:
-    """No helper processes, which would outlive the test."""
-    from torch._inductor import config
-
-    torch._dynamo.reset()
-    with config.patch({"compile_threads": 1}):
-        yield
-    torch._dynamo.reset()
 
 
 def events_of(precision: str, **step: Any) -> list[Event]:

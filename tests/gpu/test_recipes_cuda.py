@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 pytestmark = [
+    pytest.mark.usefixtures("compiled_in_this_process"),
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
     # torch 2.11 uses what it deprecates as it loads its compiler
     pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
@@ -30,17 +30,6 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 CARD = torch.device("cuda:0")
 STEADY = {"measure": {"warmup_steps": 3}}
 RECIPES = ("plain", "fused", "fused+capture", "fast")
-
-
-@pytest.fixture(autouse=True)
-def compiled_in_this_process() -> Iterator[None]:
-    """No helper processes, which would outlive the test."""
-    from torch._inductor import config
-
-    torch._dynamo.reset()
-    with config.patch({"compile_threads": 1}):
-        yield
-    torch._dynamo.reset()
 
 
 def pictures(number: int, *, size: int = 32, side: int = 16, classes: int = 10) -> list[Batch]:

@@ -49,6 +49,7 @@ def _speed(name: str, title: str, bound: float, known: str) -> dict[str, Figure]
     return {f"{name}-fast": Figure(f"speed {name}", f"{title}, `fast`, {of}", "≥", bound, known=known)}
 
 
+_FP8 = "FP8 over BF16, compiled"
 _LARGEST = "the largest batch of ResNet-50 under 24 GiB"
 FIGURES: Mapping[str, Figure] = {
     **_speed("resnet50-64", "ResNet-50, batch 64, FP16", 0.97, "5,660 images/s"),
@@ -84,6 +85,9 @@ FIGURES: Mapping[str, Figure] = {
     "telemetry-fast": Figure("tax", "telemetry on over off, `fast`", "≥", 0.99),
     "waits-fast": Figure("tax", "times the host waits in a step, `fast`", "=", 0),
     "waits-fused": Figure("tax", "times the host waits in a step, `plain` with a fused optimizer", "=", 0),
+    "fp8-4096": Figure("fp8", f"{_FP8}: linear layers of 4,096", "≥", 1.25),
+    "fp8-8192": Figure("fp8", f"{_FP8}: linear layers of 8,192", "≥", 1.25),
+    "fp8-lm": Figure("fp8", f"{_FP8}: `causal-lm-1b`, batch 4, 1,024 tokens", "≥", 1.25),
     **{
         f"window-{hz}": Figure(
             "window", f"with the live window at {hz} Hz, over without", "≥", 0.98, known="own process 1.0"
@@ -106,7 +110,7 @@ FIGURES: Mapping[str, Figure] = {
     "forecast-after": Figure(
         "forecast", "forecast off the allocator's peak, ten models, after one run", "≤", 3, "%"
     ),
-    "bar": Figure("profile", "the bar off the unprofiled step", "≤", 3, "%"),
+    "bar": Figure("profile", "recorded steps off unprofiled ones", "≤", 3, "%"),
     "unnamed": Figure("profile", "kernels above 1 % of the time without a family", "=", 0),
     "mfu": Figure("profile", "the highest MFU", "<", 1),
     "profile-tests": Figure("profile", "tests of profiles that failed or did not run", "=", 0),

@@ -36,6 +36,7 @@ STEPS: Mapping[str, Step] = {
     "speed vit-64": Step("speed:speeds", 500, _SPEED + "; in BF16"),
     "speed lm-tiny": Step("speed:speeds", 400, _SPEED),
     "speed frameworks": Step("frameworks:frameworks", 400, "the engine beside Lightning and accelerate"),
+    "fp8": Step("fp8:fp8", 480, "FP8 over BF16 in linear layers and in a language model; needs torchao"),
     "tax": Step("tax:tax", 240, "what the telemetry costs, and how often the host waits"),
     "window": Step("tax:window", 400, "what the live window costs at 10, 30 and 60 Hz"),
     "limit": Step("memory:limit", 420, "the largest batch of ResNet-50 under 24 GiB"),

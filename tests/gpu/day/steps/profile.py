@@ -1,4 +1,4 @@
-"""Profiles on the card: the bar beside the unprofiled step, kernels without a family, MFU, and tests."""
+"""Profiles on the card: recorded beside unprofiled steps, kernels without a family, MFU, and tests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def profiles(work: Work) -> None:
             found[name] = profiled(model, precision, work.device, limits, **settings)
             limits = found[name].limits
             _show(name, found[name])
-    off = {name: 100 * abs(each.bar.total_ms / each.step_ms - 1) for name, each in found.items()}
+    off = {name: 100 * abs(each.recorded_ms / each.step_ms - 1) for name, each in found.items()}
     work.tell("bar", max(off.values()), f"({max(off, key=off.__getitem__)}, {len(found)} profiles)")
     without = [f"{row.name[:60]} ({name})" for name, each in found.items() for row in unnamed(each)]
     work.tell("unnamed", len(without), "; ".join(without))
