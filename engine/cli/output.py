@@ -21,7 +21,7 @@ from engine.compare.figures import ENERGY, SPEED, energy_of, figures, training_p
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment, all_settings
 from engine.experiment.problem import Problem
-from engine.experiment.value import printable
+from engine.experiment.value import in_sentence, printable
 from engine.export.document import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
@@ -113,7 +113,7 @@ def _card(summary: Summary) -> list[Pair]:
 
 def _speed(summary: Summary) -> str:
     if summary.samples_per_second is None:
-        return f"none: {summary.speed_note}" if summary.speed_note else "none"
+        return f"none: {in_sentence(summary.speed_note)}" if summary.speed_note else "none"
     speed = SPEED.text_with_unit(summary.samples_per_second)
     if summary.samples_per_second_ci is None:
         return speed

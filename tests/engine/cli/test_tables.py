@@ -154,7 +154,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_run_without_a_speed_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    output.run_summary(finished(1, "FP32", Precision.FP32, speed_note="it was too short"))
+    output.run_summary(finished(1, "FP32", Precision.FP32, speed_note="It was too short"))
     assert "none: it was too short" in capsys.readouterr().out
 
 
