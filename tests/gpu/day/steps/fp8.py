@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
 
 import fp8_linear
@@ -39,7 +40,7 @@ def fp8(work: Work) -> None:
         _tell(work, "fp8-lm", arms, rounds=2, seconds=150)
 
 
-def _tell(work: Work, key: str, arms: dict[str, Arm], *, rounds: int, seconds: float) -> None:
+def _tell(work: Work, key: str, arms: Mapping[str, Arm], *, rounds: int, seconds: float) -> None:
     """Tells the ratio of the arms where so many seconds, those of a first round, are left."""
     if not work.has_time(seconds, key):
         return
