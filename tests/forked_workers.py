@@ -211,7 +211,9 @@ def _work(request: Mapping[str, Any], descriptors: list[int]) -> None:
             runpy.run_module("engine.worker", run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001 - as an interpreter ends
         traceback.print_exc()
     finally:

@@ -99,10 +99,10 @@ def test_it_skips_the_steps_that_one_process_skips() -> None:
 
 @pytest.mark.slow
 def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> None:
-    settings = {**SHARDED, "steps": 20, "checkpoint": {"last": True, "rewind_every": 4}}
+    settings = {**SHARDED, "steps": 30, "checkpoint": {"last": True, "rewind_every": 4}}
     straight = trained(tmp_path / "straight", **settings)
     first = trained(tmp_path / "broken", stop_after=3, **settings)
-    assert 3 <= summary(first).steps < 20
+    assert 3 <= summary(first).steps < 30
     begun = saved(tmp_path / "broken")
     second = trained(tmp_path / "broken", resume=True, **settings)
     assert column(first, "loss") + column(second, "loss") == column(straight, "loss")
@@ -116,7 +116,7 @@ def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> Non
     # what was stopped on two devices goes on with one
     (tmp_path / "alone").mkdir()
     torch.save(begun, tmp_path / "alone" / "last.pt")
-    alone = trained(tmp_path / "alone", resume=True, steps=20, checkpoint={"last": True})
+    alone = trained(tmp_path / "alone", resume=True, steps=30, checkpoint={"last": True})
     assert column(alone, "loss") == pytest.approx(column(second, "loss"), rel=1e-4)
 
 
@@ -124,7 +124,7 @@ def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> Non
 def test_the_state_before_the_trouble_is_kept_whole(tmp_path: Path) -> None:
     # from the third step on the scale is far too large, and stays so
     scaler = {"init_scale": 2.0, "growth_factor": 1024.0, "growth_interval": 1, "backoff_factor": 0.9999}
-    settings = {"precision": "fp16", "scaler": scaler, "steps": 12, "checkpoint": {"rewind_every": 1}}
+    settings = {"precision": "fp16", "scaler": scaler, "steps": 30, "checkpoint": {"rewind_every": 1}}
     trained(tmp_path, **SHARDED, **settings)
     kept = saved(tmp_path, "rewind")
     assert all(bool(torch.isfinite(tensor).all()) for tensor in kept["model"].values())
