@@ -213,7 +213,7 @@ def _work(request: Mapping[str, Any], descriptors: list[int]) -> None:
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
+            sys.stderr.write(f"{end.code}\n")
     except BaseException:  # noqa: BLE001 - as an interpreter ends
         traceback.print_exc()
     finally:
