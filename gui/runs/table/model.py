@@ -31,6 +31,8 @@ class RunsModel(RunsList, QAbstractTableModel):
     tags_changed = Signal()
     checked_changed = Signal(object)  # tuple[str, ...]
     rename_requested = Signal(object, str)  # Item or Line, the new name
+    reordering = Signal()
+    reordered = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         QAbstractTableModel.__init__(self, parent)
@@ -261,6 +263,7 @@ class RunsModel(RunsList, QAbstractTableModel):
             self.dataChanged.emit(self.index(place, 0), self.index(place, len(Column) - 1))
 
     def _put_in_order(self, rows: list[Row]) -> None:
+        self.reordering.emit()
         self.layoutAboutToBeChanged.emit()
         # only now: a view's selection is kept as persistent indexes of its own from here on
         before = self.persistentIndexList()
@@ -270,6 +273,7 @@ class RunsModel(RunsList, QAbstractTableModel):
         after = [self.index(places[row], index.column()) for row, index in zip(kept, before, strict=True)]
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()
+        self.reordered.emit()
 
     def _emit_columns(self, first: Column, last: Column) -> None:
         if self.shown:
