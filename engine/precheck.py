@@ -11,7 +11,7 @@ from engine.protocol.events import Failed, Log
 
 _CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
 _CHECKED = ("model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length")
-_CHECKED_ALSO = ("precision", "scaler", "device", "batch_size")
+_CHECKED_ALSO = ("precision", "scaler", "device", "batch_size", "devices", "ranks")
 
 
 class Precheck:

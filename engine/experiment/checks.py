@@ -25,7 +25,7 @@ from engine.experiment.catalog import (
     PrecisionEntry,
     Task,
 )
-from engine.experiment.experiment import Experiment, named, setting_problem
+from engine.experiment.experiment import Experiment, named, setting_problem, setting_title
 from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.code import MODEL
 from engine.experiment.own.folders import path_problem, path_there_problem, shown_path
@@ -256,6 +256,19 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
         yield _refused(experiment, "optimizer.stochastic_rounding", but, "Switch it off, or use one device.")
     if experiment.ranks.strategy == "fsdp":
         yield from _sharding_problems(experiment)
+    elif experiment.ranks.static_graph:
+        yield from _static_graph_problems(experiment)
+
+
+def _static_graph_problems(experiment: Experiment) -> Iterator[Problem]:
+    key, accumulated = "ranks.static_graph", experiment.step.gradient_accumulation
+    if accumulated > 1:
+        # pytorch/pytorch#143580
+        but = f"{named('step.gradient_accumulation')} is {accumulated:,}, and PyTorch cannot combine them."
+        yield _refused(experiment, key, but, "Turn it off, or set gradient accumulation to 1.", "off")
+    elif experiment.ranks.find_unused_parameters:
+        but = f"{setting_title('ranks.find_unused_parameters')} is for steps that use different parameters."
+        yield _refused(experiment, key, but, "Turn one of them off.", "off")
 
 
 def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:

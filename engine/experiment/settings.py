@@ -92,6 +92,13 @@ class Ranks(Part):
         "Tells PyTorch's DistributedDataParallel that every step uses the same parts of the model.",
         when=Chosen.uses_ddp,
     )
+    find_unused_parameters: bool = setting(
+        False,
+        "Find unused parameters",
+        "Lets PyTorch's DistributedDataParallel search each step for parameters that get no gradient. Needed "
+        "where a step leaves parts of the model unused, and a little slower.",
+        when=Chosen.uses_ddp,
+    )
 
 
 class Optimizer(Part):

@@ -11,6 +11,7 @@ from engine.protocol.events import Summary
 from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.own import own_details, own_problem
+from engine.training.ranks.sharing import ddp_problem
 
 _ONE_VALUE = re.compile(r"more than 1 value per channel when training, got input size .*?\[([\d, ]+)\]")
 _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
@@ -54,6 +55,8 @@ def problem_of(error: BaseException) -> Problem:
             f"or a larger {named('image_size')}."
         )
         return request_problem(message, remedy, key="batch_size")
+    if (problem := ddp_problem(error)) is not None:
+        return problem
     return own_problem(error) or Problem(
         kind=Kind.INTERNAL,
         message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",

@@ -231,7 +231,8 @@ class _Values:
             yield Option(short_words, short)
         if ranks.strategy == "ddp" and ranks.reduction == "fp32":
             yield Option(f"{short_words} and {larger_words}", {**larger, **short})
-        if ranks.strategy == "ddp" and not ranks.static_graph:
+        is_varied = ranks.find_unused_parameters or self.experiment.step.gradient_accumulation > 1
+        if ranks.strategy == "ddp" and not (ranks.static_graph or is_varied):
             yield Option("static graph", {"ranks.static_graph": True})
 
     def loaders(self) -> Iterator[Option]:

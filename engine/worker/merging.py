@@ -68,6 +68,11 @@ class Merger:
         """The last step that all ranks have completed."""
         return min(self._completed)
 
+    @property
+    def is_synchronous(self) -> bool:
+        """True on a CPU, where a rank that waits for others stands in the call that does."""
+        return self._devices[0] == "cpu"
+
     def of_rank(self, rank: int, message: str) -> str:
         """A sentence about one rank, which it names."""
         where = "" if self._devices[rank] == "cpu" else f", on {self._devices[rank]}"

@@ -37,13 +37,18 @@ _LOOK_SECONDS = 0.02
 _ANSWER_SECONDS, _SILENT_ANSWER_SECONDS = 5.0, 1.0
 LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})
 """Of a rank: sooner than those of the whole run, which name none."""
-_PLACE = re.compile(r"Current thread 0x.*\n  File .*\n")
+_PLACE = re.compile(r"Current thread 0x.*\n((?:  File .*\n)+)")
+_FILE = re.compile(r'  File "(.*?)", line')
 _WAITING = re.compile(
     r"Current thread 0x.*\n"
-    r'  File ".*/(torch/(autograd/graph|distributed/.*|cuda/streams)|training/ranks/.*)\.py"'
+    r'  File ".*/(torch/(autograd/graph|distributed/.*|amp/grad_scaler|nn/modules/.*|optim/.*'
+    r"|(cuda|accelerator)/.*)|engine/training/(ranks/.*|measuring/(telemetry|speed)))\.py\""
 )
 """The innermost frame of a rank that waits for others, or for its device, which does: a backward pass sends
-gradients."""
+gradients, and a full launch queue blocks any operation."""
+_PYTHONS = re.compile(r"^<|/lib(64)?/python3[^/]*/(?!(site|dist)-packages/)")
+_OF_LIBRARY = re.compile(r"/torch/|/engine/(experiment|protocol|training|worker)/")
+_LOADS_DATA = re.compile(r"/torch/utils/data/|/engine/training/data/")
 _OTHERS_SECONDS = 1.0  # after a failure the others lose the rank: the first to say so need not be the cause
 
 
@@ -134,6 +139,7 @@ class _Together:
         self._wanted: jobs.Command | None = None
         self._begun: dict[int, int] = {}
         self._rounds = self._at = 0
+        self._is_synchronous = merger.is_synchronous
 
     def events(self) -> Iterator[Event]:
         """The events of the job; the last is `Finished`, `Failed` or `Tried`."""
@@ -238,19 +244,27 @@ class _Together:
         for worker in self._workers:
             worker.ask_where()
         is_silent = self._watches[rank].is_silent
+        self._send(jobs.Hold(step=0))  # each answers how many steps it has begun
         before, tails = [""], [""]
         deadline = time.monotonic() + (_SILENT_ANSWER_SECONDS if is_silent else _ANSWER_SECONDS)
         while (tails != before or not all(map(_PLACE.search, tails))) and time.monotonic() < deadline:
             time.sleep(_SILENT_ANSWER_SECONDS / 4)
             before, tails = tails, [worker.stderr_tail for worker in self._workers]
         if not is_silent:
-            elsewhere = [number for number, tail in enumerate(tails) if not _WAITING.search(tail)]
-            if len(elsewhere) != 1:
+            begun = [self._steps_begun(number) for number in range(len(self._workers))]
+            hung = hung_rank(tails, begun, is_synchronous=self._is_synchronous)
+            if hung is None:
                 return Failed(problem=problem, detail="\n".join(tails))
-            (rank,) = elsewhere
+            rank = hung
         sys.stderr.write(f"{tails[rank]}\n")
         sys.stderr.flush()
         return Failed(problem=self._of_rank(rank, problem), detail=tails[rank])
+
+    def _steps_begun(self, rank: int) -> int | None:
+        begun = None
+        while (item := self._workers[rank].next_item(0.0)) is not None:
+            begun = item.begun if isinstance(item, Held) else begun
+        return begun
 
     def _of_rank(self, rank: int, problem: Problem) -> Problem:
         return problem.model_copy(update={"message": self._merger.of_rank(rank, problem.message)})
@@ -268,6 +282,35 @@ class _Together:
         sys.stderr.write(f"{words}\n")
         sys.stderr.flush()
         return Failed(problem=death(status), detail=words)
+
+
+def hung_rank(tails: Sequence[str], begun: Sequence[int | None], *, is_synchronous: bool) -> int | None:
+    """Return the rank for which the others wait, from the frames and the steps begun of each, or None.
+
+    Where operations are not synchronous, those of NCCL, a rank that waits may stand in any of torch's frames.
+    """
+    known = [steps for steps in begun if steps is not None]
+    least = min(known) if len(known) == len(begun) else None
+    suspected = [rank for rank, tail in enumerate(tails) if _is_in_own_code(tail)]
+    # a rank that is ahead of others waits for them, perhaps in an operation that the user's code calls
+    if len(suspected) == 1 and (least is None or begun[suspected[0]] == least):
+        return suspected[0]
+    behind = [rank for rank, steps in enumerate(begun) if steps == least]
+    if least is not None and len(behind) == 1:
+        return behind[0]
+    elsewhere = [rank for rank, tail in enumerate(tails) if not _WAITING.search(tail)]
+    return elsewhere[0] if is_synchronous and len(elsewhere) == 1 else None
+
+
+def _is_in_own_code(tail: str) -> bool:
+    # in neither torch nor the engine, or waiting in Python for data
+    frames = _PLACE.findall(tail)
+    files = _FILE.findall(frames[-1]) if frames else []
+    callers = [file for file in files if not _PYTHONS.search(file)]
+    if not callers:
+        return False
+    waits_in_python = callers[0] != files[0]
+    return not _OF_LIBRARY.search(callers[0]) or (waits_in_python and bool(_LOADS_DATA.search(callers[0])))
 
 
 def _remoteness(problem: Problem) -> int:

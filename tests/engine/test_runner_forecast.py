@@ -126,8 +126,11 @@ def test_a_warning_is_logged_with_its_place_and_checked_once() -> None:
         (log,) = precheck.remarks(OWN.model_copy(update={"seed": seed}))
         assert (log.level, log.message) == ("warning", "net.py:3: It waits. Do not.")
     assert len(checks.asked) == 1
-    precheck.remarks(experiment_from({**OWN.model_dump(), "precision": "bf16"}))
-    assert len(checks.asked) == 2
+    for count, other in enumerate(
+        ({"precision": "bf16"}, {"devices": 2}, {"ranks": {"static_graph": True}}), 2
+    ):
+        precheck.remarks(experiment_from({**OWN.model_dump(), **other}))
+        assert len(checks.asked) == count
 
 
 def test_an_error_refuses_the_run_with_its_trace_and_is_looked_for_again() -> None:

@@ -140,6 +140,8 @@ class TrainingFacts:
         arguments |= {"bucket_cap_mb": literal(ranks.bucket_mib), "gradient_as_bucket_view": "True"}
         if ranks.static_graph:
             arguments["static_graph"] = "True"
+        if ranks.find_unused_parameters:
+            arguments["find_unused_parameters"] = "True"
         wrapper = "DistributedDataParallel" if self.own is None else "Shared"
         return call(LINE - len("    parallel = "), wrapper, "model", **arguments)
 

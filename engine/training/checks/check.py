@@ -18,7 +18,7 @@ from engine.protocol.advice import Checked, Finding, FindingKind, LinearLayer, N
 from engine.training.checks.passes import CPU, Pass, Subject, raised, small_batches
 from engine.training.checks.places import CodePlace, ModuleTree, finding_at, running, tensors_text
 from engine.training.checks.static import static_findings, waits_in_text
-from engine.training.checks.watches import format_findings
+from engine.training.checks.watches import format_findings, gradient_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
 from engine.training.models.fp8 import layers_sentence, layers_table
@@ -112,6 +112,9 @@ class _Work:
             self._passes.append(one)
             one.run()
             self.findings += one.findings
+        is_shared = experiment.devices > 1 and plan.workload.body is None
+        unused = [one.unused for one in self._passes if one.unused is not None]
+        self.findings += gradient_findings(subject.model, unused, experiment, is_shared=is_shared)
         code = experiment.own_code
         if code is not None and not any(one.is_complete for one in self._passes):
             seen = {(finding.file, finding.line) for finding in self.findings}

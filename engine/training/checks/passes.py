@@ -124,6 +124,11 @@ class Pass:
             self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))
         self._infinite_loss: float | None = None
 
+    @property
+    def unused(self) -> watches.Unused | None:
+        """The trainable parameters without a gradient in the pass; None without a whole backward pass."""
+        return self._gradients.missing if self.is_complete and self._goes_back else None
+
     def run(self) -> None:
         """Makes the pass; whatever the model raises becomes a finding."""
         self._subject.model.zero_grad(set_to_none=True)
@@ -137,8 +142,6 @@ class Pass:
             self.is_complete = True
             if self._infinite_loss is not None:
                 self.findings.append(self._not_finite(self._infinite_loss))
-            if self._goes_back:
-                self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings.append(self._raised(error))
         noting = (self._waits, self._losses, *self._formats)

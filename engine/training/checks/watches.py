@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import torch
 from torch import nn
@@ -26,6 +26,7 @@ from engine.training.checks.places import (
 )
 from engine.training.checks.static import half_place
 from engine.training.models.weightless import IN_FLOAT32
+from engine.training.ranks.sharing import unused_problem
 
 _HALF = (torch.float16, torch.bfloat16)
 _READS = {
@@ -269,6 +270,10 @@ def format_findings(model: nn.Module, experiment: Experiment) -> Iterator[Findin
         )
 
 
+Unused: TypeAlias = dict[str, torch.Tensor]
+"""Trainable parameters without a gradient, by name."""
+
+
 class GradientWatch:
     """Notes which parameters of a model get a gradient while the context lasts."""
 
@@ -292,14 +297,39 @@ class GradientWatch:
     def _note(self, parameter: torch.Tensor) -> None:
         self._reached.add(id(parameter))
 
-    def findings(self) -> Iterator[Finding]:
-        """A finding on those that got none."""
-        missing = [named for named in self._wanted if id(named[1]) not in self._reached]
-        if missing:
-            place = forward_place(self._model, missing[0][0])
-            message = f"{_listed('parameter', missing)} left without a gradient, so nothing trains it."
-            remedy = "Use it in forward, or set its requires_grad to False."
-            yield finding_at(place, FindingKind.NO_GRADIENT, "warning", message, remedy, len(missing))
+    @property
+    def missing(self) -> Unused:
+        """Those that got none, by name."""
+        return {name: parameter for name, parameter in self._wanted if id(parameter) not in self._reached}
+
+
+def gradient_findings(
+    model: nn.Module, unused: Sequence[Unused], experiment: Experiment, *, is_shared: bool
+) -> Iterator[Finding]:
+    """Yield findings on the parameters without a gradient, from those `unused` in each backward pass.
+
+    With `is_shared` the processes of several devices exchange gradients during the backward pass.
+    """
+    settings, kind = experiment.ranks, FindingKind.NO_GRADIENT
+    some = {name: parameter for each in unused for name, parameter in each.items()}
+    never = [named for named in some.items() if all(named[0] in each for each in unused)]
+    sometimes = [named for named in some.items() if named[0] not in dict(never)]
+    place = forward_place(model, next(iter(some), ""))
+    if is_shared and settings.strategy == "ddp" and not settings.find_unused_parameters:
+        waited_for = sometimes if settings.static_graph else list(some.items())
+        if waited_for:
+            steps = "some steps" if sometimes else "a step"
+            problem = unused_problem([name for name, _ in waited_for], settings, steps)
+            yield finding_at(place, kind, "error", problem.message, problem.remedy, len(waited_for))
+            return
+    if never:
+        message = f"{_listed('parameter', never)} left without a gradient, so nothing trains it."
+        remedy = "Use it in forward, or set its requires_grad to False."
+        yield finding_at(place, kind, "warning", message, remedy, len(never))
+    if sometimes and is_shared and settings.strategy == "fsdp":
+        message = f"{_listed('parameter', sometimes)} left without a gradient in some steps."
+        remedy = "Use the same parts of the model on all devices in each step, or FSDP2 hangs."
+        yield finding_at(place, kind, "warning", message, remedy, len(sometimes))
 
 
 def _is_other(tensor: torch.Tensor) -> bool:

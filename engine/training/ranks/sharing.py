@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -11,12 +12,15 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_title
+from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
+from engine.experiment.settings import Ranks
 from engine.training.ranks.place import here
 from engine.training.ranks.sharded import is_sharded
 
 SAMPLED_FIRST = 10  # DistributedDataParallel samples so many of the first steps, and then every hundredth
 _MOST_SAMPLES = 1_000
+_UNSENT = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 
 
 class Shared(DistributedDataParallel):
@@ -33,7 +37,9 @@ class Shared(DistributedDataParallel):
             bucket_cap_mb=settings.bucket_mib,
             gradient_as_bucket_view=True,
             static_graph=settings.static_graph,
+            find_unused_parameters=settings.find_unused_parameters,
         )
+        self._settings, self._passes = settings, 0
         self.own_inf = torch.zeros((), device=device) if experiment.uses_scaler else None
         """1 once a gradient of this process has overflowed, before it has those of the others; None without a
         loss scaler, which looks for that."""
@@ -49,6 +55,28 @@ class Shared(DistributedDataParallel):
         if settings.reduction != "fp32" or self.own_inf is not None:
             # without annotations, which PyTorch would compare with its own
             self.register_comm_hook(self.own_inf, lambda own_inf, bucket: _looked_at(send, own_inf, bucket))
+
+    def check_sent(self) -> None:
+        """Raise ProblemError where the last backward pass left gradients unsent.
+
+        PyTorch itself raises only in the next forward pass, after an update by gradients that differ among
+        the processes.
+        """
+        self._passes += 1
+        # it counts a forward pass once the next has begun
+        if self._passes == 2 and not self._get_ddp_logging_data().get("iteration"):  # type: ignore[no-untyped-call]
+            message = (
+                "The model's forward(model, inputs) calls parts of the model, not the model itself. "
+                "DistributedDataParallel averages the gradients of what the model's own forward computes."
+            )
+            raise request_error(message, "Move that code into the model's forward.", key="model")
+        try:
+            self.reducer._check_reducer_finalized()
+        except RuntimeError as error:
+            found = _UNSENT.search(str(error))
+            names = [name for name, parameter in self.module.named_parameters() if parameter.requires_grad]
+            unsent = [names[int(number)] for number in found[1].split()] if found else []
+            raise ProblemError(unused_problem(unsent, self._settings, "this step")) from None
 
     def note_communication(self) -> None:
         """Notes what was sampled last."""
@@ -112,6 +140,46 @@ def send_gradients(called: nn.Module, sends: bool) -> None:
         called.require_backward_grad_sync = sends  # as its no_sync() does
     elif is_sharded(called):
         called.set_requires_gradient_sync(sends)  # type: ignore[operator]
+
+
+_STATIC, _FINDS = "ranks.static_graph", "ranks.find_unused_parameters"
+
+
+def unused_problem(names: Sequence[str], settings: Ranks, steps: str) -> Problem:
+    """Return the problem of parameters without a gradient in `steps`, such as "some steps", under DDP."""
+    others = f", like {len(names) - 1:,} more," if len(names) > 1 else ""
+    subject = f"The parameter {names[0]}{others} gets" if names else "A parameter gets"
+    key, finds = _STATIC if settings.static_graph else _FINDS, setting_title(_FINDS)
+    needs = f"needs one for every parameter unless {finds} is on"
+    remedy = f"Turn on {finds} ({_FINDS}), or set requires_grad to False for what is never used."
+    if settings.static_graph:
+        needs = f"needs the same parameters in every step where {setting_title(_STATIC)} is on"
+        remedy = _not_static()
+    message = f"{subject} no gradient in {steps}. DistributedDataParallel {needs}."
+    return request_problem(message, remedy, key=key, value=str(settings.static_graph).lower())
+
+
+def _not_static() -> str:
+    return f"Turn off {setting_title(_STATIC)} and turn on {setting_title(_FINDS)} ({_FINDS})."
+
+
+def ddp_problem(error: BaseException) -> Problem | None:
+    """Return the problem of an error by which DistributedDataParallel refuses a step, None for another."""
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    if "Your training graph has changed in this iteration" in text:
+        but = f"{setting_title(_STATIC)} is on"
+        message = f"The model used other parameters in this step than in the first, but {but}."
+        return request_problem(message, _not_static(), key=_STATIC, value="true")
+    if "Expected to mark a variable ready only once" in text:
+        message = (
+            "DistributedDataParallel met the gradient of a parameter twice in one backward pass. The model "
+            "is called twice in a step, or uses a parameter outside of forward."
+        )
+        remedy = (
+            "Call the model once in a step, without reentrant checkpoints, and return tensors from forward."
+        )
+        return request_problem(message, remedy, key="model")
+    return None
 
 
 def share_buffers(model: nn.Module) -> None:

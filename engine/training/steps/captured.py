@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
+from engine.experiment.problem import ProblemError
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
@@ -269,6 +270,8 @@ class CompiledStep(PlainStep):
             with _quiet():
                 loss = super().gradients(batches)
             _synchronize(self.device)  # errors of the kernels show here
+        except ProblemError:
+            raise
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
             reason = reason_of(error)
         else:

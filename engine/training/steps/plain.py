@@ -290,6 +290,8 @@ class PlainStep:
                 loss = loss / (samples / batch_samples(batch))
             self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total = loss.detach() if total is None else total + loss.detach()
+        if isinstance(self._called, Shared):
+            self._called.check_sent()
         assert total is not None, "a group has at least one batch"
         return total
 

@@ -151,6 +151,27 @@ def test_a_step_of_the_models_file_is_refused_where_fsdp_shards_the_model(tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"ranks": {"static_graph": True}, "step": {"gradient_accumulation": 2}},
+            "Static graph is on, but gradient accumulation is 2, and PyTorch cannot combine them.",
+        ),
+        (
+            {"ranks": {"static_graph": True, "find_unused_parameters": True}},
+            "Static graph is on, but Find unused parameters is for steps that use different parameters.",
+        ),
+    ],
+)
+def test_what_ddp_cannot_combine_is_refused_on_several_devices_only(settings: Any, words: str) -> None:
+    (problem,) = problems(experiment_from({"device": "cpu", "devices": 2, **settings}), CATALOG)
+    assert (problem.key, problem.message) == ("ranks.static_graph", words)
+    sharded = {**settings, "ranks": {**settings["ranks"], "strategy": "fsdp"}}
+    for other in ({**settings, "devices": 1}, {**sharded, "devices": 2}):
+        assert not problems(experiment_from({"device": "cpu", **other}), CATALOG)
+
+
+@pytest.mark.parametrize(
     ("catalog", "device", "devices", "words"),
     [
         (cards("cuda", 4), "auto", 5, "Devices is 5, but from cuda:0 on there are 4."),

@@ -196,10 +196,17 @@ started()"""
     [
         ({"devices": 1}, []),
         ({"devices": 2, "ranks": {"strategy": "fsdp"}}, ["gradients sent in BF16"]),
-        ({"devices": 2, "ranks": {"reduction": "fp16", "static_graph": True}}, ["buckets of 100 MiB"]),
+        *(
+            ({"devices": 2, **more, "ranks": {"reduction": "fp16", **ranks}}, ["buckets of 100 MiB"])
+            for more, ranks in (
+                ({}, {"static_graph": True}),
+                ({}, {"find_unused_parameters": True}),
+                ({"step": {"gradient_accumulation": 4}}, {}),
+            )
+        ),
     ],
 )
-def test_what_one_device_does_not_exchange_or_is_set_already_is_not_tried(catalog, settings, words):
+def test_what_cannot_be_or_is_set_already_of_an_exchange_is_not_tried(catalog, settings, words):
     given = experiment_from({**GIVEN.model_dump(mode="json"), **settings})
     space = space_of(baseline_of(given), TuningPlan(), catalog, {})
     assert [option.words for option in space.options["exchange"][1:]] == words

@@ -355,7 +355,7 @@ def test_another_path_gives_the_count_up(
     assert given_up == [str(pets), str(pets / "cats")]
 
 
-OF_RANKS = {"ranks.reduction", "ranks.bucket_mib", "ranks.static_graph"}
+OF_RANKS = {f"ranks.{name}" for name in ("reduction", "bucket_mib", "static_graph", "find_unused_parameters")}
 
 
 def test_what_several_devices_share_is_shown_where_there_are_several(panel: SetupPanel, user: Any) -> None:

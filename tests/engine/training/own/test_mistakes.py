@@ -270,3 +270,49 @@ def test_what_a_step_or_an_optimizer_lacks_has_its_own_place(own) -> None:
         (error,) = checked_file(own, text.replace(before, after)).errors
         line = next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
         assert error.place == f"net.py:{line}"
+
+
+NEVER = CLEAN.replace("super().__init__()", "super().__init__(); self.never = nn.Linear(2, 2)")
+TURNS = CLEAN.replace(
+    "super().__init__()", "super().__init__(); self.turn = 0; self.other = nn.Linear(16, 8)"
+)
+TURNS = TURNS.replace("        hidden =", "        self.turn += 1\n        hidden =").replace(
+    "self.last(hidden)", "(self.last if self.turn % 2 else self.other)(hidden)"
+)
+FIND, STATIC, FSDP = {"find_unused_parameters": True}, {"static_graph": True}, {"strategy": "fsdp"}
+
+
+@pytest.mark.parametrize(
+    ("text", "devices", "ranks", "found"),
+    [
+        (NEVER, 1, {}, ["warning: The parameter never.weight, like 1 more parameter, is left"]),
+        (NEVER, 2, {}, ["error: The parameter never.weight, like 1 more, gets no gradient in a step."]),
+        (NEVER + STEP, 2, {}, ["warning: The parameter never.weight, like 1 more parameter, is left"]),
+        *(
+            (NEVER, 2, ranks, ["warning: The parameter never.weight, like 1"])
+            for ranks in (FIND, STATIC, FSDP)
+        ),
+        (TURNS, 1, {}, []),
+        (TURNS, 2, {}, ["error: The parameter other.weight, like 3 more, gets no gradient in some steps."]),
+        (TURNS, 2, FIND, []),
+        (
+            TURNS,
+            2,
+            STATIC,
+            ["error: The parameter other.weight, like 3 more, gets no gradient in some steps."],
+        ),
+        (TURNS, 2, FSDP, ["warning: The parameter other.weight, like 3 more parameters, is left"]),
+    ],
+)
+def test_parameters_that_several_devices_would_wait_for_are_named_beforehand(
+    own, text: str, devices: int, ranks: dict[str, object], found: list[str]
+) -> None:
+    told = alarms(checked_file(own, text, devices=devices, ranks=ranks))
+    assert [
+        f"{one.severity}: {one.message}"[: len(words)] for one, words in zip(told, found, strict=True)
+    ] == found
+    for one in told:
+        is_refused = one.severity == "error"
+        assert one.kind is FindingKind.NO_GRADIENT and one.file == "net.py"
+        assert is_refused == ("ranks.find_unused_parameters" in one.remedy)
+        assert (ranks is STATIC and is_refused) == ("Turn off Static graph" in one.remedy)

@@ -1,8 +1,21 @@
-"""How long a step exchanges gradients: of a few sampled steps, those that are like the others."""
+"""What the processes of a run share: gradients, where a step leaves some out, and how long that takes."""
 
 from __future__ import annotations
 
-from engine.training.ranks.sharing import SAMPLED_FIRST, usual_times
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch._C._distributed_c10d import FileStore
+
+from engine.experiment.experiment import experiment_from
+from engine.experiment.problem import Kind, Problem
+from engine.training.failures import problem_of
+from engine.training.ranks.sharing import SAMPLED_FIRST, Shared, usual_times
+from engine.training.steps.plain import PlainStep, RecipeRecord
 
 
 def test_a_step_that_was_late_once_does_not_count() -> None:
@@ -19,3 +32,106 @@ def test_what_was_slower_in_the_first_steps_is_that_of_the_later_ones() -> None:
 def test_an_exchange_takes_no_longer_than_its_step() -> None:
     assert usual_times([(30.0, 20.0)], 10.0) == (10.0, 10.0)
     assert usual_times([], 10.0) is None
+
+
+class Heads(nn.Module):
+    """A body with two heads, of which each forward pass uses one."""
+
+    def __init__(self, turns: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 1), nn.Linear(4, 1)
+        self.turns = iter(turns)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        head: nn.Module = getattr(self, next(self.turns))
+        outputs: torch.Tensor = head(self.body(inputs))
+        return outputs
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    """A group of this process alone, in which DistributedDataParallel is as particular as in any."""
+    store = FileStore(str(tmp_path / "meeting"), 1)
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def step_of(model: nn.Module, *, is_shared: bool = True, **settings: Any) -> PlainStep:
+    class Alone(PlainStep):
+        def _shared(self, experiment: Any) -> nn.Module:
+            return Shared(self.model, experiment, self.device) if is_shared else self.model
+
+    experiment = experiment_from({"devices": 2, **settings})
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    parts: dict[str, Any] = {"optimizer": optimizer, "record": RecipeRecord(())}
+    return Alone(model, nn.functional.mse_loss, experiment, torch.device("cpu"), **parts)
+
+
+def trained(step: PlainStep, steps: int, batches: int = 1) -> list[torch.Tensor]:
+    for number in range(steps):
+        torch.manual_seed(number)
+        step([(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(batches)])
+    return [parameter.detach() for parameter in step.model.parameters()]
+
+
+@pytest.mark.parametrize(
+    ("turns", "ranks", "batches", "steps", "words"),
+    [
+        ("aaa", {}, 1, 1, "The parameter b.weight, like 1 more, gets no gradient in this step."),
+        # both heads have a gradient in each step, but DistributedDataParallel wants it from the last batch
+        ("abab", {}, 2, 1, "The parameter a.weight, like 1 more, gets no gradient in this step."),
+        (
+            "abab",
+            {"static_graph": True},
+            1,
+            2,
+            "The model used other parameters in this step than in the first",
+        ),
+    ],
+)
+def test_a_step_that_leaves_parameters_out_is_refused_with_their_names(
+    group: None, turns: str, ranks: dict[str, bool], batches: int, steps: int, words: str
+) -> None:
+    step = step_of(Heads(turns), ranks=ranks)
+    trained(step, steps - 1, batches)
+    with pytest.raises(Exception) as caught:
+        trained(step, 1, batches)
+    problem: Problem = problem_of(caught.value)
+    assert problem.kind is Kind.REQUEST and problem.message.startswith(words)
+    assert "ranks.find_unused_parameters" in f"{problem.key} {problem.remedy}"
+
+
+@pytest.mark.parametrize(
+    ("turns", "ranks", "batches"),
+    [
+        ("aaaaaa", {"static_graph": True}, 1),
+        *(
+            (turns, {"find_unused_parameters": True}, count)
+            for turns in ("aaaaaa", "abbaba")
+            for count in (1, 2)
+        ),
+    ],
+)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_found_unused_parameters_are_trained_as_on_one_device(
+    group: None, turns: str, ranks: dict[str, bool], batches: int, precision: str
+) -> None:
+    steps = len(turns) // batches
+    alone = trained(step_of(Heads(turns), precision=precision, is_shared=False), steps, batches)
+    shared = trained(step_of(Heads(turns), precision=precision, ranks=ranks), steps, batches)
+    for own, other in zip(alone, shared, strict=True):
+        assert torch.equal(own, other)
+
+
+def test_a_forward_that_goes_around_the_models_own_is_refused(group: None) -> None:
+    """DistributedDataParallel would never send its gradients: each device would train a model of its own."""
+
+    def around(model: Any, inputs: torch.Tensor) -> Any:
+        return model.b(model.a.weight * model.body(inputs))
+
+    step = step_of(Heads("aa"))
+    step._call = around
+    with pytest.raises(Exception, match="calls parts of the model, not the model itself"):
+        trained(step, 2)
