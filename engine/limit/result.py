@@ -138,6 +138,8 @@ class SideSearch:
             sentences.append(
                 f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."
             )
+        if passed is not None and passed.note:
+            sentences.append(passed.note)
         failed = self._failed
         result = LimitResult(
             precision=self._experiment.precision,

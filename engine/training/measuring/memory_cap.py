@@ -45,8 +45,11 @@ class TrialMemory:
         return False
 
     def was_refused(self) -> bool:
-        """True once the caching allocator has refused an allocation, even if a library recovered."""
+        """Return whether the caching allocator has refused an allocation, even if a library recovered."""
         return False
+
+    def forget_refusals(self) -> None:
+        """Count refusals from now on."""
 
     def release(self) -> float:
         """Frees what is no longer used; returns what is still held over the baseline."""
@@ -158,6 +161,9 @@ class AllocatorTrial(TrialMemory):
 
     def was_refused(self) -> bool:
         return self._refusals() > self._refused
+
+    def forget_refusals(self) -> None:
+        self._refused = self._refusals()
 
     def release(self) -> float:
         self._free_unused()

@@ -202,6 +202,11 @@ def test_how_many_samples_a_file_has_only_a_trial_shows(scripted):
     assert result.note is not None and "not the memory: its own data has no more samples." in result.note
 
 
+def test_what_a_trial_that_fits_could_not_count_is_said_of_the_answer(scripted):
+    result = result_of(follow(scripted("tried(batch, note='No weight was updated.')"), tiny(samples=12)))
+    assert result.note is not None and result.note.endswith("No weight was updated.")
+
+
 WAITS_TO_BE_STOPPED = """
 if batch <= 8:
     tried(batch)
