@@ -81,7 +81,6 @@ class RunPlan:
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
         self.counts_energy = True
         self.linear_layers: tuple[LinearLayer, ...] = ()  # those of the last model that was built for FP8
-        check_recipe(resolved, self.device)
 
     @cached_property
     def tokens(self) -> Mapping[str, int]:
@@ -109,10 +108,12 @@ class RunPlan:
 
 
 def take_device(plan: RunPlan) -> None:
-    """Makes the plan's device the current one. Raises ProblemError for a cap that it cannot have."""
+    """Makes the plan's device the current one. Raises ProblemError for a cap or scaling it cannot have."""
     check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
     if plan.device.type in ("cuda", "xpu"):
         torch.get_device_module(plan.device).set_device(plan.device)
+    # not sooner: a forecast leaves the GPU alone
+    check_recipe(plan.experiment, plan.device)
 
 
 @contextmanager

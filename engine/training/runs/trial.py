@@ -44,8 +44,9 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     """Trains at the experiment's batch size just long enough to know; the last event is `Tried`.
 
     Makes at least three whole optimizer steps, more until the recipe is steady and the optimizers have their
-    state, the smaller group that may end an epoch, a short validation, and a step after these. Raises ProblemError of kind `REQUEST`
-    where the experiment cannot run here, and any error of a step other than a lack of memory.
+    state, the smaller group that may end an epoch, a short validation, and a step after these. Raises
+    ProblemError of kind `REQUEST` where the experiment cannot run here, and any error of a step other than a
+    lack of memory.
     """
     began = time.perf_counter()
     control.step = 0
