@@ -56,8 +56,8 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     scaler = experiment.scaler.model_copy(update={"init_scale": 1.0})
     plan = RunPlan(experiment.model_copy(update={"measure": measure, "scaler": scaler}), read_catalog())
     plan.experiment = _validated_in_short(plan)
-    # a search makes many trials, and none tells its energy: it need not wait for the idle power
-    plan.counts_energy = False
+    # a search makes many trials, and none reports power or activity: each would wait for the idle power
+    plan.reads_card = False
     samples, batch_size = plan.samples_per_epoch, plan.experiment.batch_size
     if samples < plan.experiment.device_step_samples:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
