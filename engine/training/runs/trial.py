@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 import torch
 
-from engine.experiment.checks import accumulation_problem
+from engine.experiment.checks import Catalog, accumulation_problem
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
@@ -18,6 +19,7 @@ from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
 from engine.training.data.batches import Batch, batch_samples
+from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
@@ -54,7 +56,11 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_STEPS})
     # a large scale overflows, and skipped steps never allocate the optimizer's state
     scaler = experiment.scaler.model_copy(update={"init_scale": 1.0})
-    plan = RunPlan(experiment.model_copy(update={"measure": measure, "scaler": scaler}), read_catalog())
+    experiment = experiment.model_copy(update={"measure": measure, "scaler": scaler})
+    # a trial may have fetched the data
+    plan = RunPlan(experiment, _catalog().model_copy(update={"datasets": dataset_entries()}))
+    # on a CPU what is kept would count as the trial's own
+    plan.workload.copies_model = plan.device.type != "cpu"
     plan.experiment = _validated_in_short(plan)
     # a search makes many trials, and none reports power or activity: each would wait for the idle power
     plan.reads_card = False
@@ -91,6 +97,12 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         model_mib=_model_mib(plan, progress.parameters),
         train_samples=plan.samples_per_epoch,
     )
+
+
+@cache
+def _catalog() -> Catalog:
+    # once in a worker, which may make many trials
+    return read_catalog()
 
 
 @dataclass
