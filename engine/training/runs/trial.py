@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -27,6 +27,7 @@ from engine.training.models.build import count_parameters
 from engine.training.ranks.sharded import shards
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
+from engine.training.steps.recipe import cudnn_search
 
 LEAST_STEPS = 3  # the first whole step makes the optimizer's state; fragmentation shows in those after it
 MOST_STEPS = 20
@@ -42,7 +43,9 @@ _HIDES_A_REFUSAL = "unable to find an engine"
 _FEW_BITS = {"adamw-8bit": 1 + 4 / 256, "adamw-4bit": 0.5 + 4 / 128, "adamw-fp8": 1 + 4 / 256}
 
 
-def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
+def try_batch(
+    experiment: Experiment, control: Control, *, searches_algorithms: bool = True
+) -> Iterator[Event]:
     """Trains at the experiment's batch size just long enough to know; the last event is `Tried`.
 
     Makes at least three whole optimizer steps, more until the recipe is steady and the optimizers have their
@@ -72,7 +75,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     progress = _TrialProgress(memory)
     control.has_spilled = memory.has_spilled
     try:
-        with conditions(plan):
+        with conditions(plan), nullcontext() if searches_algorithms else cudnn_search(False):
             yield from _train(plan, control, progress)
     except Exception as error:
         is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY

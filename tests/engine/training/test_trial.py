@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import with_code
@@ -253,3 +254,24 @@ def test_only_a_capture_that_was_refused_memory_means_that_a_batch_does_not_fit(
     # a CPU rules out every capture beforehand, which is no failure
     Refusals(monkeypatch, refused, capture_fails)
     assert tried(step={"recipe": recipe}).trial.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("recipe", "searches", "expected"),
+    [("fused", True, True), ("fused", False, False), ("plain", True, False)],
+)
+def test_a_quick_trial_leaves_out_cudnns_search_and_sets_it_back(
+    recipe: str, searches: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[bool] = set()
+    train_on = Run.train_on
+
+    def noted(run: Run, group: list[Batch]) -> None:
+        seen.add(torch.backends.cudnn.benchmark)
+        train_on(run, group)
+
+    monkeypatch.setattr(Run, "train_on", noted)
+    before = torch.backends.cudnn.benchmark
+    experiment = Experiment.model_validate(layered(TINY, {"step": {"recipe": recipe}}))
+    *_, last = try_batch(experiment, Control(), searches_algorithms=searches)
+    assert isinstance(last, Tried) and seen == {expected} and torch.backends.cudnn.benchmark is before
