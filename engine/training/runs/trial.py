@@ -189,7 +189,6 @@ def _end_epoch(plan: RunPlan, run: Run, progress: _TrialProgress) -> None:
     if is_smaller and plan.total_steps >= plan.steps_per_epoch:
         batches = run.source.epoch(run.epoch, (plan.steps_per_epoch - 1) * accumulated)
         group = list(islice(batches, accumulated))
-        run.telemetry.data_ready()
         _train_on(run, group, progress)
 
 
