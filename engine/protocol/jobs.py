@@ -59,10 +59,14 @@ class Examine(Message):
 
 
 class TryBatch(Message):
-    """Train an experiment for a few steps, to see whether its batch fits; a `rank` is as in `Train`."""
+    """Train an experiment for a few steps, to see whether its batch fits; a `rank` is as in `Train`.
+
+    With `searches_algorithms` off, cuDNN takes its first algorithms, whatever the recipe says.
+    """
 
     job: Literal["try"] = "try"
     experiment: Experiment
+    searches_algorithms: bool = True
     rank: Rank | None = None
 
 

@@ -113,7 +113,8 @@ class Run:
 
     def _groups(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
         while group := list(islice(batches, self.experiment.step.gradient_accumulation)):
-            self.telemetry.data_ready()
+            if self.source.is_waited_for:
+                self.telemetry.data_ready()
             yield group
 
     def train_on(self, group: list[Batch]) -> None:
@@ -143,7 +144,6 @@ class Run:
             # the work beside the step is in no step's time
             unchanged.begin()
             self.telemetry.begin()
-            self.telemetry.data_ready()
         with (
             # the second step's memory is broken down: the first allocates workspaces
             self.instruments.weighing(self.step) if begun == 1 and is_warming else nullcontext(),
@@ -156,7 +156,8 @@ class Run:
             except ValueError as error:
                 check_normalised(error, min(map(batch_samples, group)))
                 raise
-        self.telemetry.record(figures, samples, rate * self.step.rate_factor)
+        is_reused = self.step.is_replayed
+        self.telemetry.record(figures, samples, rate * self.step.rate_factor, is_reused=is_reused)
         if unchanged is not None:
             unchanged.end()
             self.telemetry.begin()

@@ -185,7 +185,7 @@ def test_the_trials_of_a_limit_are_rows_in_full(searched: Study[Limit], tmp_path
     rows = rows_in(LIMIT.export(searched, tmp_path / "x.csv"))
     assert list(rows[0]) == [
         *("precision", "batch_size", "fits", "cause", "peak_mib", "reserved_mib", "budget_mib", "seconds"),
-        *("steps", "uncompiled", "note"),
+        *("steps", "uncompiled", "unsearched", "note"),
     ]
     assert [(row["precision"], row["batch_size"], row["fits"], row["cause"]) for row in rows] == [
         ("FP32", "64", "True", ""),
