@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -11,7 +10,7 @@ from typing import Any, Self, TypeAlias
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
@@ -25,6 +24,7 @@ from engine.training.checks.places import (
     forward_place,
 )
 from engine.training.checks.static import half_place
+from engine.training.floats import are_finite
 from engine.training.models.weightless import IN_FLOAT32
 from engine.training.ranks.sharing import unused_problem
 
@@ -207,14 +207,14 @@ class NonfiniteWatch(TorchFunctionMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         settings = kwargs or {}
-        is_first = not self._name and _are_finite((args, settings))
+        is_first = not self._name and are_finite((args, settings))
         result = function(*args, **settings)
-        if is_first and not _are_finite(result):
+        if is_first and not are_finite(result):
             self._name, self.place = getattr(function, "__name__", "").strip("_"), calling_line()
             if isinstance(result, torch.Tensor) and result.dtype in _HALF:
                 wide, wide_settings = tree_map_only(torch.Tensor, _widened, (args, settings))
                 with torch.autocast("cpu", enabled=False):
-                    is_held = self._name in _CASTS or _are_finite(function(*wide, **wide_settings))
+                    is_held = self._name in _CASTS or are_finite(function(*wide, **wide_settings))
                 self._overflown = dtype_text(result) if is_held else None
         return result
 
@@ -233,15 +233,6 @@ class NonfiniteWatch(TorchFunctionMode):
         if name:
             return f": {name} is the first to give such a value", f"Look at what {name} is given."
         return "", "Look for a logarithm of 0, a division by 0, or inputs that are too large."
-
-
-def _are_finite(value: Any) -> bool:
-    for leaf in tree_leaves(value):
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and not bool(leaf.isfinite().all()):
-            return False
-        if isinstance(leaf, float) and not math.isfinite(leaf):
-            return False
-    return True
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:

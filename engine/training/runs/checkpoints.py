@@ -24,6 +24,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Scaler
 from engine.experiment.value import Positive, Seconds, StepNumber, Whole
 from engine.protocol.numerics.nonfinite import most_skips
+from engine.training.floats import are_finite
 from engine.training.measuring.telemetry import Rows
 from engine.training.ranks.sharded import gathered, own_shard, own_shards
 from engine.training.ranks.sharing import share_buffers, summed
@@ -147,11 +148,6 @@ def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
         )
         raise ProblemError(_problem(message))
     return {**state, "progress": progress.model_dump()}
-
-
-def are_finite(weights: Mapping[str, Any]) -> bool:
-    tensors = [value for value in weights.values() if isinstance(value, torch.Tensor)]
-    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point())
 
 
 def capture_state(

@@ -59,7 +59,9 @@ def made(
             saved,
             ("Keep fc in FP32.", "FP16 parts from FP32 at step 2.", "99.5 %", "<script>alert"),
         ),
-        "profile": Made(PROFILE, profiled, ("FP16 AMP is 2.91 times", "No room <script>", "58.0", "MFU")),
+        "profile": Made(
+            PROFILE, profiled, ("FP16 AMP is 2.91 times", "No room <script>", "58.0", "of the measured peak")
+        ),
         "sweep": Made(SWEEP, swept, ("1.50 times as fast", "The loss diverged in FP32", "1.50×")),
         "tune": Made(TUNE, tuned, ("1.91 times as fast", "1.45 to 1.55", "TF32: a format", "BF16 AMP")),
     }
