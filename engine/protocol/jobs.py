@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from engine.experiment.bounded import check_size
 from engine.experiment.experiment import Experiment
 from engine.experiment.settings import MOST_DEVICES
 from engine.experiment.value import Message, Positive, Whole
@@ -173,6 +174,7 @@ def to_line(request: Request) -> bytes:
 def from_line(line: bytes) -> Request:
     """The request on a line. Raises ValueError for any other line."""
     try:
+        check_size(line)
         return _adapter().validate_json(line)
     except ValidationError as error:
         raise ValueError(str(error)) from None

@@ -16,8 +16,7 @@ from functools import cached_property, lru_cache
 from sqlite3 import Row
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
-from pydantic import BaseModel
-
+from engine.experiment.bounded import Bounded
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import PLAIN
@@ -65,7 +64,7 @@ class Text(NamedTuple):
     json: str
 
 
-class _Excerpt(BaseModel, extra="ignore", from_attributes=True):
+class _Excerpt(Bounded, extra="ignore", from_attributes=True):
     """What is read of a record or of settings in place of all of it."""
 
 

@@ -28,6 +28,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -65,6 +66,17 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a worker, with its `own` variables.
+
+    A worker works in the folder of the user's model, so neither it nor a process that torch starts in it may
+    import or run what merely lies in its current folder.
+    """
+    path = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    safe = {"PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **safe, **own}
+
+
 def write_whole(path: Path, value: dict[str, Any]) -> None:
     """Writes JSON so that no reader finds half of it."""
     part = path.with_name(f"{path.name}.part")
@@ -87,7 +99,7 @@ class Keeper:
             stdin=subprocess.PIPE,
             stdout=events,
             stderr=subprocess.PIPE,
-            env={**os.environ, **opened["environment"], MARK: folder.name},
+            env=worker_environment({**opened["environment"], MARK: folder.name}),
             start_new_session=True,
         )
         os.close(events)

@@ -23,7 +23,7 @@ from engine.experiment.value import one_line, shortened
 from engine.later import psutil
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
-from engine.worker.keeper import MARK
+from engine.worker.keeper import MARK, worker_environment
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
@@ -87,7 +87,7 @@ class WorkerProcess:
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
         self._mark = uuid.uuid4().hex
-        self._process = _started(command, {**os.environ, **(environment or {}), MARK: self._mark})
+        self._process = _started(command, worker_environment({**(environment or {}), MARK: self._mark}))
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()

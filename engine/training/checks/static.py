@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.experiment.catalog import Precision
@@ -65,7 +66,9 @@ class _File:
 
 def _files(code: Code) -> Iterator[_File]:
     for name, text in ((code.file, code.text), *code.beside.items()):
-        yield _File(name, ast.parse(text))
+        # importing a module that is not Python says so
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            yield _File(name, ast.parse(text))
 
 
 def _in_file(file: _File, experiment: Experiment) -> list[Finding]:

@@ -127,6 +127,14 @@ def override_problem(override: str, message: str, remedy: str) -> Problem:
     return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
 
 
+def unplain(override: str) -> Problem:
+    """Return the problem with a value that could name a file, a repository or code."""
+    message = (
+        "but a value must consist of numbers, true, false, null, or words that Ammeter knows, such as gelu."
+    )
+    return override_problem(override, message, "Change or remove it.")
+
+
 def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
     """A model that cannot be trained, for a reason that its library gives; overrides come first."""
     if overrides:

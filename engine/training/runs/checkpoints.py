@@ -14,11 +14,12 @@ from typing import IO, Any, Literal, Self, cast
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map_only
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Scaler
@@ -106,7 +107,7 @@ class Checkpoints:
         return state
 
 
-class _Tally(BaseModel):
+class _Tally(Bounded):
     steps: StepNumber
     seconds: Seconds
     skipped_steps: Whole
@@ -120,7 +121,7 @@ class _Tally(BaseModel):
     loss_samples: Whole
 
 
-class _Progress(BaseModel):
+class _Progress(Bounded):
     epoch: Positive
     batches_done: Whole
     paused_seconds: Seconds

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.worker import relay
-from engine.worker.keeper import is_kept, requests_in
+from engine.worker.keeper import is_kept, requests_in, worker_environment
 from tests.far import CLONE, FarMachine, eventually
 
 WORKER = "0" * 32
@@ -193,3 +193,21 @@ def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: FarMachine) 
 def test_only_whole_requests_are_ones():
     lines = b'{"n": 1, "do": "kill"}\n{"n": 2, "do"\n[]\n{"do": "kill"}\n\xff\n{"n": 3, "do": "keep"}\n'
     assert [request["n"] for request in requests_in(lines)] == [1, 3]
+
+
+@pytest.mark.parametrize("options", [(), ("-P",)])
+def test_neither_a_worker_nor_what_it_starts_imports_from_its_current_folder(options, tmp_path, monkeypatch):
+    (tmp_path / "planted.py").touch()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "named.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(["", ".", str(tmp_path / "kept"), "../" + tmp_path.name])
+    )
+
+    def imports(name: str) -> bool:
+        command = [sys.executable, *options, "-S", "-c", f"import {name}"]
+        done = subprocess.run(command, env=worker_environment({}), capture_output=True, check=False)
+        return done.returncode == 0
+
+    assert imports("named") and not imports("planted")
