@@ -137,6 +137,7 @@ CREATE TABLE studies (
     ended REAL,
     ammeter TEXT,
     machine TEXT NOT NULL DEFAULT '',
+    not_done TEXT NOT NULL DEFAULT '[]',
     checksum INTEGER,
     UNIQUE (kind, number)
 );

@@ -190,6 +190,7 @@ def older(path: Path) -> Callable[[], None]:
             for table in ("runs", "sweeps", "waiting", "studies"):
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN machine")
             connection.execute("DROP TABLE kept_runs")
+            connection.execute("ALTER TABLE studies DROP COLUMN not_done")
             for table in (*SEALED, *BLOCKS):
                 connection.execute(f"DROP TRIGGER IF EXISTS {table}_unsealed")
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")

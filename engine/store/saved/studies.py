@@ -263,6 +263,7 @@ class Studies(SavedTable):
             is_over=row["ended"] is not None,
             problem=Problem.model_validate_json(row["problem"]) if row["problem"] else None,
             ammeter=row["ammeter"],
+            not_done=tuple(map(one_line, json.loads(row["not_done"]))),
             answer=ANSWERS[row["kind"]].model_validate_json(row["answer"]),
             folder=self.traces.folder,
         )
