@@ -87,7 +87,7 @@ def values(profiles: Profiles) -> dict[str, Any]:
 
 
 def write_traces(study: Study[Profiles], path: Path) -> None:
-    """Copies the traces to `path` and, numbered, beside it. Raises ProblemError where there is none."""
+    """Copies the traces to `path` and, numbered, beside it. Raises ProblemError where one is missing."""
     traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
         message = "There is no trace of this profile, or none any more."
@@ -95,6 +95,9 @@ def write_traces(study: Study[Profiles], path: Path) -> None:
     for place, trace in enumerate(traces, 1):
         beside = f"{path.name[: -len(TRACE)]}-{place}{TRACE}"
         shutil.copyfile(trace, path if place == 1 else path.with_name(beside))
+    if missing := len(study.answer.measured()) - len(traces):
+        message = f"Of {len(traces) + missing} traces {missing} cannot be exported. The others were written."
+        raise request_error(message, "Profile again.", key="to", value=path.name)
 
 
 def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
