@@ -142,7 +142,6 @@ class OtherPages(QObject):
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         runs.ranges_requested.connect(self.numerics.show_samples)
         experiments.ended.connect(self._offer_to_find)
-        experiments.runs.list_changed.connect(self.comparisons.show_ticked)
         self.results.wanted.connect(partial(window.show_page, "results"))
         self.results.problem.connect(window.tell)
         self.results.form_wanted.connect(window.go_to_form)
