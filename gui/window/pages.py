@@ -217,11 +217,10 @@ class AnswerController(QObject):
 
 
 def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
-    """A comparison's result for the side that gains most; None without a second side."""
-    reports = [report for report in comparison.reports if not report.is_baseline]
-    if not reports or not runs:
+    """A comparison's result for its best side; None without a second side."""
+    if not comparison.ranked or not runs:
         return None
-    report = max(reports, key=lambda report: report.verdict.speedup or 0.0)
+    report = comparison.ranked[0]
     lines = tuple(tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
     if report.verdict.outcome == "ratio" and len(lines) > 1:
         lines = ((*lines[0], Piece(",")), *lines[1:])
