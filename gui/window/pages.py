@@ -111,6 +111,10 @@ class OtherPages(QObject):
         if key in self._controllers:
             self._controllers[key].open_newest()
 
+    def open(self, kind: str, key: str) -> None:
+        """Show work of a kind on the page of its question."""
+        self._controllers[kind].open(key)
+
     def offers(self) -> tuple[Button, ...]:
         """Returns the buttons of the empty pages that ask what the form asks."""
         empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)

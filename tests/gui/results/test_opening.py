@@ -274,6 +274,22 @@ def test_a_study_has_a_row_with_its_result_and_opens_with_its_own_view(
     assert window.setup.text("batch_size") == f"{wanted.batch_size}"
 
 
+@pytest.mark.parametrize("kind", ["limit", "tune"])
+def test_the_answer_on_the_page_of_a_question_stays_when_another_one_starts(
+    store: Store, start: Callable[[], MainWindow], kind: StudyKind
+) -> None:
+    for _ in range(2):
+        STUDIES[kind][0](store)
+    window = start()
+    work, controller = window.experiments.orders[kind], window.others._controllers[kind]
+    newest, older = work.saved()
+    work.began.emit(older)
+    assert controller._key == newest, "an empty page shows what there is"
+    controller.open(older)
+    work.began.emit(newest)
+    assert controller._key == older
+
+
 def test_a_profile_opens_beside_a_narrow_list_is_deleted_from_its_row_and_brought_back(
     qtbot: QtBot, store: Store, start: Callable[[], MainWindow], profiles: Profiles
 ) -> None:
