@@ -40,6 +40,8 @@ class RunsModel(RunsList, QAbstractTableModel):
         self.sorted_by = (Column.WHEN, Qt.SortOrder.DescendingOrder)
         self._checked: set[str] = set()
         self._progress: dict[str, float] = {}
+        self.is_rearranging = False
+        """True while rows come, go or move, and a view's current row with them."""
 
     def take(self, runs: Iterable[RunRecord]) -> None:
         """Shows these runs and no others; ticks, progress and the views' places stay with their runs."""
@@ -237,7 +239,11 @@ class RunsModel(RunsList, QAbstractTableModel):
         return Qt.DropAction.CopyAction
 
     def _show(self) -> None:
-        rows = self.in_view()
+        self.is_rearranging = True
+        self._rearrange(self.in_view())
+        self.is_rearranging = False
+
+    def _rearrange(self, rows: list[Row]) -> None:
         gone, new = set(self.shown).difference(rows), set(rows).difference(self.shown)
         if len(gone) + len(new) > _MANY:
             self.beginResetModel()

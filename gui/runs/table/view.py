@@ -246,7 +246,9 @@ class RunsTable(QTableView):
             self.panel.open_requested.emit(runs[0].id)
 
     def _move_to(self, index: QModelIndex) -> None:
-        if index.isValid() and not isinstance(row := self._runs.shown[index.row()], Heading):
+        if not index.isValid() or self._runs.is_rearranging:
+            return
+        if not isinstance(row := self._runs.shown[index.row()], Heading):
             self.panel.opened.emit(row)
 
     def name_inset(self) -> int:
