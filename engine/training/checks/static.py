@@ -24,6 +24,7 @@ _SCHEDULER_CLASS = re.compile(r"(LR|Scheduler|Restarts)$")
 # names in a condition that tells a skipped optimizer step
 _LOOKS = re.compile(r"scale|skip|found_inf", re.IGNORECASE)
 _HALF = frozenset({"half", "bfloat16", "float16"})
+_METHODS = {"float16": "half", "float64": "double"}
 
 
 def static_findings(experiment: Experiment) -> list[Finding]:
@@ -42,12 +43,15 @@ def waits_in_text(code: Code) -> list[Finding]:
     return [finding for file in _files(code) for finding in _waits(file)]
 
 
-def half_place(code: Code | None) -> CodePlace | None:
-    """The first cast to 16 bits, as by `.half()`; None without one."""
+def half_place(code: Code | None, dtype: str = "") -> CodePlace | None:
+    """Find the first mention of a dtype, or of any in 16 bits, such as `.half()` or "float16"."""
+    names = {dtype, _METHODS.get(dtype)} if dtype else _HALF
     for file in _files(code) if code is not None else ():
         for node in ast.walk(file.tree):
-            if isinstance(node, ast.Attribute) and node.attr in _HALF:
-                return CodePlace(file.name, node.lineno)
+            if isinstance(node, ast.Attribute | ast.Constant):
+                named = node.attr if isinstance(node, ast.Attribute) else node.value
+                if named in names:
+                    return CodePlace(file.name, node.lineno)
     return None
 
 

@@ -201,8 +201,8 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-# Said of many causes: of these only a full device is memory's. NCCL allocates beside PyTorch at first use, and
-# so do the libraries whose handles are created then.
+# Said of many causes: of these only a full device is out of memory. NCCL allocates beside PyTorch at first
+# use, and so do the libraries whose handles are created then.
 _PERHAPS_OUT_OF_MEMORY = re.compile(
     r"Failed to CUDA (host )?[cm]?alloc|ncclUnhandledCudaError"
     r"|(CUBLAS|CUBLASLT|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS)_STATUS_NOT_INITIALIZED"

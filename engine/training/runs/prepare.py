@@ -283,10 +283,7 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
             notes.append(UNCOMPILED_FP8)
     if note := device.precision(experiment.precision).note:
         notes.append(f"{experiment.precision.label} on {device.title}: {note}.")
-    is_fused = experiment.optimizer.fused or (
-        experiment.optimizer.fused is None and "fused" in experiment.step.parts
-    )
-    if experiment.uses_scaler and device.is_gpu and not is_fused:
+    if experiment.uses_scaler and device.is_gpu and not experiment.wants_fused:
         notes.append("The optimizer is not fused, so GradScaler.step waits for the device in every step.")
     if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
         notes.append("The whole dataset is on the device, so no loader process is started.")
