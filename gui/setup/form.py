@@ -33,7 +33,7 @@ from gui.setup.options import (
     device_choices,
     preset_caption,
 )
-from gui.setup.question import QUESTIONS, Question
+from gui.setup.question import QUESTIONS, Question, examined_precision
 from gui.setup.several import FieldValues, tip_of
 from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, grid_of, in_column, in_row, wide
@@ -58,6 +58,8 @@ _CHIP_ORDER = (
 
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
 """The questions whose runs have a batch size and may train on several devices."""
+_ON_ONE_PRECISION = frozenset({"numerics"})
+"""The questions about a single precision, whose tiles select one another off."""
 
 
 class FormArea(QScrollArea):
@@ -250,11 +252,15 @@ class SetupForm(QWidget):
     def _show_chips(self, draft: Draft, catalog: Catalog | None) -> None:
         device = catalog.device(draft.text("device")) if catalog else None
         notes: dict[str, list[str]] = {}
+        chosen, takes_one = draft.ticked, self._question in _ON_ONE_PRECISION
+        if takes_one and (examined := examined_precision(chosen)) is not None:
+            chosen = (examined,)
         for precision, chip in self.chips.items():
-            is_ticked = precision in draft.ticked
+            is_ticked = precision in chosen
             chip.setChecked(is_ticked)
             entry = device.precision(precision) if device else None
             available = entry is None or entry.available
+            chip.takes_one = takes_one
             chip.set_available(available, entry.reason if entry else None, entry.note if entry else None)
             # a chip that is ticked though unavailable can at least be unticked
             chip.setEnabled(available or is_ticked)
@@ -262,8 +268,8 @@ class SetupForm(QWidget):
                 notes.setdefault(entry.note, []).append(precision.label)
         for note in _fp8_notes(draft, catalog):
             notes[note] = [Precision.FP8.label]
-        count = len(draft.ticked)
-        self._fields["precision"].set_note(f"{count} selected" if count else "none selected")
+        count = "" if takes_one and chosen else f"{len(chosen) or 'none'} selected"
+        self._fields["precision"].set_note(count)
         lines = (f"{' and '.join(labels)}: {note}" for note, labels in notes.items())
         set_text(self._chip_note, "\n".join(lines))
         self._chip_note.setVisible(bool(notes))
@@ -274,16 +280,22 @@ class SetupForm(QWidget):
         grid = self._tiles = grid_of(holder, spacing=(8, 8))
         for place, precision in enumerate(_CHIP_ORDER):
             grid.addWidget(self.chips[precision], place // 2, place % 2)
-            self.chips[precision].clicked.connect(self._tick)
+            self.chips[precision].clicked.connect(partial(self._select, precision))
         for precision in _CHIP_ORDER[len(_COMPARED_MOST) :]:
             self.chips[precision].set_small()
         self._chip_note.hide()
         grid.addWidget(self._chip_note, grid.rowCount(), 0, 1, 2)
         return holder
 
-    def _tick(self) -> None:
-        ticked = tuple(precision for precision, chip in self.chips.items() if chip.isChecked())
-        self._panel.change(lambda draft: draft.with_precisions(ticked))
+    def _select(self, clicked: Precision, _is_checked: bool = False) -> None:
+        chosen = tuple(precision for precision, chip in self.chips.items() if chip.isChecked())
+        if self._question in _ON_ONE_PRECISION:
+            chosen = (clicked,)
+            if not self.chips[clicked].isChecked():
+                # the one that is selected stays so
+                self.chips[clicked].setChecked(True)
+                return
+        self._panel.change(lambda draft: draft.with_precisions(chosen))
 
     def _side_by_side(self, *keys: str) -> QHBoxLayout:
         parts = (Placed(self._fields[key], 1, Qt.AlignmentFlag.AlignTop) for key in keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple, cast
 
@@ -60,11 +60,17 @@ _NO_AXIS = "Give a setting several values, such as 32, 64, 128, or press + besid
 _SWEEP_BUTTON = "Start the sweep"
 
 
+def examined_precision(chosen: Sequence[Precision]) -> Precision | None:
+    """Return the precision that a question on a single one is about: the first narrow one, else the first."""
+    narrow = (precision for precision in chosen if precision.is_narrow)
+    return next(narrow, next(iter(chosen), None))
+
+
 def examined(outcome: Outcome) -> Experiment | None:
-    """The experiment whose model or numerics are examined: the first in half precision, else the first."""
+    """Return the experiment whose model or numerics are examined: the first in `examined_precision`."""
     experiments = [experiment for _, experiment in outcome.experiments]
-    halves = (experiment for experiment in experiments if experiment.precision.is_narrow)
-    return next(halves, next(iter(experiments), None))
+    precision = examined_precision([experiment.precision for experiment in experiments])
+    return next((experiment for experiment in experiments if experiment.precision is precision), None)
 
 
 def ordered(

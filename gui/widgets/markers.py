@@ -113,6 +113,7 @@ class PrecisionChip(QAbstractButton):
         super().__init__(parent)
         self.precision = precision
         self._small = False
+        self.takes_one = False
         self.setText(precision.label)
         self.setCheckable(True)
         self.setFixedHeight(_HEIGHT)
@@ -128,8 +129,9 @@ class PrecisionChip(QAbstractButton):
         """Enables the chip, or disables it with a reason; `note` is what to know where it works."""
         self.setEnabled(available)
         if available:
-            usual = f"Train in {self.text()}; tick several to compare them"
-            self.setToolTip(plain_tip(f"{usual}. {note}" if note else f"{usual}."))
+            usual = f"Select {self.text()}{'' if self.takes_one else ', or several to compare them'}."
+            more = f" {note[:1].upper()}{note[1:].rstrip('.')}." if note else ""
+            self.setToolTip(plain_tip(f"{usual}{more}"))
         else:
             why = reason or "this device does not support it"
             self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))

@@ -116,6 +116,22 @@ def test_chips_tick_one_or_several(panel: SetupPanel, qtbot: QtBot) -> None:
     assert not panel.run_action.isEnabled()
 
 
+def test_a_question_about_one_precision_selects_one(panel: SetupPanel, qtbot: QtBot) -> None:
+    def selected() -> set[Precision]:
+        return {precision for precision, chip in panel.form.chips.items() if chip.isChecked()}
+
+    panel.change(lambda draft: draft.with_precisions((FP32, BF16)))
+    panel.ask("numerics")
+    assert selected() == {BF16} and panel.run_action.text() == "Examine BF16 AMP"
+    qtbot.mouseClick(panel.form.chips[BF16], Qt.MouseButton.LeftButton)
+    assert selected() == {BF16}
+    panel.ask("compare")
+    assert selected() == {FP32, BF16}
+    panel.ask("numerics")
+    qtbot.mouseClick(panel.form.chips[FP16], Qt.MouseButton.LeftButton)
+    assert selected() == {FP16} and panel.run_action.text() == "Examine FP16 AMP"
+
+
 def test_a_precision_that_the_device_cannot_do_says_why_and_can_only_be_taken_off(
     panel: SetupPanel, qtbot: QtBot
 ) -> None:
