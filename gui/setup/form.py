@@ -174,8 +174,10 @@ class SetupForm(QWidget):
             self.devices.set_choices(count_choices(draft, catalog))
         for key in ("device", "devices"):
             self._fields[key].setVisible(key in at_top(catalog))
-        for values in self.values.values():
-            values.show(draft)
+        for key, values in self.values.items():
+            # a path that is still being typed stays as it is
+            if key != "model" or self._panel.picker.held is None:
+                values.show(draft)
         self.lengths.show(draft, draft.length_key)
         self.path.is_file = draft.single.text("dataset") == ARRAYS
         self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))

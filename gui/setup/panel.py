@@ -219,6 +219,7 @@ class SetupPanel(Surface):
 
     def reread(self) -> None:
         """Takes the model's file as it is on disk now, if it is the user's own."""
+        self.picker.finish()
         if self.draft is not None and self.picker.follow(self.draft) != (self.draft, self._file_problem):
             self.put(self.draft)
 

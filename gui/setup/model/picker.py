@@ -42,6 +42,9 @@ class ModelPicker(QObject):
         self._recent: tuple[str, ...] = ()
         self._folder = Path.home()
         self._offered: tuple[object, ...] = ()
+        self.held: str | None = None
+        """A path that is still being typed, which is not judged yet."""
+        box.field.editingFinished.connect(self.finish)
         offers = {OPEN: self.ask_for_file, NEW: self.ask_for_new}
         box.picked.connect(lambda value: offers[value]() if value in offers else self.open(value))
         application = QGuiApplication.instance()
@@ -67,8 +70,12 @@ class ModelPicker(QObject):
         return followed, problem
 
     def take(self, text: str, *, is_typed: bool = False) -> None:
-        """Takes the name of a model, or of a file that was named before; what is typed may name another."""
-        if self._panel.draft is None:
+        """Takes the name of a model, or of a file that was named before; what is typed may name another.
+
+        A path that is still being typed is `held`, until its file is there or `finish` is called.
+        """
+        self.held = text if is_typed and _is_unfinished(text) else None
+        if self._panel.draft is None or self.held is not None:
             return
         draft = self._panel.draft.with_model(text)
         if draft.code is None and "model" not in draft.several:
@@ -78,6 +85,11 @@ class ModelPicker(QObject):
                 with suppress(ProblemError):
                     draft = self._named(draft, place)
         self._panel.put(draft)
+
+    def finish(self) -> None:
+        """Take the path that was being typed, whether its file is there or not."""
+        if self.held is not None:
+            self.take(self.held)
 
     def differs(self, draft: Draft) -> bool:
         """Returns True if the draft keeps other code than its file has now."""
@@ -261,6 +273,12 @@ def _brought(draft: Draft) -> tuple[Draft, Problem | None]:
         return opened(draft, name), None
     except ProblemError as error:
         return draft, error.problem
+
+
+def _is_unfinished(typed: str) -> bool:
+    name, model = typed.strip(), ModelRef(typed.strip())
+    is_path = "/" in name or "\\" in name or name.startswith("~") or name.endswith((".", ".p", ".py"))
+    return is_path and model.library is None and not _is_there(model)
 
 
 def _is_there(model: ModelRef) -> bool:

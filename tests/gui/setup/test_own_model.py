@@ -156,6 +156,34 @@ def test_a_typed_path_is_taken_and_remembered(panel: SetupPanel, net: Path) -> N
     assert panel.state()["recent_models"] == [str(net)]
 
 
+def test_a_path_is_judged_once_it_is_typed(panel: SetupPanel, net: Path, qtbot: QtBot) -> None:
+    field, before, dataset = panel.form.model.field, panel.text("model"), panel.form.dataset.value()
+    for end in range(1, len(str(net))):
+        field.setText(str(net)[:end])
+        field.textEdited.emit(field.text())
+        assert panel.form.problem("model") is None and panel.form.dataset.value() == dataset
+        assert panel.text("model") == before
+    panel.change(lambda draft: draft.with_change("batch_size", "32"))
+    assert field.text() == str(net)[:-1], "a refresh does not take back what is being typed"
+    field.textEdited.emit(str(net))
+    assert panel.text("model") == "net.py"
+
+
+@pytest.mark.parametrize("finish", ["return", "run"])
+def test_a_path_without_a_file_is_refused_when_it_is_finished(
+    panel: SetupPanel, net: Path, qtbot: QtBot, finish: str
+) -> None:
+    field = panel.form.model.field
+    field.setText(f"{net}x.p")
+    field.textEdited.emit(field.text())
+    assert panel.form.problem("model") is None
+    if finish == "return":
+        field.editingFinished.emit()
+    else:
+        assert panel.request() is None
+    assert panel.form.problem("model") is not None
+
+
 def test_the_template_is_written_and_becomes_the_model(
     panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
