@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from engine.compare.figures import Figure
 from engine.drawing.chart_parts import LegendEntry, Span, legend, span_of
@@ -13,6 +14,8 @@ from engine.sweep.picture import (
     CellSpot,
     Slice,
     head,
+    hollow_entry,
+    is_hollow,
     kept_apart,
     levels,
     line_looks,
@@ -20,6 +23,7 @@ from engine.sweep.picture import (
 )
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scaling import IDEAL, STRONG, WEAK
+from resources.looks import MarkFill
 
 _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 14.0
 _HIT = 9.0
@@ -91,7 +95,8 @@ class _Lines(Slice):
             if len(points) > 1:
                 shapes.append(Stroke(tuple(points), look.ink, 2.0, look.dash))
             for cell, (across, down) in zip(cells, points, strict=True):
-                shapes += look.mark(across, down, mark)
+                fill: MarkFill = "hollow" if is_hollow(cell, (self._figure,)) else look.fill
+                shapes += replace(look, fill=fill).mark(across, down, mark)
                 spots.append(CellSpot(cell.index, across - _HIT, down - _HIT, 2 * _HIT, 2 * _HIT))
         if not spots:
             middle = (self._left + self._width) / 2, (self._top + self._bottom) / 2
@@ -134,6 +139,8 @@ class _Lines(Slice):
                 text = self._of.text(place)
                 named = text if self._of.key == "precision" or place else f"{self._of.title} {text}"
                 yield LegendEntry(look.sample, 24, named)
+        known = [cell for cell in self._cells if cell.finite(self._figure) is not None]
+        yield from hollow_entry(known, (self._figure,))
 
     def _axes(self) -> Iterator[Shape]:
         right = self._width - _RIGHT

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from engine.compare.figures import ACCURACY, SPEED, Figure
-from engine.drawing.chart_parts import Span, span_of
+from engine.drawing.chart_parts import LegendEntry, Span, span_of
 from engine.drawing.looks import SideLook, precision_look
-from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened, text_width
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, marker, shortened, text_width
 from engine.experiment.experiment import Precision
 from engine.experiment.sweep import Axis, Grid
 from engine.sweep.results import RATIO_FIGURE, CellResult, Results
@@ -104,6 +104,21 @@ def shown_figures(results: Results) -> tuple[Figure, ...]:
 def is_higher_better(figure: Figure) -> bool:
     """True if more of it is better; times, memory, energy and losses are to be low."""
     return figure.name in _HIGH_IS_BETTER
+
+
+def is_hollow(cell: CellResult, figures: Sequence[Figure]) -> bool:
+    """True if the cell's mark is hollow: its values are its pilot's, or disturbed."""
+    return cell.is_piloted or any(map(cell.is_disturbed_in, figures))
+
+
+def hollow_entry(cells: Sequence[CellResult], figures: Sequence[Figure]) -> Iterator[LegendEntry]:
+    """Yield the legend's entry for hollow marks, where there are any."""
+    reasons = {
+        "disturbed, not reliable": sum(any(map(cell.is_disturbed_in, figures)) for cell in cells),
+        "short test run": sum(cell.is_piloted for cell in cells),
+    }
+    if words := ", ".join(f"{reason} ({count:,})" for reason, count in reasons.items() if count):
+        yield LegendEntry(lambda x, y: tuple(marker("o", x + 6, y, 9, "text2", "hollow")), 12, words)
 
 
 DISTURBED_MARK = "*"

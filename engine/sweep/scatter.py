@@ -10,8 +10,19 @@ from engine.drawing.chart_parts import LegendEntry, Rect, legend, span_of, words
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Drawing, Point, Shape, Stroke, Words, marker, moved, shortened, text_width
 from engine.experiment.value import in_sentence
-from engine.sweep.picture import CellPicture, CellSpot, Shades, head, is_higher_better, levels, line_looks
+from engine.sweep.picture import (
+    CellPicture,
+    CellSpot,
+    Shades,
+    head,
+    hollow_entry,
+    is_higher_better,
+    is_hollow,
+    levels,
+    line_looks,
+)
 from engine.sweep.results import CellResult, Results
+from resources.looks import MarkFill
 
 _HEAD, _BOTTOM, _RIGHT, _BAR_ROOM = 26.0, 40.0, 14.0, 70.0
 _MARK, _MANY_MARK, _MANY = 11.0, 7.0, 300
@@ -104,7 +115,8 @@ class _Scatter:
         if self._shades is not None:
             # the palest shade is next to the ground's
             yield from marker(look.symbol, x, y, size + 2, "text3")
-        yield from marker(look.symbol, x, y, size, ink, "hollow" if cell.is_piloted else "full")
+        fill: MarkFill = "hollow" if is_hollow(cell, (self._x, self._y)) else "full"
+        yield from marker(look.symbol, x, y, size, ink, fill)
 
     def _steps(self) -> tuple[Point, ...]:
         steps: list[Point] = []
@@ -139,6 +151,7 @@ class _Scatter:
                 yield LegendEntry(_sample_of(shown), 12, axis.text(place))
         if len(self._front) > 1:
             yield LegendEntry(_front_sample, 24, f"Pareto front ({len(self._front):,} cells)")
+        yield from hollow_entry(self._cells, (self._x, self._y))
 
     def _axes(self) -> Iterator[Shape]:
         yield from levels(self._ups, self._left, self._right)

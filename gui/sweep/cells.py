@@ -11,7 +11,7 @@ from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.sweep.picture import cell_words, shown_figures
 from engine.sweep.results import CellResult, Results
 from engine.sweep.scaling import WEAK
-from engine.sweep.words import columns_of
+from engine.sweep.words import columns_of, notes_of
 from engine.words.numbers import clock_text, counted, date_text, duration, number, times
 from gui.session.sweeps import SweepView
 from gui.widgets import Button, ElidedLabel, IconButton, set_text
@@ -97,7 +97,8 @@ class CellsView(FilteredTable[CellResult]):
     def __init__(self) -> None:
         self._results: Results | None = None
         table = ResultTable[CellResult]("Cells of the sweep", key=lambda cell: cell.index, about=self._words)
-        super().__init__(table, "cell", _FILTER_TIP)
+        self._marks = ElidedLabel("", "hint")
+        super().__init__(table, "cell", _FILTER_TIP, after=(self._marks,))
         table.selected.connect(lambda: self.cells_chosen.emit(self.chosen()))
         self.mark_cells = table.select_keys
         self.show_results(None)
@@ -105,6 +106,7 @@ class CellsView(FilteredTable[CellResult]):
     def show_results(self, results: Results | None) -> None:
         """Shows the cells of these results, filtered and sorted as before; None for none."""
         self._results = results
+        self._marks.set_whole_text(" ".join(notes_of(results)) if results is not None else "")
         if results is None:
             self.table.show_rows((), ())
         else:

@@ -281,7 +281,7 @@ class Slice:
 
 
 class ScatterView(PictureView):
-    """Speed against memory in the shade of the accuracy, or any other figures, with the Pareto front."""
+    """Speed against memory, or any other figures, in a third's shade if wanted, with the Pareto front."""
 
     def __init__(self) -> None:
         super().__init__("Scatter of the sweep")
@@ -297,7 +297,9 @@ class ScatterView(PictureView):
         names = [name for name, _ in entries]
         self.across.offer(entries, PEAK_MEMORY.name if PEAK_MEMORY.name in names else names[-1])
         self.up.offer(entries, SPEED.name if SPEED.name in names else names[0])
-        usual = ACCURACY.name if ACCURACY.name in names else None
+        # the marks of precisions have their own colors
+        has_precisions = any(axis.key == "precision" for axis in results.grid.axes)
+        usual = ACCURACY.name if ACCURACY.name in names and not has_precisions else None
         self.shade.offer([(None, "none"), *entries], usual)
 
     def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:

@@ -79,6 +79,25 @@ def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged():
     assert "disturbed" not in memory
 
 
+@pytest.mark.parametrize("name", ["lines", "scatter"])
+def test_a_disturbed_cell_has_a_hollow_mark_that_the_legend_explains(name: str) -> None:
+    def drawn(results: Results) -> Drawing:
+        if name == "lines":
+            return lines(results, 1, 0, SPEED, AT, (900.0, 400.0)).drawing
+        return scatter(results, PEAK_MEMORY, SPEED, None, (900.0, 400.0)).drawing
+
+    cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
+    disturbed, quiet = drawn(replace(RESULTS, cells=cells)), drawn(RESULTS)
+    note = "disturbed, not reliable (1)"
+    assert note in texts_of(disturbed) and note not in texts_of(quiet)
+
+    def hollow(drawing: Drawing) -> list[Fill]:
+        shapes = (shape for shape in drawing.shapes if isinstance(shape, Fill))
+        return [shape for shape in shapes if shape.ink == "bg1" and shape.edge == "bf16"]
+
+    assert len(hollow(disturbed)) == len(hollow(quiet)) + 1
+
+
 def test_shades_are_even_over_a_round_range_and_the_highest_value_has_the_last():
     shades = Shades([11.0, 20.0, math.nan, 19.0])
     assert [shades.ink(value) for value in (10.0, 15.0, 20.0)] == ["heat-0", "heat-4", "heat-7"]
