@@ -185,6 +185,10 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
     def _show_answer(self) -> None:
         # not above the view that begins with the same sentence
         part, sentence = self._finding
+        policy = self.answer.sizePolicy()
+        # its room stays, or the tabs would move under the mouse
+        policy.setRetainSizeWhenHidden(bool(sentence))
+        self.answer.setSizePolicy(policy)
         self.answer.setVisible(bool(sentence) and self.tabs.name() != part)
 
     def _want(self, name: str) -> None:

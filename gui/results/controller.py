@@ -43,8 +43,7 @@ _WIDTHS: dict[StudyKind, int] = {
     "sweep": MIDDLE,
     "tune": MIDDLE,
 }
-_TAB_WIDTHS = (WIDE, MIDDLE, NARROW)
-"""Beside figures, beside curves, and beside studies."""
+"""The width of the list beside each; one width for all tabs, so that these stay under the mouse."""
 
 
 class ResultsController(QObject):
@@ -117,7 +116,6 @@ class ResultsController(QObject):
         self.comparisons.problem.connect(self.problem)
         self.comparisons.reader.shown.connect(self._fill_tab)
         self._experiments.catalog_known.connect(lambda _catalog: self._fill_tab())
-        self.page.comparison.tabs.currentChanged.connect(lambda _place: self._fit_width())
         self.comparisons.page_wanted.connect(self.wanted)
         failure = self.page.failure
         failure.open_wanted.connect(open_file)
@@ -210,14 +208,9 @@ class ResultsController(QObject):
         ids = tuple(run_ids)
         self._mark(ids)
         self.page.bring_up(self.page.comparison)
-        self._fit_width()
+        self._place.want_width(MIDDLE)
         self._tell_sight()
         self.comparisons.reader.set_runs(ids)
-
-    def _fit_width(self) -> None:
-        if self.page.is_comparison:
-            front = self.page.comparison.tabs.currentIndex()
-            self._place.want_width(_TAB_WIDTHS[min(front, len(_TAB_WIDTHS) - 1)])
 
     def _compare_ticked(self) -> None:
         self._opened = None

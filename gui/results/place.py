@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSplitter, QWidget
 from gui.runs.panel import RunsPanel
 
 WIDE, MIDDLE, NARROW = 640, 480, 320
-"""The widths of the table: beside figures, beside a picture, and beside what needs the room."""
+"""The widths of the table: alone, beside what is opened, and beside what needs the room."""
 _LEAST_TABLE, _LEAST_ITEM = 280, 520
 STUDY, _FIGURES = 700, 560
 """The room that a study and that figures need beside the table, so that nothing of them is cut."""

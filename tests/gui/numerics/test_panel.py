@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QStackedWidget
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QApplication, QStackedWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
@@ -144,8 +145,12 @@ def test_what_is_opened_begins_with_its_finding_and_what_to_do(
 ) -> None:
     panel.show_view(view_of(results))
     assert panel.tabs.name() == "advice" and "96 infinite values" in panel.answer.text()
+    QApplication.processEvents()
+    before = panel.tabs.mapTo(panel, QPoint())
     panel.tabs.open("nan")
     assert not panel.answer.isVisible(), "that view begins with the same sentence"
+    QApplication.processEvents()
+    assert panel.tabs.mapTo(panel, QPoint()) == before, "the tabs stay under the mouse"
     panel.show_view(view_of(NumericsResults(ladder=results.ladder)))
     assert panel.answer.text() == "FP16 unscaled parts from FP32 at step 21; FP16 AMP and BF16 AMP never do."
     panel.show_view(view_of(NumericsResults(map=results.map)))

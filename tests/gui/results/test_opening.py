@@ -141,7 +141,10 @@ def test_a_click_on_a_comparison_shows_its_answer_and_marks_its_rows(
     assert "BF16 AMP trained 2.00 times as fast as FP32" in page.comparison.headline.text()
     assert results.window.runs.table.marked == {item.key, *pair}
     assert results.window.runs.checked() == (), "a click opens, and does not tick"
-    assert results.window.results.table_width(1_440) == WIDE
+    tabs = page.comparison.tabs
+    for place in range(tabs.count()):
+        tabs.setCurrentIndex(place)
+        assert results.window.results.table_width(1_440) == MIDDLE, "tabs stay under the mouse"
 
 
 def test_ticking_compares_and_unticking_all_shows_nothing(results: Results, pair: tuple[str, str]) -> None:
@@ -383,6 +386,8 @@ def test_the_width_that_the_user_chose_holds_and_survives(results: Results) -> N
     results.compare(results.item("comparison"))
     assert place.table_width(1_440) == 400 and place.state() == {"width": 400}
     place.restore({"width": 0})
+    assert place.table_width(1_440) == MIDDLE
+    place.want_width(WIDE)
     assert place.table_width(1_440) == WIDE
     place.want_width(MIDDLE, STUDY)
     assert place.table_width(1_440) == MIDDLE and place.table_width(1_100) == NARROW
