@@ -1,4 +1,4 @@
-"""The dialog *Add a machine*: how ssh reaches it, its name, the folder there, jobs of a cluster, a check."""
+"""The dialog to add or edit a machine: how ssh reaches it, its name, the folder there, Slurm, a check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gui.widgets import Button, Segmented, label
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, scrolled, wide
 from gui.widgets.labels import set_text
 
-_WIDTH, _LEAST_HEIGHT = 640, 560
+_WIDTH, _CHECKS_HEIGHT = 640, 180
 _ABOUT = (
     "Runs can train on another machine with Linux that ssh reaches without a password, while this window "
     "shows them. All that Ammeter puts there is in one folder."
@@ -33,14 +33,18 @@ _WISHES = {
 _READY = "Check looks at the machine; nothing is changed there."
 
 
-class AddMachineDialog(QDialog):
-    """Modal to its window, and deleted when it is closed. `added` carries the name of the new machine."""
+class MachineDialog(QDialog):
+    """Adds a machine, or edits `known`, whose name stays since runs refer to it.
+
+    Modal to its window, and deleted when it is closed. `added` carries the machine's name.
+    """
 
     added = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, known: Machine | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Add a machine")
+        self._known = known
+        self.setWindowTitle("Add a machine" if known is None else f"Edit {known.name}")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._background = Background(self)
         self._checked: Machine | None = None
@@ -56,11 +60,24 @@ class AddMachineDialog(QDialog):
         )
         self.add_button = Button("Add", "primary", "Add it to the list, and use it", do=self.add)
         self._lay_out()
+        if known is not None:
+            self.add_button.set_words("Save", "Save the changes to this machine")
+            self._fill(known)
         self.kind.changed.connect(self._edited)
         for field in (self.name, self.host, self.folder, *self.wishes.values()):
             field.textChanged.connect(self._edited)
         theme().changed.connect(self._show_checks)
         self._edited()
+
+    def _fill(self, known: Machine) -> None:
+        self.name.setEnabled(False)
+        for field, text in ((self.name, known.name), (self.host, known.host), (self.folder, known.folder)):
+            field.setText(text)
+        if known.slurm is not None:
+            self.kind.set_value("slurm")
+            for name, field in self.wishes.items():
+                value = getattr(known.slurm, name)
+                field.setText(" ".join(value) if name == "options" else value or "")
 
     def _lay_out(self) -> None:
         host, name, folder = (
@@ -78,6 +95,7 @@ class AddMachineDialog(QDialog):
         self._area = scrolled("What the check found")
         self._frame = Surface("panel")
         in_column(self._area, parent=self._frame, margins=1)
+        self._frame.setMinimumHeight(_CHECKS_HEIGHT)
         self._frame.hide()
         cancel = Button("Cancel", "secondary", "Leave the list as it is", do=self.reject)
         foot = in_row(self.check_button, Stretch(1), cancel, self.add_button, spacing=8)
@@ -107,9 +125,11 @@ class AddMachineDialog(QDialog):
         machine = self._machine()
         if machine is None:
             return
-        seen = self._checked
-        if seen is not None and (seen.host, seen.folder) == (machine.host, machine.folder):
-            machine = seen.model_copy(update={"name": machine.name, "slurm": machine.slurm})
+        for seen in (self._checked, self._known):
+            # what is known of it holds while it is the same place
+            if seen is not None and (seen.host, seen.folder) == (machine.host, machine.folder):
+                machine = seen.model_copy(update={"name": machine.name, "slurm": machine.slurm})
+                break
         try:
             Machines().put(machine)
         except ProblemError as error:
@@ -130,7 +150,8 @@ class AddMachineDialog(QDialog):
             wishes["options"] = self.wishes["options"].text().split()
             name = self.name.text() or self.name.placeholderText()
             machine = new_machine(name, host, self.folder.text(), wishes if self._is_cluster else None)
-            if any(machine.name.casefold() == known.name.casefold() for known in Machines().all()):
+            taken = {known.name.casefold() for known in Machines().all()} if self._known is None else ()
+            if machine.name.casefold() in taken:
                 message = f"There is a machine called {machine.name} already."
                 raise request_error(message, "Choose another name.", key="name")
         except ProblemError as error:
@@ -146,7 +167,9 @@ class AddMachineDialog(QDialog):
         set_text(self._words, f"{problem.message} {problem.remedy}")
 
     def _edited(self) -> None:
-        self._cluster.setVisible(self._is_cluster)
+        if self._cluster.isHidden() == self._is_cluster:
+            self._cluster.setVisible(self._is_cluster)
+            self._grow()
         self.host.setPlaceholderText(_HOSTS[self.kind.value()])
         has_host = bool(self.host.text().strip()) or self._is_cluster
         self.check_button.setEnabled(has_host and not self._background.is_busy)
@@ -171,7 +194,15 @@ class AddMachineDialog(QDialog):
         if self.checks:
             self._area.setWidget(check_rows(self.checks))
             self._frame.show()
-            self.resize(self.width(), max(self.height(), _LEAST_HEIGHT))
+            self._grow()
+
+    def _grow(self) -> None:
+        layout = self.layout()
+        assert layout is not None
+        layout.activate()
+        # labels that wrap are higher than a layout's size hint says
+        self.setMinimumHeight(layout.totalHeightForWidth(_WIDTH))
+        self.adjustSize()
 
 
 def _titled(title: str, hint: str, field: QLineEdit) -> QLayout:

@@ -18,6 +18,7 @@ from gui.session.background import Background
 from gui.widgets.messages import choose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from gui.widgets.notice import Message
@@ -65,6 +66,7 @@ class MachinesController(QObject):
         menu.addSeparator()
         menu.addAction("Add a machine…").triggered.connect(self.add)
         if current:
+            menu.addAction(f"Edit {current}…").triggered.connect(lambda: self.edit(current))
             menu.addAction(f"Check {current}").triggered.connect(lambda: self.check())
             menu.addAction(f"Engine on {current}…").triggered.connect(
                 self._window.engine.show_page_of_machine
@@ -93,11 +95,18 @@ class MachinesController(QObject):
 
     def add(self) -> None:
         """Opens the dialog that adds a machine."""
-        from gui.window.add_machine import AddMachineDialog
+        self._open_dialog(None, self.use)
 
-        dialog = AddMachineDialog(self._window)
+    def edit(self, name: str) -> None:
+        """Open the dialog that edits a machine; new work then goes to it as it is now."""
+        self._open_dialog(Machines().find(name), lambda _: self._experiments.look_again())
+
+    def _open_dialog(self, known: Machine | None, then: Callable[[str], object]) -> None:
+        from gui.window.add_machine import MachineDialog
+
+        dialog = MachineDialog(self._window, known)
         # once it has closed
-        dialog.added.connect(lambda name: QTimer.singleShot(0, self, lambda: self.use(name)))
+        dialog.added.connect(lambda name: QTimer.singleShot(0, self, lambda: then(name)))
         dialog.open()
 
     def check(self) -> None:

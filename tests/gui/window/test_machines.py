@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import experiment_from
@@ -28,7 +28,7 @@ from engine.worker.launcher import Launcher, Session
 from engine.worker.site import ThisMachine
 from gui.installation.setup import EngineSetup, far_means
 from gui.widgets.messages import LEAVE, STOP
-from gui.window.add_machine import AddMachineDialog
+from gui.window.add_machine import MachineDialog
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 from tests.engine.machines.conftest import put_python
@@ -253,7 +253,7 @@ def near_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_dialog_checks_a_machine_and_adds_it(qtbot, near_ssh):
-    dialog = AddMachineDialog()
+    dialog = MachineDialog()
     qtbot.addWidget(dialog)
     dialog.show()
     assert not dialog.check_button.isEnabled() and not dialog.add_button.isEnabled()
@@ -304,7 +304,7 @@ def devices(window):
 
 def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):
     # it deletes itself
-    dialog = AddMachineDialog()
+    dialog = MachineDialog()
     dialog.show()
     assert not dialog.wishes["partition"].isVisible()
     qtbot.mouseClick(dialog.kind.button("slurm"), Qt.MouseButton.LeftButton)
@@ -321,6 +321,25 @@ def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):
     assert Machines().all() == (new_machine("cluster", "", slurm=wishes),)
 
 
+def test_the_dialog_edits_a_machine_and_its_hints_are_below_their_fields(qtbot):
+    wishes = {"partition": "gpu", "options": ["--qos=normal"]}
+    known = new_machine("box", "me@old", slurm=wishes)
+    Machines().put(known)
+    dialog = MachineDialog(None, known)
+    dialog.show()
+    assert not dialog.name.isEnabled() and dialog.wishes["options"].text() == "--qos=normal"
+    for field in dialog.wishes.values():
+        hint = next(
+            each for each in dialog.findChildren(QLabel) if field.accessibleName().endswith(each.text())
+        )
+        assert hint.y() >= field.geometry().bottom()
+    dialog.host.setText("me@new")
+    dialog.wishes["partition"].setText("long")
+    with qtbot.waitSignal(dialog.destroyed, timeout=WAIT_MS):
+        dialog.add_button.click()
+    assert Machines().all() == (new_machine("box", "me@new", slurm={**wishes, "partition": "long"}),)
+
+
 @pytest.mark.parametrize(
     ("host", "name", "folder", "sentence"),
     [
@@ -333,7 +352,7 @@ def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):
 )
 def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder, sentence):
     Machines().put(new_machine("box", "box"))
-    dialog = AddMachineDialog()
+    dialog = MachineDialog()
     qtbot.addWidget(dialog)
     for field, text in ((dialog.host, host), (dialog.name, name), (dialog.folder, folder)):
         field.setText(text)
