@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,10 +58,24 @@ WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
 
 
+_LATER = (
+    "gui.charts.frame",
+    "gui.limit.controller",
+    "gui.numerics.controller",
+    "gui.profile.controller",
+    "gui.sweep.controller",
+    "gui.tune.controller",
+    "engine.race.race",
+    "gui.show.controller",
+    "gui.window.pages",
+)
+"""What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
+
+
 class MainWindow(QMainWindow):
     """Owns the panels and `experiments`. `means` install the engine, if not the program's own."""
 
-    painted = Signal()  # once, after its first paint
+    painted = Signal()  # once, after its first paint, when all pages are made
 
     def __init__(
         self,
@@ -304,6 +319,16 @@ class MainWindow(QMainWindow):
         # not before the first paint, from which the worker would take a core
         self.experiments.start()
         self.engine.begin()
+        self._load_next(iter(_LATER))
+
+    def _load_next(self, modules: Iterator[str]) -> None:
+        """Import what the first view does without, and make it; the user's events come in between."""
+        if self.isHidden():
+            return
+        for name in modules:
+            import_module(name)
+            QTimer.singleShot(0, self, lambda: self._load_next(modules))
+            return
         # asking for them makes them
         assert self.others is not None
         self.painted.emit()

@@ -112,7 +112,7 @@ def test_the_list_names_the_machines_and_the_one_in_use(qtbot, window):
     assert entries(window) == ["This machine", "box\tnot set up yet", "Add a machine…"]
     switch(qtbot, window, "box")
     assert entries(window)[1] == "box\tready"
-    assert entries(window)[3:] == ["Check box", "Engine on box…", "Remove box…"]
+    assert entries(window)[3:] == ["Edit box…", "Check box", "Engine on box…", "Remove box…"]
 
 
 def test_the_chip_opens_the_list_by_mouse_and_by_keys(qtbot, window, monkeypatch):
