@@ -10,17 +10,22 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 import bundle
-from day import command
+from day import command, reporting
 from day.figures import FIGURES
 from day.results import Ended, Results, Seen, read
 from day.steps import STEPS
 from day.steps.tests import PLUGINS
+from day.work import Work
+from engine.protocol.trials import Trial, Tried
 
 # A step that tells a figure, starts a process of its own, and never ends.
 _ENDLESS = """
@@ -115,7 +120,9 @@ def test_what_was_seen_in_several_calls_makes_one_table(tmp_path: Path) -> None:
 
 def test_a_step_that_does_not_tell_its_figures_is_found_out() -> None:
     done = {"show": Ended(seconds=1.0), "tax": Ended(seconds=1.0), "energy": Ended(seconds=1.0)}
-    results = Results(steps=done, figures=seen(telemetry_plain=1, waits_fast=0, waits_fused=0).figures)
+    results = Results(
+        steps=done, figures=seen(telemetry_plain=1, telemetry_control=0, waits_fast=0, waits_fused=0).figures
+    )
     assert results.untold() == ["telemetry-fast", "show"], "energy needs a counter"
 
 
@@ -216,6 +223,57 @@ def test_a_step_that_does_not_exist_is_refused(
     with pytest.raises(SystemExit):
         command.main()
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("own", "limits"), [(None, [120.0]), (600.0, [])])
+def test_a_test_keeps_its_own_limit_and_one_without_gets_the_kits(
+    own: float | None, limits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(reporting.REPORT, str(tmp_path / "report.jsonl"))
+    monkeypatch.setenv(reporting.SECONDS, "120")
+    given: list[pytest.MarkDecorator] = []
+    item = SimpleNamespace(
+        nodeid="test_fp8_cuda.py::test_it",
+        get_closest_marker=lambda name: own and pytest.mark.timeout(own),
+        add_marker=given.append,
+    )
+    reporting.pytest_collection_finish(SimpleNamespace(items=[item]))  # type: ignore[arg-type]
+    assert [marker.args[0] for marker in given] == limits
+    assert list(reporting.read(tmp_path / "report.jsonl")) == [item.nodeid]
+
+
+@pytest.mark.parametrize("left", [0.0, 1e9])
+def test_however_little_time_is_left_an_oom_is_told(
+    left: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Process:
+        """Fits 8 samples."""
+
+        def __init__(self, *of: object) -> None: ...
+
+        def tried(self, batch: int) -> Tried:
+            asked.append(batch)
+            fits = batch <= 8
+            return Tried(
+                trial=Trial(batch_size=batch, fits=fits, cause=None if fits else "memory"), budget_mib=1
+            )
+
+        def answer(self, label: str) -> tuple[int, int]:
+            return 8, 9
+
+        def close(self) -> None: ...
+
+    monkeypatch.syspath_prepend(str(Path(bundle.__file__).parents[1] / "benchmarks"))
+    memory = import_module("day.steps.memory")
+    monkeypatch.setattr(memory.benchmark, "OneProcess", Process)
+    work = Work("ooms", tmp_path, tmp_path / "told.jsonl", left, is_rehearsal=False)
+    monkeypatch.setattr(Work, "launcher", lambda work: nullcontext())
+    memory.ooms(work)
+    told = [json.loads(line) for line in work.told.read_text().splitlines()]
+    assert [(each["key"], each["value"]) for each in told] == [("ooms-answer", 0.0), ("ooms-held", 0.0)]
+    assert len(asked) == 2 * ((1 if left == 0 else 100) + 2)
 
 
 def test_earlier_results_alone_make_a_table(

@@ -76,7 +76,7 @@ def limit(
             )
         )
         study = Study(answer=Limit(sides=sides, margin_fraction=margin))
-        driver = partial(LimitDriver, time_limit_seconds=seconds)
+        driver = LimitDriver if seconds is None else partial(LimitDriver, time_limit_seconds=seconds)
         followed = follow(session, driver, study, to, force=force)
     return followed.tell(as_json=as_json)
 

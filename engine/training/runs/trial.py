@@ -15,7 +15,7 @@ from engine.experiment.checks import Catalog, accumulation_problem
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
-from engine.protocol.events import Event, Finished, Phase, Started, Summary
+from engine.protocol.events import Event, Finished, Phase, PhaseName, Started, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
 from engine.training.data.batches import Batch, batch_samples
@@ -197,11 +197,12 @@ def _train_on(run: Run, group: list[Batch], progress: _TrialProgress) -> None:
     left_over = batch_samples(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
-        # of earlier refusals, as in cuDNN's search, the libraries have recovered
-        progress.memory.forget_refusals()
-        had_failed = run.step.capture_failed
+        is_capturing = run.step.next_phase() is PhaseName.CAPTURING
+        if is_capturing:
+            # from earlier refusals, as in cuDNN's search, the libraries have recovered
+            progress.memory.forget_refusals()
         run.train_on(group)
-        if run.step.capture_failed and not had_failed and progress.memory.was_refused():
+        if is_capturing and run.step.capture_failed and progress.memory.was_refused():
             # a run would continue without the capture, but that is not what was asked for
             progress.cause = "memory"
         for rows in run.telemetry.flush():

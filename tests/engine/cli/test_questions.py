@@ -64,6 +64,19 @@ def test_each_precision_has_its_largest_batch_and_its_trials(answer, tmp_path, m
     assert {saved.id} == {found["id"], *(each["id"] for each in found["results"])}
 
 
+def test_a_largest_batch_whose_time_is_over_is_not_verified(answer, tmp_path, monkeypatch):
+    (tmp_path / "worker.py").write_text(f"{PRELUDE}    time.sleep(1.1)\n    tried(batch)")
+    with Launcher(command=(sys.executable, str(tmp_path / "worker.py"))) as workers:
+        monkeypatch.setattr(
+            "engine.cli.questions.LimitDriver",
+            lambda store, _, catalog, **limit: LimitDriver(store, workers, catalog, **limit),
+        )
+        _, found = answer("limit", *SMALL, "--memory-gib", "0.1", "--precision", "fp32", "--time-limit", "1s")
+    (result,) = found["results"]
+    assert not result["verified"] and len(result["trials"]) <= 1
+    assert result["note"].startswith("It was stopped early. The largest batch is ")
+
+
 def test_both_strategies_of_several_devices_have_their_largest_batch(answer, tmp_path, monkeypatch):
     (tmp_path / "worker.py").write_text(f"{PRELUDE}    tried(batch, None if batch <= 64 else 'memory')")
     with Launcher(command=(sys.executable, str(tmp_path / "worker.py"))) as workers:

@@ -13,7 +13,7 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import with_code
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Event, Finished, Phase
+from engine.protocol.events import Event, Finished, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.protocol.trials import Tried
 from engine.training.data.batches import Batch
@@ -23,6 +23,7 @@ from engine.training.runs import prepare
 from engine.training.runs.prepare import RunPlan
 from engine.training.runs.run import Run
 from engine.training.runs.trial import LEAST_STEPS, MOST_STEPS, _validated_in_short, try_batch
+from engine.training.steps.plain import PlainStep
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",
@@ -226,7 +227,11 @@ class Refusals:
             if self.steps == capture_fails:
                 run.step.capture_failed = True
 
+        def phase(step: PlainStep) -> PhaseName | None:
+            return PhaseName.CAPTURING if self.steps + 1 == capture_fails else None
+
         monkeypatch.setattr(Run, "train_on", noted)
+        monkeypatch.setattr(PlainStep, "next_phase", phase)
         monkeypatch.setattr(DataSegment, "was_refused", lambda memory: self.count > self.known)
         monkeypatch.setattr(DataSegment, "forget_refusals", lambda memory: self.forget())
 

@@ -41,11 +41,12 @@ def read(path: Path) -> dict[str, Entry]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Writes down what there is to run. A test's own limit comes after this one: one that hangs would take
-    all the others' time."""
+    """Write down what there is to run. A test without a limit of its own gets one: if it hangs, it must not
+    take all the others' time."""
     for item in session.items:
         _write(Entry(item.nodeid))
-        item.add_marker(pytest.mark.timeout(float(os.environ[SECONDS])), append=False)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(float(os.environ[SECONDS])))
 
 
 def pytest_runtest_setup() -> None:

@@ -1,4 +1,4 @@
-"""Runs in FP8 on the CPU, where it is emulated: losses, resuming, what a run and a check say of layers."""
+"""Runs in FP8 on the CPU, emulated and as a GPU computes it: losses, resuming, what a run and a check say."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.protocol.advice import FindingKind, NotInFP8
-from engine.protocol.events import Event, Finished, Log, Samples, Started
-from engine.protocol.jobs import Control
+from engine.protocol.events import Event, Failed, Finished, Log, Samples, Started
+from engine.protocol.jobs import Control, StudyNumerics
+from engine.protocol.numerics.nonfinite import PrecisionMap
+from engine.protocol.numerics.numerics import Part, PartMeasured
+from engine.protocol.numerics.ranges import Ranges
 from engine.training.checks.check import check
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
+from engine.training.models import fp8
 from engine.training.models.libraries import quiet
+from engine.training.numerics.parts import study_numerics
 from engine.training.precision import (
     EMULATED_NOTE,
     Processor,
@@ -25,6 +31,7 @@ from engine.training.precision import (
     cuda_precisions,
     other_accelerator_precisions,
 )
+from engine.training.runs import prepare
 from engine.training.runs.loop import train
 
 from .conftest import OwnRuns
@@ -84,6 +91,63 @@ def test_a_model_learns_in_fp8_nearly_as_in_bf16_and_a_little_differently(
     assert fp8 != bf16
     assert len(fp8) == 40 and fp8[-1] < 0.7 * fp8[0]
     assert fp8 == pytest.approx(bf16, abs=0.02 * fp8[0])
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
+    """The formats of the FP8 matmuls of a GPU's path, which PyTorch computes on a CPU as well."""
+    made: list[torch.dtype] = []
+    scaled_mm = torch._scaled_mm
+
+    def noted(first: torch.Tensor, *others: Any, **settings: Any) -> torch.Tensor:
+        made.append(first.dtype)
+        return scaled_mm(first, *others, **settings)
+
+    def convert(*model: Any, is_emulated: bool) -> None:
+        fp8.convert(*model, is_emulated=False)
+
+    monkeypatch.setattr(torch, "_scaled_mm", noted)
+    monkeypatch.setattr(prepare, "convert", convert)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("recipe", "each", "formats", "off"),
+    [
+        # an output and two gradients of each of 4 layers, and sums of other order
+        ("tensorwise", 12, {torch.float8_e4m3fn, torch.float8_e5m2}, 0.01),
+        ("rowwise", 12, {torch.float8_e4m3fn}, 1e-4),
+        ("rowwise_with_gw_hp", 8, {torch.float8_e4m3fn}, 1e-4),
+    ],
+)
+def test_the_path_of_a_gpu_trains_as_the_emulated_one(
+    recipe: str,
+    each: int,
+    formats: set[torch.dtype],
+    off: float,
+    runs: OwnRuns,
+    request: pytest.FixtureRequest,
+) -> None:
+    asked = experiment(runs, step={"fp8_recipe": recipe}, steps=6)
+    emulated = runs.losses(asked)
+    made = request.getfixturevalue("products")
+    assert runs.losses(asked) == pytest.approx(emulated, abs=off)
+    assert len(made) == 6 * each and set(made) == formats
+
+
+@pytest.mark.parametrize("part", ["map", "range", "nan"])
+def test_numerics_look_through_the_path_of_a_gpu(
+    part: Part, runs: OwnRuns, products: list[torch.dtype]
+) -> None:
+    *events, last = study_numerics(
+        StudyNumerics(experiment=experiment(runs, steps=4), parts=(part,)), Control()
+    )
+    assert not isinstance(last, Failed) and products
+    *_, measured = [event.result for event in events if isinstance(event, PartMeasured)]
+    if isinstance(measured, PrecisionMap):
+        assert any("scaled_mm" in operation.name for operation in measured.operations)
+    if isinstance(measured, Ranges):
+        assert {cast.dtype for cast in measured.casts} >= {"float8_e4m3fn"}
 
 
 def test_a_run_says_which_layers_are_in_fp8_and_tells_no_speed(runs: OwnRuns) -> None:

@@ -27,6 +27,9 @@ _SPEED = "the engine beside loops by hand: FP32 and half, plain and fast"
 STEPS: Mapping[str, Step] = {
     "suspects": Step("suspects:suspects", 180, "what this card does where the program relies on it"),
     "check": Step("check:check", 300, "every kind of run once, a resumed run, an exported script"),
+    "formats": Step(
+        "check:formats", 520, "runs in FP8, pure BF16, with stochastic rounding and low-bit AdamW"
+    ),
     "engine": Step("check:engine", 60, "`ammeter engine show` and `ammeter doctor`"),
     "tests": Step("tests:tests", 500, "tests/gpu but for those that compile ResNet-50, one file a process"),
     "tests-slow": Step("tests:tests_slow", 500, "those that compile ResNet-50, side by side"),
@@ -37,10 +40,10 @@ STEPS: Mapping[str, Step] = {
     "speed lm-tiny": Step("speed:speeds", 400, _SPEED),
     "speed frameworks": Step("frameworks:frameworks", 400, "the engine beside Lightning and accelerate"),
     "fp8": Step("fp8:fp8", 480, "FP8 over BF16 in linear layers and in a language model; needs torchao"),
-    "tax": Step("tax:tax", 240, "what the telemetry costs, and how often the host waits"),
-    "window": Step("tax:window", 400, "what the live window costs at 10, 30 and 60 Hz"),
+    "tax": Step("tax:tax", 180, "what the telemetry costs, part by part, and how often the host waits"),
+    "window": Step("tax:window", 400, "what the live window costs at 30 Hz"),
     "limit": Step("memory:limit", 420, "the largest batch of ResNet-50 under 24 GiB"),
-    "ooms": Step("memory:ooms", 480, "1,000 out-of-memory errors in one worker"),
+    "ooms": Step("memory:ooms", 180, "200 out-of-memory errors in one worker"),
     "forecast": Step("memory:forecast", 500, "forecasts beside the allocator, model after model"),
     "profile": Step(
         "profile:profiles", 480, "bars, unnamed kernels, % of measured peak, and the tests of profiles"

@@ -79,6 +79,43 @@ RUNS: Mapping[str, tuple[str | None, Mapping[str, Any]]] = {
     "ResNet-18 FP16 capture, 4 loaders": (_LOADED, {**_SHORT, "recipe": "fused+capture"}),
     MEANT_TO_FAIL: (None, {**_RESNET, "precision": "fp32", "memory_cap_gib": 1, "steps": 30}),
 }
+_SMALL_TEXT = {
+    "model": "causal-lm-small",
+    "dataset": "synthetic-tokens",
+    "num_classes": 32_000,
+    "sequence_length": 512,
+    "batch_size": 8,
+    "steps": 60,
+    "recipe": "fused+compile",
+}
+_IN_FP8 = {**_SMALL_TEXT, "precision": "fp8", "step__fp8_small_layers": "true"}
+_LARGE_TEXT = {**_SMALL_TEXT, "model": "causal-lm-1b", "sequence_length": 1_024, "batch_size": 4}
+LARGE: Mapping[str, Mapping[str, Any]] = {
+    f"causal LM of 1B, {name}": {**_LARGE_TEXT, "precision": name} for name in ("bf16", "fp8", "bf16-pure")
+}
+"""Alone on the GPU, so that their speeds can be compared."""
+FORMATS: Mapping[str, Mapping[str, Any]] = {
+    **{
+        f"FP8 {scaling}{' fast' if recipe == 'fast' else ''}": {
+            **_IN_FP8,
+            "step__fp8_recipe": scaling,
+            "recipe": recipe,
+        }
+        for scaling in ("tensorwise", "rowwise", "rowwise_with_gw_hp")
+        for recipe in ("fused+compile", "fast")
+    },
+    "pure BF16 fast": {**_SMALL_TEXT, "precision": "bf16-pure", "recipe": "fast"},
+    "pure BF16, stochastic rounding": {
+        **_SMALL_TEXT,
+        "precision": "bf16-pure",
+        "optimizer__stochastic_rounding": "true",
+    },
+    **{
+        f"BF16, {optimizer}": {**_SMALL_TEXT, "precision": "bf16", "optimizer__name": optimizer}
+        for optimizer in ("adamw-8bit", "adamw-4bit", "adamw-fp8")
+    },
+}
+"""Several at a time: their losses and memory mean something, and their speeds nothing."""
 IN_SMALL = {
     "small-cnn FP32": (_FASHION, {"precision": "fp32", "steps": 12, "measure__warmup_steps": 2}),
 }
@@ -86,22 +123,40 @@ IN_SMALL = {
 
 def check(work: Work) -> None:
     """Trains every kind of run, three at a time; continues a stopped one; runs an exported script."""
-    options = {name: _options(*run) for name, run in RUNS.items()}
-    if work.is_rehearsal:
-        for words in options.values():
-            _validate(words)
-        options = {name: _options(*run) for name, run in IN_SMALL.items()}
-    with ThreadPoolExecutor(work.small(3, 1)) as pool:
-        rows = dict(zip(options, pool.map(lambda name: _trained(work, options[name]), options), strict=True))
-    columns = "".join(f"{name:>8}" for name in ("peak", "whole", "compile", "capture", "others"))
-    print(f"{'':<40}{'ended':<10}{'loss':>7}{columns}  recipe")
-    for name, run in rows.items():
-        _show(name, run)
+    rows = _all_trained(work, RUNS, at_once=3)
     failed = [
         name for name, run in rows.items() if (run.get("status") == "finished") is (name == MEANT_TO_FAIL)
     ]
     others = [what for what in (_script(work, rows), _resumed(work)) if what is not None]
     work.tell("kinds", len(failed) + len(others), "; ".join([*failed, *others]))
+
+
+def formats(work: Work) -> None:
+    """Train in the precisions and with the optimizers of torchao, and in pure BF16."""
+    groups = work.small(((LARGE, 1), (FORMATS, 5)), (({**LARGE, **FORMATS}, 1),))
+    found: dict[str, dict[str, Any]] = {}
+    for runs, at_once in groups:
+        found |= _all_trained(work, {name: (None, run) for name, run in runs.items()}, at_once)
+    failed = [name for name, run in found.items() if run.get("status") != "finished"]
+    work.tell("formats", len(failed), "; ".join(failed))
+
+
+def _all_trained(
+    work: Work, runs: Mapping[str, tuple[str | None, Mapping[str, Any]]], at_once: int
+) -> dict[str, dict[str, Any]]:
+    """Train the runs and print a line for each. A rehearsal reads their options and trains a small one."""
+    options = {name: _options(*run) for name, run in runs.items()}
+    if work.is_rehearsal:
+        for words in options.values():
+            _validate(words)
+        options = {name: _options(*run) for name, run in IN_SMALL.items()}
+    with ThreadPoolExecutor(work.small(at_once, 1)) as pool:
+        rows = dict(zip(options, pool.map(lambda name: _trained(work, options[name]), options), strict=True))
+    columns = "".join(f"{name:>8}" for name in ("speed", "peak", "whole", "compile", "capture", "others"))
+    print(f"{'':<40}{'ended':<10}{'loss':>7}{columns}  recipe")
+    for name, run in rows.items():
+        _show(name, run)
+    return rows
 
 
 def engine(work: Work) -> None:
@@ -164,6 +219,7 @@ def _trained(work: Work, options: Sequence[str]) -> dict[str, Any]:
 def _show(name: str, run: Mapping[str, Any]) -> None:
     summary = run.get("summary") or {}
     keys = (
+        "samples_per_second",
         "peak_allocated_mib",
         "whole_run_peak_mib",
         "compile_seconds",

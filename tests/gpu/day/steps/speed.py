@@ -1,7 +1,8 @@
 """The engine beside loops by hand on one workload: full and mixed precision, plain and fast, in turns.
 
 By hand "plain" is the loop of PyTorch's guides with cuDNN's search off, as the engine's plain recipe has it;
-"fast" is channels last, fused, compiled and captured.
+"fast" is channels last, fused, compiled and captured; it compiles the loss with the model, and the engine the
+model alone.
 """
 
 from __future__ import annotations
