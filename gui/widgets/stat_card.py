@@ -98,6 +98,7 @@ class StatCard(Surface):
         if compact != self._compact:
             self._compact = compact
             self._arrange()
+            self.updateGeometry()
 
     def add_corner(self, widget: QWidget) -> None:
         """Puts a control in the upper right corner."""
