@@ -338,7 +338,7 @@ class Experiments(QObject):
     def why_not_profiled(self, run_ids: Sequence[str]) -> str | None:
         """The reason, in a sentence, that these runs cannot be profiled; None if they are or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
-        unfinished = next((run.name for run in runs if not run.status.is_over), None)
+        unfinished = next((run.title for run in runs if not run.status.is_over), None)
         against = why_not_profiled(runs, self.catalog)
         if unfinished is not None:
             against = f"“{unfinished}” has not ended yet."

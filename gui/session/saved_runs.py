@@ -84,9 +84,9 @@ class SavedRuns(QObject):
         return run_id in self._records or run_id in self._unreadable
 
     def name(self, run_id: str) -> str:
-        """The run's name. Raises KeyError for an unknown id."""
-        run: RunRecord | UnreadableRun = self._records.get(run_id) or self._unreadable[run_id]
-        return run.name
+        """How to call the run. Raises KeyError for an unknown id."""
+        run = self._records.get(run_id)
+        return self._unreadable[run_id].name if run is None else run.title
 
     def group(self, run_id: str) -> tuple[str, ...]:
         """The run and its comparison's other runs, baseline first; of repeats, those of its seed.
@@ -102,6 +102,16 @@ class SavedRuns(QObject):
             for mate in side
             if len(side) == 1 or mate.experiment.seed == run.experiment.seed
         )
+
+    def place(self, run_id: str) -> tuple[int, int]:
+        """Which run of its comparison this is, and of how many; (1, 1) for a single run."""
+        run = self._records[run_id]
+        mates = (
+            [run]
+            if run.comparison is None
+            else [mate for mate in self._records.values() if mate.comparison == run.comparison]
+        )
+        return sum(mate.number <= run.number for mate in mates), len(mates)
 
     def repeat(self, run_id: str) -> tuple[int, int]:
         """Which repeat the run is, and of how many; (1, 1) for a single run."""
