@@ -241,7 +241,8 @@ class ResultsController(QObject):
         title = run.title if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_study("cross-outline", title, about, has_settings=True)
-        self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment))
+        offers = self._runs.edits.retries_of([run.id])
+        self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment), offers)
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
         self._tell_sight()
