@@ -233,7 +233,8 @@ class RunsList:
         if chosen is None:
             words = "Ratio" if column is Column.RATIO else words.format("first")
             return words, tip.format(_DEFAULT_BASELINE)
-        return words.format(chosen.run.title), tip.format(f"“{chosen.run.title}”")
+        name = chosen.run.name if chosen.run.has_own_name else chosen.run.side
+        return words.format(name), tip.format(f"“{chosen.run.title}”")
 
     def result(self, row: int) -> str:
         """The outcome of a study, or why a run has no figures: it stands across the columns of figures."""

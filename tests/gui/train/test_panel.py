@@ -81,6 +81,15 @@ def test_the_cards_compare_both_runs(panel: LivePanel, live: Any) -> None:
     assert cards.quality.texts()[0] == "FP32 61.3"
 
 
+def test_after_a_stop_both_are_compared_at_the_step_of_the_shorter_one(panel: LivePanel, live: Any) -> None:
+    whole, cut = live.pair()
+    cut.take(Finished(summary=Summary(steps=126, final_train_loss=0.04), stopped=True))
+    panel.set_runs([whole, cut])
+    panel.cards.loss_switch.click()
+    assert panel.cards.quality.ratio() == "at step 126"
+    assert "1.53" not in panel.cards.quality.texts()[0], "which is the loss at the end of the longer one"
+
+
 @pytest.mark.parametrize("size", [(1_120, 840), (780, 640), (640, 500)])
 def test_the_cards_of_many_runs_are_not_squeezed_while_they_train(
     panel: LivePanel, live: Any, qtbot: QtBot, squeezed: Any, size: tuple[int, int]
