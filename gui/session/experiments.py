@@ -71,6 +71,7 @@ class Experiments(QObject):
         """The name of the machine that new work is for; "" for this one."""
         self.running: str | None = None
         """The id of the run in progress."""
+        self._in_progress: LiveRun | None = None
         self._wants_pause: bool | None = None
         self._has_started = self._is_held = False
         self.engine: Engine = engine_here()
@@ -418,7 +419,8 @@ class Experiments(QObject):
         self.running = run_id
         self._set_pause_asked(None)
         self.runs.watch(False)
-        self.runs.live(run_id)
+        # whatever else is opened meanwhile, its events need a place
+        self._in_progress = self.runs.live(run_id)
         self.runs.refresh(run_id)
         self.busy_changed.emit()
         self.began.emit(run_id)
@@ -442,7 +444,7 @@ class Experiments(QObject):
     def _end(self, run_id: str, last: Finished | Failed | None) -> None:
         if run_id != self.running:
             return
-        self.running = None
+        self.running = self._in_progress = None
         self._set_pause_asked(None)
         self.runs.watch(True)
         if isinstance(last, Failed):
