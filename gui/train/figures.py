@@ -97,7 +97,7 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
 
 def common_step(runs: Sequence[LiveRun]) -> int | None:
     """The step to compare two runs at, while one is behind the other or has stopped there; None otherwise."""
-    steps = [run.step for run in runs]
+    steps = [run.summary.steps if run.is_over and run.summary is not None else run.step for run in runs]
     is_one_behind = len(runs) == 2 and (steps[0] != steps[1] or not all(run.is_over for run in runs))
     return (min(steps) or None) if is_one_behind else None
 
