@@ -335,7 +335,7 @@ class Runner:
 
 
 def _elsewhere(run: RunRecord) -> Problem:
-    message = f"{run.name} is of {run.machine or 'this machine'}."
+    message = f"{run.title} is of {run.machine or 'this machine'}."
     return request_problem(message, "Train it there, or start a new run.", key="run", value=run.id)
 
 

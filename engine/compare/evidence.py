@@ -22,7 +22,7 @@ from engine.compare.sides import (
     unlike_settings,
 )
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
-from engine.experiment.value import in_sentence, shortened
+from engine.experiment.value import in_sentence
 from engine.later import np
 from engine.protocol.events import Epoch, Event, Started
 from engine.statistics import Interval, drifts, is_wide, steadiness
@@ -165,7 +165,7 @@ def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
         known = evidence.get(run.id)
         about_pace = _about_pace(run, known, changes.get(run.id))
         for kind, what in (*_about_end(run, known), *about_machine(run.summary), *about_pace):
-            sentence = f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}."
+            sentence = f"{side.name_of(run)} {what.rstrip('.')}."
             sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
     for (kind, _), (first, *more) in sentences.items():

@@ -20,7 +20,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.summary import Energy
 from engine.statistics import Interval
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Status
 from engine.words.names import speed_unit
 from engine.words.numbers import number
 
@@ -167,7 +167,8 @@ def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
     """True if the figures of the two sides count the same thing.
 
     Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a
-    short and a long training, the energy of two devices, or accuracies on two datasets.
+    short and a long training, the energy of two devices, accuracies on two datasets, or what was learned by a
+    run that was stopped and by one that went further.
     """
     return count_alike(figure, (*side.runs, *baseline.runs))
 
@@ -196,10 +197,11 @@ def _counted(name: str, run: RunRecord) -> object:
     if name in _OF_ENERGY:
         energy, environment = energy_of(run), run.environment
         return sample, energy and energy.source, environment and environment.device_name
+    cut_short_at = None if run.status is Status.FINISHED else steps * experiment.step_samples
     if name in _OF_LEARNING:
         smoothing = experiment.label_smoothing if name == LOSS.name else None
-        return experiment.dataset, experiment.path, smoothing
-    return None
+        return experiment.dataset, experiment.path, smoothing, cut_short_at
+    return cut_short_at if name == "skipped_steps" else None
 
 
 _OF_LEARNING = (ACCURACY.name, LOSS.name)

@@ -36,7 +36,7 @@ def run_names(firsts: Sequence[RunRecord]) -> list[Name]:
         [machine.device_name if machine else "" for machine in machines],
         [f"torch {machine.torch}" if machine else "" for machine in machines],
         _learning_rates(experiments),
-        [shortened(run.name) for run in firsts],
+        [shortened(run.name) if run.has_own_name else "" for run in firsts],
     ):
         names = _extended(names, words, everywhere=False)
     return _numbered(names)
@@ -288,10 +288,16 @@ class Side:
         """True if that run is one of its repeats."""
         return any(run.id == run_id for run in self.runs)
 
+    def name_of(self, run: RunRecord) -> str:
+        """Name one of its runs, to begin a sentence: "“Mine” (FP32)", "FP32", "FP32, repeat 2"."""
+        if run.has_own_name:
+            return f"“{shortened(run.name)}” ({self.title})"
+        return self.title if len(self.runs) == 1 else f"{self.title}, repeat {self.runs.index(run) + 1:,}"
+
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its runs, oldest first."""
-        return tuple(run.name for run in self.runs)
+        """What its runs are called, oldest first, each name once."""
+        return tuple(dict.fromkeys(run.title for run in self.runs))
 
 
 def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:

@@ -40,7 +40,9 @@ class NumericsDriver(Driver[Numerics]):
         is_elsewhere = run is not None and run.machine != self._launcher.site.name
         if run is not None and is_elsewhere and run.experiment.checkpoint != Checkpoint():
             where = run.machine or "this machine"
-            yield Log(level="problem", message=f"The checkpoints of {run.name} are on {where}: none is used.")
+            yield Log(
+                level="problem", message=f"The checkpoints of {run.title} are on {where}: none is used."
+            )
         for event in self._events(self._job(study.answer, run)):
             if isinstance(event, PartMeasured):
                 study = study.knowing(results=study.answer.results.with_part(event.result))

@@ -17,7 +17,6 @@ from engine.compare.figures import SPEED
 from engine.compare.sides import Side
 from engine.curves import Columns
 from engine.experiment.problem import Kind, ProblemError, request_error
-from engine.experiment.value import shortened
 from engine.store.record import RunRecord, Status
 
 
@@ -217,7 +216,7 @@ def _nothing_to_replay(side: Side) -> ProblemError:
         remedy = f"Train it for at least {run.experiment.least_steps:,} steps."
     elif run.status is Status.FAILED and run.problem is not None:
         remedy = run.problem.remedy
-    message = f"“{shortened(run.name)}” ({side.title}) {event}, so there is nothing to replay."
+    message = f"{side.name_of(run)} {event}, so there is nothing to replay."
     return request_error(message, remedy, key="run", value=run.id)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from engine.protocol.events import Environment, Summary
 from engine.store.checksums import SEALED, is_intact
 
 T = TypeVar("T")
+_NUMBERED = re.compile(r"Run \d+")
 
 
 class Parsed(Generic[T]):
@@ -236,6 +238,28 @@ class RunRecord:
             other_programs_mib=figures.other_programs_mib,
             spilled_mib=figures.spilled_mib,
         )
+
+    @property
+    def has_own_name(self) -> bool:
+        """True if a person named it: "Run 14" says nothing to anybody."""
+        return not _NUMBERED.fullmatch(self.name)
+
+    @property
+    def title(self) -> str:
+        """How to call the run: by its own name, or else "BF16 AMP, resnet50, batch 64"."""
+        if self.has_own_name:
+            return self.name
+        return f"{self.side}, {self.model_name}, batch {self.overview.batch_size:,}"
+
+    @property
+    def side(self) -> str:
+        """How to call its side of a comparison: "BF16 AMP"."""
+        return self.label or self.overview.precision.label
+
+    @property
+    def model_name(self) -> str:
+        """The model without the folders or the owner that it is in."""
+        return re.split(r"[/\\]", self.overview.model)[-1]
 
     @cached_property
     def settings_but_precision(self) -> str:

@@ -7,11 +7,13 @@ import traceback
 
 from engine.experiment.experiment import named
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.own import own_details, own_problem
 from engine.training.ranks.sharing import ddp_problem
+from engine.words.numbers import memory_text
 
 _ONE_VALUE = re.compile(r"more than 1 value per channel when training, got input size .*?\[([\d, ]+)\]")
 _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
@@ -93,6 +95,15 @@ def not_a_number(step: int) -> Problem:
     )
     message = f"The loss is not a number (NaN) from step {step:,} on."
     return Problem(kind=Kind.NOT_A_NUMBER, message=message, remedy=remedy, key="on_nan", value="fail")
+
+
+def capped(problem: Problem, cap_gib: float | None) -> Problem:
+    """Return the problem of a training under a memory cap, which names it where memory ran out."""
+    if cap_gib is None or problem.kind is not Kind.OUT_OF_MEMORY:
+        return problem
+    remedy = f"Lower {named('batch_size')}, raise {named('memory_cap_gib')}, or remove it."
+    message = f"The training does not fit in its memory cap of {memory_text(cap_gib * MIB_PER_GIB)}."
+    return problem.model_copy(update={"message": message, "remedy": remedy})
 
 
 def _is_of_ended_loader(error: BaseException) -> bool:

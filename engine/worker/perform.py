@@ -16,7 +16,7 @@ from engine.protocol.events import CatalogRead, Event, Examined, Failed, Ready, 
 from engine.protocol.jobs import Control
 from engine.training.checks.check import check
 from engine.training.doctor import examine_torch, read_catalog
-from engine.training.failures import details_of, problem_of, summary_so_far
+from engine.training.failures import capped, details_of, problem_of, summary_so_far
 from engine.training.forecast import forecast
 from engine.training.numerics.parts import study_numerics
 from engine.worker.ranks import on_devices
@@ -41,7 +41,9 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield from study_numerics(job, control)
     # a worker's last word must be an event, whatever happened; the user's code may call sys.exit
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
-        failure = Failed(problem=problem_of(error), detail=details_of(error), summary=summary_so_far(error))
+        asked = getattr(job, "experiment", None)
+        problem = capped(problem_of(error), asked.memory_cap_gib if asked is not None else None)
+        failure = Failed(problem=problem, detail=details_of(error), summary=summary_so_far(error))
     # outside the except block, where the exception no longer pins the tensors of its frames
     if failure is not None:
         yield failure

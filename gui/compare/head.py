@@ -230,7 +230,7 @@ class ItemHead(QWidget):
         group = QActionGroup(menu)
         for side in sides:
             mark = marker_pixmap(side.precision, 8, fills[side.id], self.devicePixelRatioF())
-            words, tip = f"{side.title}   {side_runs(side)}", ", ".join(side.names)
+            words, tip = f"{side.title}   {side_runs(side)}".rstrip(), ", ".join(side.names)
             do = partial(choose, side.id)
             action = add_choice(menu, words, do, is_chosen=side.id == chosen, tooltip=tip)
             action.setIcon(QIcon(mark))

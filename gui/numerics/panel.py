@@ -136,7 +136,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
     def show_samples(self, run: RunRecord, count: int, read: ReadSample) -> None:
         """Shows the `count` ranges that were sampled while a run trained, which `read` gives by number."""
         self.show_view(None)
-        self.head.note.set_whole_text(f"Ranges sampled during “{run.name}”")
+        self.head.note.set_whole_text(f"Ranges sampled during “{run.title}”")
         self.ranges.loss_scale.set_uses_scaler(run.experiment.uses_scaler)
         self.ranges.show_samples(count, read)
         self._pages.setCurrentWidget(self._content)

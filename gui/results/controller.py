@@ -231,10 +231,11 @@ class ResultsController(QObject):
         if run.problem is None:
             return
         self._mark([run.id] if item is None else item.run_ids)
-        title = run.name if item is None else item.title
+        title = run.title if item is None else item.title
         about = f"{run.experiment.model}, {date_text(run.started or run.created)}"
         self.page.head.show_study("cross-outline", title, about, has_settings=True)
-        self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment))
+        offers = self._runs.edits.retries_of([run.id])
+        self.page.failure.tell(run.problem, run.detail, code_shown(run.experiment), offers)
         self.page.bring_up(self.page.failed)
         self._place.want_width(WIDE)
         self._tell_sight()

@@ -26,31 +26,55 @@ from gui.widgets.notice import Do, Message, Notice
 
 @dataclass(frozen=True)
 class Retry:
-    """A button's text, and the experiment that it runs."""
+    """A button's text, and the labelled experiments that it trains, each `repeats` times."""
 
     words: str
-    experiment: Experiment
+    sides: tuple[tuple[str, Experiment], ...]
+    repeats: int = 1
 
 
-def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
-    """Retries of a run that ran out of memory, in a batch that should fit; empty without a forecast."""
-    if run.problem is None or run.problem.kind is not Kind.OUT_OF_MEMORY:
+def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
+    """The ways to train a whole comparison again after one of its `runs` ran out of memory; else none.
+
+    A batch is offered where a forecast knows one that fits all sides.
+    """
+    if not any(run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY for run in runs):
         return ()
-    experiment = run.experiment
-    cap = experiment.memory_cap_gib
-    budget_mib = device_mib if cap is None else cap * MIB_PER_GIB
-    forecast = forecasts.find(experiment)
-    if forecast is None or budget_mib is None:
-        return ()
-    size = fitting_batch(forecast.lines, budget_mib, experiment.batch_size)
-    if size is None:
-        return ()
-    offers = [Retry(f"Try batch {size:,}", experiment.model_copy(update={"batch_size": size}))]
-    accumulated = with_accumulation(experiment, size)
-    if accumulated is not None:
-        times = accumulated.step.gradient_accumulation
-        offers.append(Retry(f"Accumulate {times:,} × {accumulated.batch_size:,}", accumulated))
+    sides: dict[str, Experiment] = {}
+    for run in sorted(runs, key=lambda run: run.number):
+        sides.setdefault(run.side, run.experiment)
+    repeats = -(-len(runs) // len(sides))
+    offers = []
+
+    def offer(words: str, made: Sequence[Experiment | None]) -> None:
+        known = [experiment for experiment in made if experiment is not None]
+        if len(known) == len(sides):
+            offers.append(Retry(words, tuple(zip(sides, known, strict=True)), repeats))
+
+    if (size := _fitting(tuple(sides.values()), forecasts, device_mib)) is not None:
+        fitting = {side: min(one.batch_size, size) for side, one in sides.items()}
+        offer(
+            f"Try batch {size:,}",
+            [one.model_copy(update={"batch_size": fitting[side]}) for side, one in sides.items()],
+        )
+        accumulated = [with_accumulation(one, fitting[side]) for side, one in sides.items()]
+        if (first := accumulated[0]) is not None:
+            offer(f"Accumulate {first.step.gradient_accumulation:,} × {first.batch_size:,}", accumulated)
+    if any(one.memory_cap_gib is not None for one in sides.values()):
+        uncapped = [one.model_copy(update={"memory_cap_gib": None}) for one in sides.values()]
+        offer("Remove the memory cap", uncapped)
     return tuple(offers)
+
+
+def _fitting(experiments: Sequence[Experiment], forecasts: Forecasts, device_mib: float | None) -> int | None:
+    """Return the largest batch that fits for all of these, as far as forecasts know."""
+    failed, sizes = max(one.batch_size for one in experiments), []
+    for one in experiments:
+        cap, forecast = one.memory_cap_gib, forecasts.find(one)
+        budget_mib = device_mib if cap is None else cap * MIB_PER_GIB
+        if forecast is not None and budget_mib is not None:
+            sizes.append(fitting_batch(forecast.lines, budget_mib, failed))
+    return None if not sizes or None in sizes else min(size for size in sizes if size is not None)
 
 
 @dataclass(frozen=True)
@@ -173,25 +197,30 @@ class RunsController(QObject):
             others=[("Delete", lambda: self.delete(tuple(run.id for run in left)))],
         )
 
+    def retries_of(self, run_ids: Sequence[str]) -> tuple[tuple[str, Do], ...]:
+        """Return what to offer after one of these runs, or of their comparison, ran out of memory."""
+        records = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
+        comparisons = {run.comparison for run in records} - {None}
+        mates = [run for run in self.runs.records() if run.id in run_ids or run.comparison in comparisons]
+        # a sweep goes on with its next cell
+        if not mates or any(run.sweep is not None for run in mates):
+            return ()
+        catalog = self.experiments.catalog
+        device = catalog.device(mates[0].experiment.device) if catalog else None
+        fitting = retries(mates, self.experiments.forecasts(), None if device is None else device.memory_mib)
+        return tuple((retry.words, partial(self._accept, retry)) for retry in fitting)
+
     def retry(self, run_id: str) -> None:
         """Offers settings that fit after a run is out of memory, if a forecast knows any."""
-        record = self.runs.record(run_id)
-        # a sweep goes on with its next cell
-        if record is None or record.problem is None or record.sweep is not None:
-            return
-        catalog = self.experiments.catalog
-        device = catalog.device(record.experiment.device) if catalog else None
-        device_mib = None if device is None else device.memory_mib
-        fitting = retries(record, self.experiments.forecasts(), device_mib)
-        offers = [(retry.words, partial(self._accept, retry)) for retry in fitting]
-        if offers:
-            words, do = offers[0]
-            problem = record.problem
+        record, offers = self.runs.record(run_id), self.retries_of([run_id])
+        if record is not None and record.problem is not None and offers:
+            (words, do), problem = offers[0], record.problem
             self._notice.tell(problem.message, problem.remedy, words, do, others=offers[1:])
 
     def _accept(self, retry: Retry) -> None:
-        label = retry.experiment.precision.label
-        self.wanted.emit(Request("", ((label, retry.experiment),)))
+        labels = [label for label, _ in retry.sides]
+        title = " against ".join(labels) if len(labels) > 1 else ""
+        self.wanted.emit(Request(title, retry.sides, repeats=retry.repeats))
 
 
 def _left_out(runs: Sequence[UnreadableRun]) -> str:

@@ -186,7 +186,7 @@ class RunsPanel(Surface):
     def menu_for(self, run: RunRecord, runs: tuple[RunRecord, ...] = (), key: str | None = None) -> QMenu:
         """The context menu of a run, or of the `runs` of an item of that `key`."""
         menu = QMenu(self)
-        menu.setAccessibleName(f"What to do with {run.name}")
+        menu.setAccessibleName(f"What to do with {run.title}")
         highlighted = self.table.highlighted()
         marked = runs or (highlighted if run.id in {chosen.id for chosen in highlighted} else (run,))
         ids, saved = tuple(chosen.id for chosen in marked), self.edits.runs

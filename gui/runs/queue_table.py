@@ -15,7 +15,7 @@ from engine.words.numbers import NONE, clock_text, duration, share_text
 from gui.session.items import QueueItem, seconds_of
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
-from gui.widgets import draw_bar
+from gui.widgets import draw_bar, draw_marker
 from gui.widgets.table import Column, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 from gui.widgets.table.model import Index, RowModel
@@ -314,6 +314,10 @@ def _paint_handle(painter: QPainter, room: QRectF, slot: Slot) -> None:
 
 
 def _paint_kind(painter: QPainter, room: QRectF, slot: Slot) -> None:
+    if (precision := slot.item.precision) is not None:
+        own = theme().palette.look(precision, slot.item.colour).color
+        draw_marker(painter, _icon_at(room, room.left()).center(), precision, color=own)
+        return
     ink = getattr(theme().palette, _look(slot).ink)
     draw_icon(painter, _icon_at(room, room.left()), KIND_ICONS[slot.item.kind], ink)
 

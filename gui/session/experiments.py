@@ -71,6 +71,7 @@ class Experiments(QObject):
         """The name of the machine that new work is for; "" for this one."""
         self.running: str | None = None
         """The id of the run in progress."""
+        self._in_progress: LiveRun | None = None
         self._wants_pause: bool | None = None
         self._has_started = self._is_held = False
         self.engine: Engine = engine_here()
@@ -338,7 +339,7 @@ class Experiments(QObject):
     def why_not_profiled(self, run_ids: Sequence[str]) -> str | None:
         """The reason, in a sentence, that these runs cannot be profiled; None if they are or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
-        unfinished = next((run.name for run in runs if not run.status.is_over), None)
+        unfinished = next((run.title for run in runs if not run.status.is_over), None)
         against = why_not_profiled(runs, self.catalog)
         if unfinished is not None:
             against = f"“{unfinished}” has not ended yet."
@@ -418,7 +419,8 @@ class Experiments(QObject):
         self.running = run_id
         self._set_pause_asked(None)
         self.runs.watch(False)
-        self.runs.live(run_id)
+        # whatever else is opened meanwhile, its events need a place
+        self._in_progress = self.runs.live(run_id)
         self.runs.refresh(run_id)
         self.busy_changed.emit()
         self.began.emit(run_id)
@@ -442,7 +444,7 @@ class Experiments(QObject):
     def _end(self, run_id: str, last: Finished | Failed | None) -> None:
         if run_id != self.running:
             return
-        self.running = None
+        self.running = self._in_progress = None
         self._set_pause_asked(None)
         self.runs.watch(True)
         if isinstance(last, Failed):

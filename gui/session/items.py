@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import ProblemError
 from engine.store.queue import RUN
 from engine.store.record import RunRecord
@@ -34,7 +34,8 @@ NOUNS: Mapping[str, tuple[str, str]] = {
 class QueueItem:
     """A run or an order in progress, or waiting; `progress` (0 to 1) and `seconds_left` None if unknown.
 
-    `machine` is where it trains, "" for this one.
+    `machine` is where it trains, "" for this one. A run has a `precision`, perhaps a `colour` of its own, and
+    a `brief` title without the model.
     """
 
     key: str
@@ -46,6 +47,9 @@ class QueueItem:
     progress: float | None = None
     seconds_left: float | None = None
     machine: str = ""
+    brief: str = ""
+    precision: Precision | None = None
+    colour: str | None = None
 
 
 def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
@@ -82,13 +86,29 @@ class Items:
         if record is None:
             return QueueItem(work, RUN, "", "", **state)
         experiment, live = record.experiment, self._runs.opened(work)
-        data, precision = dataset_words(experiment.dataset), experiment.precision.label
-        detail = f"{experiment.model} on {data}, {precision}, {batch_words(experiment)}"
+        brief = record.name if record.has_own_name else record.side
+        title = record.name if record.has_own_name else f"{record.side}, {record.model_name}"
+        place, count = self._runs.place(work)
+        of_all = f" {place} of {count}" if count > 1 else ""
+        data = dataset_words(experiment.dataset)
+        about = f"{experiment.model} on {data}" if record.has_own_name else data
+        detail = f"{about}, {batch_words(experiment)}"
         seconds = live.seconds_left() if live is not None and is_running else None
         progress = live.step / live.total_steps if live is not None and live.total_steps else None
         seconds = self.expected_seconds(experiment) if seconds is None else seconds
-        item = QueueItem(work, RUN, record.name, detail, **state)
-        return replace(item, progress=progress, seconds_left=seconds, machine=record.machine)
+        return QueueItem(
+            work,
+            RUN,
+            f"{title}{of_all}",
+            detail,
+            **state,
+            progress=progress,
+            seconds_left=seconds,
+            machine=record.machine,
+            brief=f"{brief}{of_all}",
+            precision=experiment.precision,
+            colour=record.colour,
+        )
 
     def expected_seconds(self, experiment: Experiment) -> float | None:
         """How long a run takes, by the newest runs of this machine; None where none tells."""

@@ -229,7 +229,7 @@ class Queue(QObject):
         check_seeds([("", experiment.model_copy(update={"seed": seed}))], 2)
         again = self._store.add(
             experiment.model_copy(update={"seed": seed + 1}),
-            name=None if record.name == f"Run {record.number}" else record.name,
+            name=record.name if record.has_own_name else None,
             comparison=record.comparison,
             label=record.label,
             machine=record.machine,

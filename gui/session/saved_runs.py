@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -15,11 +16,13 @@ from engine.store.store import Store
 from gui.session.live_run import LiveRun
 
 _WATCH_MS = 2_000
+_MOST_KEPT = 16
+"""Runs whose curves stay although nothing shows them, the last used ones."""
 _T = TypeVar("_T")
 
 
 class SavedRuns(QObject):
-    """The records of the store, and the curves of the runs that were opened."""
+    """The records of the store, and the curves of the runs that were opened last or that anybody shows."""
 
     list_changed = Signal()  # runs were added or removed
     run_changed = Signal(str)  # run id: its figures or status
@@ -30,7 +33,9 @@ class SavedRuns(QObject):
         self._store = store
         self._records: dict[str, RunRecord] = {}
         self._unreadable: dict[str, UnreadableRun] = {}
-        self._live: dict[str, LiveRun] = {}
+        # curves take megabytes: what is shown is held there, and else only the last ones stay
+        self._live: WeakValueDictionary[str, LiveRun] = WeakValueDictionary()
+        self._recent: dict[str, LiveRun] = {}
         self._deleted: set[str] = set()
         self._version = store.data_version()
         self._failing: Problem | None = None
@@ -84,9 +89,9 @@ class SavedRuns(QObject):
         return run_id in self._records or run_id in self._unreadable
 
     def name(self, run_id: str) -> str:
-        """The run's name. Raises KeyError for an unknown id."""
-        run: RunRecord | UnreadableRun = self._records.get(run_id) or self._unreadable[run_id]
-        return run.name
+        """How to call the run. Raises KeyError for an unknown id."""
+        run = self._records.get(run_id)
+        return self._unreadable[run_id].name if run is None else run.title
 
     def group(self, run_id: str) -> tuple[str, ...]:
         """The run and its comparison's other runs, baseline first; of repeats, those of its seed.
@@ -103,6 +108,16 @@ class SavedRuns(QObject):
             if len(side) == 1 or mate.experiment.seed == run.experiment.seed
         )
 
+    def place(self, run_id: str) -> tuple[int, int]:
+        """Which run of its comparison this is, and of how many; (1, 1) for a single run."""
+        run = self._records[run_id]
+        mates = (
+            [run]
+            if run.comparison is None
+            else [mate for mate in self._records.values() if mate.comparison == run.comparison]
+        )
+        return sum(mate.number <= run.number for mate in mates), len(mates)
+
     def repeat(self, run_id: str) -> tuple[int, int]:
         """Which repeat the run is, and of how many; (1, 1) for a single run."""
         run = self._records[run_id]
@@ -112,13 +127,22 @@ class SavedRuns(QObject):
 
     def live(self, run_id: str) -> LiveRun:
         """The run's curves, growing or stored. Raises ProblemError for damaged ones."""
-        if run_id not in self._live:
-            self._live[run_id] = self._replayed(run_id)
-        return self._live[run_id]
+        live = self._live.get(run_id)
+        if live is None:
+            live = self._live[run_id] = self._replayed(run_id)
+        self._recent.pop(run_id, None)
+        self._recent[run_id] = live
+        while len(self._recent) > _MOST_KEPT:
+            del self._recent[next(iter(self._recent))]
+        return live
 
     def opened(self, run_id: str) -> LiveRun | None:
-        """The run's curves, if they were read already."""
+        """The run's curves, if they are held already."""
         return self._live.get(run_id)
+
+    def _forget(self, run_id: str) -> None:
+        self._live.pop(run_id, None)
+        self._recent.pop(run_id, None)
 
     def count_ranges(self, run_id: str) -> int:
         """The number of samples of the run's ranges."""
@@ -156,7 +180,7 @@ class SavedRuns(QObject):
         if is_done := self._changed_store(lambda: self._store.delete(run_ids)):
             self._deleted.update(run_ids)
             for run_id in run_ids:
-                self._live.pop(run_id, None)
+                self._forget(run_id)
         self.reload()
         return is_done
 
@@ -183,7 +207,7 @@ class SavedRuns(QObject):
         for run_id in run_ids:
             record, live = self._records.get(run_id), self._live.get(run_id)
             if record is None:
-                self._live.pop(run_id, None)
+                self._forget(run_id)
             elif live is not None:
                 live.set_status(record.status.value, record.summary, record.problem)
 

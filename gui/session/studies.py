@@ -164,9 +164,9 @@ def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str 
 def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
     device, machine = catalog.device(run.experiment.device), run.environment
     if device is not None and machine is not None and device.title != machine.device_name:
-        return f"“{run.name}” trained on {machine.device_name}, which is not in this machine."
+        return f"“{run.title}” trained on {machine.device_name}, which is not in this machine."
     against = problems(run.experiment, catalog, look_at_nothing)
-    return f"“{run.name}” cannot be trained here: {against[0].message}" if against else None
+    return f"“{run.title}” cannot be trained here: {against[0].message}" if against else None
 
 
 def why_nothing_to_find(run: RunRecord) -> str | None:

@@ -260,5 +260,7 @@ def _number_row(
 
 
 def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:
-    hollow = run.status == "queued"
+    hollow = run.status in ("queued", "failed")
+    if absent and run.status == "failed":
+        text = "failed"
     return StatRow(run.precision, run.label, text, after, absent, hollow, detail, run.colour)

@@ -151,7 +151,7 @@ class LiveController(QObject):
         if not self._is_training():
             return []
         chosen = runs_beneath(self._runs.records(), self._shown, self._ticked)
-        return [(live, run.name) for run in chosen if (live := self._read(run.id)) is not None]
+        return [(live, run.title) for run in chosen if (live := self._read(run.id)) is not None]
 
     def _title(self, records: list[RunRecord]) -> str:
         if not records:
@@ -160,7 +160,7 @@ class LiveController(QObject):
         repeat, repeats = self._runs.repeat(records[0].id)
         if repeats > 1:
             return f"{words}, repeat {repeat} of {repeats}"
-        return words if len(records) > 1 else records[0].name
+        return words if len(records) > 1 else records[0].title
 
     def _tell_work_left(self) -> None:
         queue, running = self._experiments.queue, self._experiments.running

@@ -35,8 +35,9 @@ _MEMORY_PARTS = (
 
 
 def side_runs(side: Side) -> str:
-    """A side's runs in a few words: "Run 12", or "3 repeats"."""
-    return side.names[0] if len(side.names) == 1 else f"{len(side.names)} repeats"
+    """A side's runs in a few words: "3 repeats", or the name that a person gave to the only one."""
+    run = side.runs[0]
+    return f"{len(side.runs)} repeats" if len(side.runs) > 1 else run.name if run.has_own_name else ""
 
 
 def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict[str, str]:

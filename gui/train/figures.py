@@ -96,9 +96,10 @@ def train_loss(run: LiveRun, step: int | None = None) -> float | None:
 
 
 def common_step(runs: Sequence[LiveRun]) -> int | None:
-    """The step that two runs can be compared at while one of them is behind the other; None otherwise."""
-    is_one_behind = len(runs) == 2 and not all(run.is_over for run in runs)
-    return (min(run.step for run in runs) or None) if is_one_behind else None
+    """The step to compare two runs at, while one is behind the other or has stopped there; None otherwise."""
+    steps = [run.summary.steps if run.is_over and run.summary is not None else run.step for run in runs]
+    is_one_behind = len(runs) == 2 and (steps[0] != steps[1] or not all(run.is_over for run in runs))
+    return (min(steps) or None) if is_one_behind else None
 
 
 def common_validation(runs: Sequence[LiveRun]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from engine.compare.sides import Side
 from engine.compare.verdict import Pieces
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import AFTER, BEFORE, Code, Place, place_of
-from engine.experiment.problem import Problem
+from engine.experiment.problem import Kind, Problem
 from gui.theme.fonts import font
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
@@ -25,6 +25,8 @@ from gui.widgets.labels import describe, plain_tip
 from gui.widgets.stat_card import LARGE, VerdictLabel
 
 _MESSAGE_HEIGHT = 220
+Offer = tuple[str, Callable[[], object]]
+"""The words of a button, and what it does."""
 
 
 def open_file(path: Path) -> None:
@@ -71,12 +73,37 @@ class FailureCard(Surface):
         self.open.clicked.connect(lambda: self._place and self.open_wanted.emit(self._place.path))
         self.check.clicked.connect(self.check_wanted)
         self.again.clicked.connect(self.again_wanted)
+        self._remedies: list[Button] = []
         self._lay_out()
         theme().changed.connect(self._recolor)
         self._recolor()
 
-    def tell(self, problem: Problem, detail: str = "", code: Code | None = None) -> None:
-        """Shows a problem and its remedy; `detail` is the whole message, `code` the model's own code."""
+    def remedies(self) -> tuple[Button, ...]:
+        """Return the buttons that train it again in another way."""
+        return tuple(self._remedies)
+
+    def _offer(self, offers: Sequence[Offer], *, is_memory: bool) -> None:
+        for button in self._remedies:
+            button.hide()
+            button.deleteLater()
+        self._remedies = []
+        for place, (words, do) in enumerate(offers):
+            tip = "Train all of it again with this change"
+            button = Button(words, "strip" if place else "primary", tip, do=do)
+            button.setProperty("low", "true")
+            self._offers.insertWidget(place, button)
+            self._remedies.append(button)
+        # the same again would run out of memory again
+        self.check.setVisible(not is_memory)
+        self.again.setVisible(not (is_memory and offers))
+
+    def tell(
+        self, problem: Problem, detail: str = "", code: Code | None = None, offers: Sequence[Offer] = ()
+    ) -> None:
+        """Shows a problem and its remedy; `detail` is the whole message, `code` the model's own code.
+
+        The `offers` are buttons that train it in another way.
+        """
         set_text(self._message, problem.message)
         set_text(self._remedy, problem.remedy)
         self._remedy.setVisible(bool(problem.remedy))
@@ -91,6 +118,7 @@ class FailureCard(Surface):
         can_open = place is not None and place.path.is_file()
         self.open.setVisible(can_open)
         set_property(self.again, "kind", "strip" if can_open else "primary")
+        self._offer(offers, is_memory=problem.kind is Kind.OUT_OF_MEMORY)
         self.setAccessibleName(f"{problem.message} {problem.remedy}")
         self.setAccessibleDescription(self._where.text())
 
@@ -101,10 +129,9 @@ class FailureCard(Surface):
     def _lay_out(self) -> None:
         head = in_row(Placed(self._sign, 0, Qt.AlignmentFlag.AlignTop), wide(self._message), spacing=12)
         where = in_row(self._where, Stretch(1), self.whole)
-        offers = in_row(self.open, self.check, self.again, Stretch(1), spacing=8)
-        inner = in_column(
-            self._remedy, where, self._code, self.detail, offers, margins=(32, 0, 0, 0), spacing=12
-        )
+        self._offers = in_row(self.open, self.check, self.again, Stretch(1), spacing=8)
+        parts = (self._remedy, where, self._code, self.detail, self._offers)
+        inner = in_column(*parts, margins=(32, 0, 0, 0), spacing=12)
         in_column(head, inner, parent=self, margins=24, spacing=10)
 
     def _recolor(self) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from gui.session.live_run import LiveRun
 from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails
-from gui.train.outcome import AnswerView, FailureCard, code_shown
+from gui.train.outcome import AnswerView, FailureCard, Offer, code_shown
 from gui.train.plots import LivePlots
 from gui.train.rank_memory import RankMemoryStrip
 from gui.train.strip import LiveGauges, LiveStrip
@@ -30,6 +32,7 @@ class RunsPage(QScrollArea):
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.ranks, self.plots = RankMemoryStrip(page), LivePlots(page)
         self.answer, self.failure = AnswerView(page), FailureCard(page)
+        self._told: object = None
         self.failure.hide()
         self.details.hide()
         figures = (self.cards, self.gauges, self.ranks, self.details, wide(self.plots), Stretch())
@@ -37,13 +40,19 @@ class RunsPage(QScrollArea):
         self._column = in_column(*told, *figures, parent=page, margins=None, spacing=8)
         self.setWidget(page)
 
-    def show_failure(self, run: LiveRun | None) -> None:
-        """Shows why a run without a step failed in place of figures and curves; None for these."""
-        if run is not None and run.problem is not None:
-            self.failure.tell(run.problem, run.detail, code_shown(run.experiment))
+    def show_failure(
+        self, run: LiveRun | None, offers: Callable[[], Sequence[Offer]], *, is_all: bool
+    ) -> None:
+        """Show why a run failed, above figures and curves, or in their place where it `is_all` there is."""
+        told = None if run is None else (run.run_id, run.problem, is_all)
+        if run is not None and run.problem is not None and told != self._told:
+            whose = "" if is_all else f"{run.label} failed. "
+            problem = run.problem.model_copy(update={"message": f"{whose}{run.problem.message}"})
+            self.failure.tell(problem, run.detail, code_shown(run.experiment), offers())
+        self._told = told
         self.failure.setVisible(run is not None)
-        self.cards.setVisible(run is None)
-        self.plots.setVisible(run is None)
+        self.cards.setVisible(not is_all)
+        self.plots.setVisible(not is_all)
 
     def fit(self, height: int) -> None:
         """In a low panel, gives the room of other parts to the plots."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.experiment.problem import Problem
     from gui.train.cards import LiveCards
     from gui.train.details import LiveDetails
-    from gui.train.outcome import Answer
+    from gui.train.outcome import Answer, Offer
     from gui.train.page import RunsPage
     from gui.train.plots import LivePlots
     from gui.train.strip import LiveGauges
@@ -69,6 +69,8 @@ class LivePanel(Surface):
         self._instead: QWidget | None = None
         self.why_not_profiled: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
         """Says why the time of runs cannot be explained; the window sets it."""
+        self.offers_after: Callable[[Sequence[str]], Sequence[Offer]] = lambda _run_ids: ()
+        """Finds what to offer after runs failed; the window sets it."""
         self.empty = EmptyAnswer()
         self.empty.pressed.connect(self.experiment_wanted)
         self._stack = QStackedLayout(self)
@@ -149,14 +151,17 @@ class LivePanel(Surface):
 
     @property
     def failure(self) -> Problem | None:
-        """Why the runs in view, which are over without a step, failed; None if there is more to see."""
+        """Why the last of the runs in view that failed did so; None if none failed."""
         failed = self._failed()
         return None if failed is None else failed.problem
 
     def _failed(self) -> LiveRun | None:
-        if not all(run.is_over and run.step == 0 for run in self._runs):
-            return None
         return next((run for run in reversed(self._runs) if run.problem is not None), None)
+
+    @property
+    def _is_all_failed(self) -> bool:
+        """True if there is nothing to see but a failure: all runs are over without a step."""
+        return self._failed() is not None and all(run.is_over and run.step == 0 for run in self._runs)
 
     def show_answer(self, run_ids: tuple[str, ...], answer: Answer) -> None:
         """Shows what the runs in view found, if they are still these; curves are now over time."""
@@ -241,13 +246,13 @@ class LivePanel(Surface):
             self._seen = now
             if not any(run.status == "running" for run in self._runs):
                 self._wishes = replace(self._wishes, stop=False)
-            failure = self._failed()
-            self.page.show_failure(failure)
+            failure, is_all = self._failed(), self._is_all_failed
+            offers = partial(self.offers_after, self._answered())
+            self.page.show_failure(failure, offers, is_all=is_all)
             self.strip.show_runs(self._title, self._runs, self._wishes, tells_why=failure is None)
             when = "" if self._answer is None else self._answer.when
             against = self.why_not_profiled(self._answered()) if self._is_over else None
-            is_over, has_curves = self._is_over and failure is None, failure is None
-            self.strip.show_answer(is_over, when, against, has_curves=has_curves)
+            self.strip.show_answer(self._is_over and not is_all, when, against, has_curves=not is_all)
             alike = frozenset[str]() if self._answer is None else self._answer.alike
             self.cards.show_runs(self._runs, alike)
             self.gauges.show_runs(self._runs)

@@ -82,15 +82,21 @@ class StatCard(Surface):
         super().__init__("panel", parent=parent)
         self.setToolTip(tooltip)
         self.setMinimumWidth(144)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._title = label(title, "label")
         self._unit = label(unit, "unit")
         self._ratio = label("", "ratio")
         self._rows: list[_Row] = []
         self._compact = False
         self._head = in_row(self._title, self._unit, Stretch(1), self._ratio, spacing=6)
+        # where the head has no room for all of it
+        self._unit_below, self._ratio_below = label(unit, "unit"), label("", "ratio")
+        self._below = QWidget()
+        in_row(self._unit_below, Stretch(1), self._ratio_below, parent=self._below, spacing=6)
         self._grid = grid_of(margins=None, spacing=(_GAP, 0), grows=(1,))
-        self._column = in_column(self._head, self._grid, Stretch(1), parent=self, margins=None, spacing=2)
+        self._column = in_column(
+            self._head, self._below, self._grid, Stretch(1), parent=self, margins=None, spacing=2
+        )
         self._arrange()
 
     def set_compact(self, compact: bool) -> None:
@@ -98,6 +104,7 @@ class StatCard(Surface):
         if compact != self._compact:
             self._compact = compact
             self._arrange()
+            self.updateGeometry()
 
     def add_corner(self, widget: QWidget) -> None:
         """Puts a control in the upper right corner."""
@@ -105,14 +112,16 @@ class StatCard(Surface):
 
     def set_title(self, title: str, unit: str) -> None:
         set_text(self._title, title)
-        set_text(self._unit, unit)
+        for shown in (self._unit, self._unit_below):
+            set_text(shown, unit)
         self._arrange()
 
     def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
         """Shows the second run's figure over the first's, such as "1.89×"; pale unless `is_sound`."""
-        set_text(self._ratio, text)
-        set_property(self._ratio, "role", "ratio" if is_sound else "note")
-        self._ratio.setToolTip(plain_tip(tooltip))
+        for shown in (self._ratio, self._ratio_below):
+            set_text(shown, text)
+            set_property(shown, "role", "ratio" if is_sound else "note")
+            shown.setToolTip(plain_tip(tooltip))
         self._arrange()
 
     def ratio(self) -> str:
@@ -151,12 +160,7 @@ class StatCard(Surface):
         self._head.setSpacing(4 if is_narrow else 6)
         self._title.setFixedHeight(18 if self._compact else 24)
         room = self.width() - side - right
-        items = (self._head.itemAt(place) for place in range(self._head.count()))
-        parts = [part for item in items if item is not None and (part := item.widget()) is not None]
-        shown = [part.sizeHint().width() for part in parts if part is self._unit or not part.isHidden()]
-        # the unit is left out where the title would be cut short otherwise
-        has_room = sum(shown) + self._head.spacing() * (len(shown) - 1) <= room
-        self._unit.setVisible(bool(self._unit.text()) and has_room)
+        self._arrange_head(room)
         names = max((row.name.sizeHint().width() for row in self._rows), default=0)
         values = max((row.width_at(_LARGE) for row in self._rows), default=0)
         # and the figures are smaller where they would cut a run's name short
@@ -164,6 +168,27 @@ class StatCard(Surface):
         for number, row in enumerate(self._rows):
             self._grid.setRowMinimumHeight(number, _LOW_ROW if self._compact else _ROW)
             set_property(row.value, "role", "statSmall" if is_small else "stat")
+
+    def _arrange_head(self, room: int) -> None:
+        items = (self._head.itemAt(place) for place in range(self._head.count()))
+        parts = [part for item in items if item is not None and (part := item.widget()) is not None]
+
+        def fits(*left_out: QWidget) -> bool:
+            shown = [
+                part for part in parts if part not in left_out and (part in texts or not part.isHidden())
+            ]
+            spacing = self._head.spacing() * (len(shown) - 1)
+            return sum(part.sizeHint().width() for part in shown) + spacing <= room
+
+        texts = [shown for shown in (self._unit, self._ratio) if shown.text()]
+        has_all, has_unit = fits(), fits(self._ratio)
+        for shown, below, is_above in (
+            (self._unit, self._unit_below, has_unit),
+            (self._ratio, self._ratio_below, has_all),
+        ):
+            shown.setVisible(bool(shown.text()) and is_above)
+            below.setVisible(bool(shown.text()) and not is_above)
+        self._below.setVisible(not has_all and bool(texts))
 
     def texts(self) -> tuple[str, ...]:
         """The rows' text, for tests."""

@@ -26,14 +26,18 @@ from gui.widgets.labels import ElidedLabel, describe, label, plain_tip
 from gui.widgets.shortcuts import keys_of
 
 _HEIGHT, _PAD, _ICON, _GAP, _BAR, _CHEVRON = 32, 11, 14, 8, 48, 14
-_LONGEST_NAME = 150
+_LONGEST_NAME = 240
 
 
 @dataclass(frozen=True)
 class Activity:
-    """The contents of the chip; `precision` and `colour` are those of the run in progress."""
+    """The contents of the chip; `precision` and `colour` are those of the run in progress.
+
+    `brief` is the name where there is little room.
+    """
 
     name: str = "Nothing running"
+    brief: str = ""
     icon: str = "ring"
     fraction: float | None = None
     time: str = ""
@@ -49,9 +53,7 @@ class Activity:
         return ", ".join(part for part in (self.name, percent, self.time, self.waits) if part)
 
 
-def activity_of(
-    schedule: Schedule, precision: Precision | None = None, colour: str | None = None
-) -> Activity:
+def activity_of(schedule: Schedule) -> Activity:
     """The work in progress, by the queue."""
     waits = f"{schedule.waiting:,} waiting" if schedule.waiting else ""
     running = next((item for item in schedule.items if item.is_running), None)
@@ -62,12 +64,13 @@ def activity_of(
     time = f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)} for all" if known else ""
     return Activity(
         running.title,
+        running.brief or running.detail,
         KIND_ICONS[running.kind],
         running.progress,
         time,
         waits,
-        precision if running.kind == "run" else None,
-        colour,
+        running.precision,
+        running.colour,
         is_busy=True,
     )
 
@@ -86,7 +89,7 @@ def begins_text(schedule: Schedule) -> str:
 
 
 class ActivityChip(QAbstractButton):
-    """A click opens the queue. `brief` leaves out the name of what runs."""
+    """A click opens the queue. `brief` shortens the name of what runs, and leaves out what waits."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -110,7 +113,7 @@ class ActivityChip(QAbstractButton):
         return self._activity
 
     def set_brief(self, is_brief: bool) -> None:
-        """Leaves out the name of what runs, in a narrow window."""
+        """Shortens what is said, in a narrow window."""
         self._is_brief = is_brief
         self.updateGeometry()
         self.update()
@@ -159,12 +162,12 @@ class ActivityChip(QAbstractButton):
             waits = [("idle", f"· {activity.waits}")] if activity.waits else []
             return [("idle", activity.name), *waits]
         metrics = QFontMetrics(_face("name"))
-        name = metrics.elidedText(activity.name, Qt.TextElideMode.ElideRight, _LONGEST_NAME)
-        parts = [] if self._is_brief else [("name", name)]
+        whole = activity.brief if self._is_brief else activity.name
+        parts = [("name", metrics.elidedText(whole, Qt.TextElideMode.ElideMiddle, _LONGEST_NAME))]
         if activity.fraction is not None:
             parts += [("bar", ""), ("percent", share_text(activity.fraction))]
-        time = activity.time.removesuffix(" for all") if self._is_brief else activity.time
-        return [*parts, *(("more", f"· {part}") for part in (time, activity.waits) if part)]
+        more = [activity.time.removesuffix(" for all")] if self._is_brief else [activity.time, activity.waits]
+        return [*parts, *(("more", f"· {part}") for part in more if part)]
 
     def _width(self, parts: list[tuple[str, str]]) -> int:
         inner = sum(self._part_width(kind, words) + _GAP for kind, words in parts)

@@ -26,6 +26,7 @@ class RunsInView(QObject):
         self._followed.progressed.connect(self._refresh_shows)
         self.timer, self.stop = self._followed.timer, self._followed.stop
         self._live.why_not_profiled = self._experiments.why_not_profiled
+        self._live.offers_after = table.retries_of
         self._live.stop_requested.connect(self._experiments.stop)
         self._live.pause_toggled.connect(self._experiments.toggle_pause)
         self._live.file_wanted.connect(open_file)
@@ -71,7 +72,8 @@ class RunsInView(QObject):
         shows = self._window.shows
         if shows is not None:
             shows.set_frame_ms(None)
-        if shows is None or not shows.tells_of(run_id):
+        is_told = self._window.page == "compare" and run_id in (run.run_id for run in self._live.runs())
+        if not is_told and (shows is None or not shows.tells_of(run_id)):
             self._table.retry(run_id)
 
     def _show_list(self) -> None:

@@ -285,9 +285,7 @@ class MainWindow(QMainWindow):
         return self.body.place
 
     def _show_activity(self, schedule: Schedule) -> None:
-        run = self.experiments.runs.record(self.experiments.running or "")
-        precision, colour = (None, None) if run is None else (run.experiment.precision, run.colour)
-        self.top_bar.activity.show_activity(activity_of(schedule, precision, colour))
+        self.top_bar.activity.show_activity(activity_of(schedule))
         self.setup.foot.tell(begins=begins_text(schedule))
 
     def _show_item(self, item: QueueItem) -> None:

@@ -166,10 +166,10 @@ class OtherPages(QObject):
         if run is None or run.summary is None or self.shows.tells_of(run_id):
             return
         if (step := run.summary.first_nan_step) is not None:
-            trouble = f"The loss of “{run.name}” is NaN from step {step:,} on."
+            trouble = f"The loss of “{run.title}” is NaN from step {step:,} on."
         elif (scale := run.summary.final_grad_scale or 1.0) < 1.0:
             trouble = (
-                f"The loss scale of “{run.name}” sank to {scale:g}: its gradients overflow at any scale."
+                f"The loss scale of “{run.title}” sank to {scale:g}: its gradients overflow at any scale."
             )
         else:
             return

@@ -17,7 +17,7 @@ from gui.widgets.labels import describe
 from gui.widgets.messages import Popover
 from gui.widgets.shortcuts import keys_of
 
-_SIZE = QSize(760, 400)
+_SIZE = QSize(960, 400)
 _EDGE = 1
 
 

@@ -250,7 +250,8 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
         message = "The code calls sys.exit, which ends the process that runs it."
     else:
         words = shortened(" ".join(str(error).split()), _LONGEST).rstrip(".")
-        message = f"{type(error).__name__}: {words}." if words else f"{type(error).__name__} is raised."
+        kind = type(error).__name__
+        message = f"The code raises an error: {words} ({kind})." if words else f"The code raises {kind}."
     return Finding(
         kind=FindingKind.RAISES,
         severity="error",

@@ -125,7 +125,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             about=lambda line: "This run has not begun yet" if line.run.status is Status.QUEUED else _TICK,
         ),
         Column.NAME: Shown(
-            "Name", lambda line: line.run.name, None, "What it is called; F2 renames it", about=_whole
+            "Name", lambda line: line.run.title, None, "What it is called; F2 renames it", about=_whole
         ),
         Column.TAGS: Shown(
             "Tags",
@@ -272,7 +272,7 @@ def _whole(line: Line) -> str:
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
     folder = f"Folder: {run.folder}" if run.folder else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
-    return "\n".join(filter(None, (run.name, f"{seen.model} · {dataset} · {recipe}", tags, folder, note)))
+    return "\n".join(filter(None, (run.title, f"{seen.model} · {dataset} · {recipe}", tags, folder, note)))
 
 
 def _recipe(line: Line) -> str:
@@ -303,7 +303,7 @@ def _about_change(runs: RunsList, line: Line, figure: Figure) -> str:
         are_known = baseline is not None and None not in (line.figure(figure), baseline.figure(figure))
         return "The two runs' figures count different things" if are_known else ""
     spoiled = [spoiled.run for spoiled in baselines.spoiled(line)] if figure.is_of_time else []
-    reasons = [f"“{run.name}” {what}." for run in spoiled for _, what in about_machine(run.summary)]
+    reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in about_machine(run.summary)]
     return "\n".join(["Not clean: nothing follows from this ratio.", *reasons]) if reasons else ""
 
 

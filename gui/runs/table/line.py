@@ -170,7 +170,8 @@ class Baselines:
         if mine is None or theirs is None or baseline is None or (figure.has_ratio and not theirs):
             return None
         # the settings of thousands are not parsed to learn that they are the same
-        is_alike = line.run.settings_but_precision == baseline.run.settings_but_precision
+        is_alike = line.run.status is baseline.run.status is Status.FINISHED
+        is_alike = is_alike and line.run.settings_but_precision == baseline.run.settings_but_precision
         if not is_alike and not count_alike(figure, (line.run, baseline.run)):
             return None
         return mine / theirs if figure.has_ratio else mine - theirs

@@ -233,7 +233,8 @@ class RunsList:
         if chosen is None:
             words = "Ratio" if column is Column.RATIO else words.format("first")
             return words, tip.format(_DEFAULT_BASELINE)
-        return words.format(chosen.run.name), tip.format(f"“{chosen.run.name}”")
+        name = chosen.run.name if chosen.run.has_own_name else chosen.run.side
+        return words.format(name), tip.format(f"“{chosen.run.title}”")
 
     def result(self, row: int) -> str:
         """The outcome of a study, or why a run has no figures: it stands across the columns of figures."""
@@ -318,7 +319,7 @@ class RunsList:
         pinned = ", pinned" if run.is_pinned else ""
         baseline = ", the baseline" if run.id == self.baseline else ""
         note = f". Note: {run.note}" if run.note else ""
-        below = "" if run.name == text else f" ({run.name})"
+        below = "" if run.title == text else f" ({run.title})"
         return f"{words}{below}, {shown.overview.precision.label}{pinned}{baseline}{note}"
 
 

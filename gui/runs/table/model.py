@@ -194,7 +194,7 @@ class RunsModel(RunsList, QAbstractTableModel):
                 shown = self.shown[row]
                 if column is not Column.TICK or isinstance(shown, Heading):
                     return self.spoken(row, column)
-                name = shown.title if isinstance(shown, Item) else shown.run.name
+                name = shown.title if isinstance(shown, Item) else shown.run.title
                 return f"{name}, {_TICKED.get(self.tick(row), 'not ticked')}"
         return None
 
@@ -232,7 +232,7 @@ class RunsModel(RunsList, QAbstractTableModel):
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
         rows = sorted({index.row() for index in indexes})
         return dragged_runs(
-            tuple(dict.fromkeys((run.id, run.name) for row in rows for run in self.runs_at(row)))
+            tuple(dict.fromkeys((run.id, run.title) for row in rows for run in self.runs_at(row)))
         )
 
     def supportedDragActions(self) -> Qt.DropAction:

@@ -176,7 +176,7 @@ def _own_name(run: RunRecord) -> str:
 
 def name_of_side(run: RunRecord, name: str) -> str:
     """A run's name where its comparison is called `name`."""
-    rest = run.name[len(own) :] if (own := _own_name(run)) else f", {run.label or run.name}"
+    rest = run.name[len(own) :] if (own := _own_name(run)) else f", {run.label or run.title}"
     return f"{name}{rest}"
 
 
@@ -193,9 +193,9 @@ def _title(lines: Sequence[Line], sides: Sequence[str]) -> str:
 def name_below(line: Line, item: Item) -> str:
     """A run's name below its item: only how it differs, unless the user has named it."""
     run = line.run
-    is_named = not _own_name(run) and run.name not in (f"Run {run.number}", run.label)
+    is_named = not _own_name(run) and run.has_own_name and run.name != run.label
     if is_named or item.kind == "sweep" or run.label is None:
-        return run.name
+        return run.title
     seeds = sorted(mate.overview.seed for mate in item.lines if mate.run.label == run.label)
     if len(seeds) < 2:
         return run.label

@@ -69,7 +69,7 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
     """A chip with the run's name, or how many runs there are."""
     face, palette = font(12, 600), theme().palette
     metrics = QFontMetrics(face)
-    whole = runs[0].name if len(runs) == 1 else f"{len(runs):,} runs"
+    whole = runs[0].title if len(runs) == 1 else f"{len(runs):,} runs"
     words = metrics.elidedText(whole, Qt.TextElideMode.ElideRight, _WIDEST)
     place = QRect(0, 0, metrics.horizontalAdvance(words) + 2 * _DRAG_PAD, _HEIGHT)
     screen = QApplication.primaryScreen()

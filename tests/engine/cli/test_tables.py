@@ -267,7 +267,7 @@ def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture
     runs = [*two_sides(1), side_run(3, "FP16", None, precision=Precision.FP16)]
     show(compared([*runs, side_run(4, "TF32", 1.0, precision=Precision.TF32, on_nan="stop")]))
     shown = capsys.readouterr().out
-    assert shown.count("“Run 3” (FP16 AMP) has no speed.") == 1
+    assert shown.count("FP16 AMP has no speed.") == 1
 
 
 def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(capsys):
@@ -278,7 +278,7 @@ def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(c
     comparison = compared([base, disturbed])
     show(comparison)
     shown = capsys.readouterr().out
-    lead = f"Not a clean measurement. “Run 1” (BF16 AMP) was disturbed: {note}."
+    lead = f"Not a clean measurement. BF16 AMP was disturbed: {note}."
     assert shown.splitlines()[1].startswith(lead)
     assert shown.count(note) == 1 and shown.count("(1.67×, not clean)") == 1
     assert [one["spoiled"] for one in variants(comparison)] == [False, True]

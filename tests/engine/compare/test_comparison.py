@@ -17,7 +17,7 @@ from engine.compare.figures import FIGURES, LOSS, Cell, figures
 from engine.experiment.experiment import Experiment, Precision, Step
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Status
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
@@ -349,3 +349,24 @@ def test_a_side_that_is_known_to_learn_worse_is_not_the_best(record: Record) -> 
     assert compared(sides(alike, alike, alike)).ranked[0].side.precision == "fp16"
     assert compared(sides(alike, [0.40, 0.41, 0.42], alike)).ranked[0].side.precision == "bf16"
     assert compared(sides(alike, [0.70, 0.71, 0.72], alike)).ranked[0].side.precision == "fp16"
+
+
+def test_what_a_stopped_run_learned_is_not_compared_with_a_longer_training(record: Record) -> None:
+    learned = {"final_train_loss": 0.5, "final_validation_accuracy": 0.6, "skipped_steps": 2}
+    speeds = {"samples_per_second": 800.0}
+    whole = record(1, FP32, steps=15, **learned, **speeds)
+    for steps, status, is_compared in (
+        (2, Status.STOPPED, False),
+        (2, Status.FAILED, False),
+        (15, Status.FINISHED, True),
+    ):
+        cut = record(2, FP16, steps=steps, status=status, **learned, **speeds)
+        cells = compared([whole, cut]).cells(cut.id)
+        for name in ("accuracy", "final_train_loss", "skipped_steps"):
+            assert (cells[name].difference is not None) == is_compared, (name, status)
+        assert cells["samples_per_second"].ratio == 1.0, "its speed is what it is"
+    alike = [
+        record(number, one, steps=2, status=Status.STOPPED, **learned)
+        for number, one in ((1, FP32), (2, FP16))
+    ]
+    assert compared(alike).cells(alike[1].id)["accuracy"].difference == 0.0

@@ -83,7 +83,7 @@ def test_repeats_on_two_nodes_have_no_ratio_and_are_told(record: Record) -> None
 )
 def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], kind: str, words: str) -> None:
     found, sentence = only(doubts(record(1, FP32, **SPEED), record(2, FP16, **{**SPEED, **figures})))
-    assert found == kind and words in sentence and sentence.startswith("“Run 2” (FP16 AMP)")
+    assert found == kind and words in sentence and sentence.startswith("FP16 AMP")
 
 
 def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(record: Record) -> None:
@@ -132,7 +132,7 @@ def test_a_run_that_did_not_end_well_is_unfinished(record: Record, status: Statu
 def test_a_run_without_a_speed_says_why(record: Record, blocks: int, kind: str) -> None:
     mute = record(2, FP16, speed_note="A speed needs more.")
     found = doubts(record(1, FP32, **SPEED), mute, blocks=blocks)
-    assert only(found) == (kind, "“Run 2” (FP16 AMP) has no speed: a speed needs more.")
+    assert only(found) == (kind, "FP16 AMP has no speed: a speed needs more.")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_speed_that_slides_is_told(record: Record, end: float, words: str) -> 
     sliding = np.concatenate((np.ones(20), np.full(20, end)))
     found = compare([Evidence(base, np.ones(40), ()), Evidence(other, sliding, ())], base.id)
     kind, sentence = only(list(found.reports[-1].doubts))
-    assert kind == "drift" and sentence == f"“Run 2” (FP16 AMP) was {words} at its end than at its beginning."
+    assert kind == "drift" and sentence == f"FP16 AMP was {words} at its end than at its beginning."
     assert not found.reports[-1].spoilers, "what it gained may be concluded, with the doubt beside it"
 
 
@@ -187,7 +187,7 @@ def test_a_single_sliding_repeat_is_no_drift_of_its_side_and_most_of_them_are(re
     assert about(sliding, steady, steady) == []
     assert about(sliding, steady, sliding[::-1]) == [], "one way and the other is no drift"
     assert about(steady, sliding, sliding) == [
-        "“Run 3” (FP16 AMP) was 30 % slower at its end than at its beginning. The same kind of doubt applies "
+        "FP16 AMP, repeat 2 was 30 % slower at its end than at its beginning. The same kind of doubt applies "
         "to 1 more of its runs."
     ]
 
@@ -202,7 +202,7 @@ def test_a_wide_interval_within_a_run_is_told(record: Record, from_blocks: bool)
     found = compare(evidence, base.id).reports[-1]
     assert only(list(found.doubts)) == (
         "unsteady",
-        "“Run 2” (FP16 AMP) did not keep its pace: it trained between 964 and 2,313 samples a second.",
+        "FP16 AMP did not keep its pace: it trained between 964 and 2,313 samples a second.",
     )
     assert not found.spoilers and "With caution" in found.text
 

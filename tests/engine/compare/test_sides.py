@@ -84,7 +84,7 @@ def test_runs_that_differ_only_in_seed_and_name_are_repeats_oldest_first(record:
     amp, full = sides_of(runs)
     assert (amp.title, [run.number for run in amp.runs]) == ("FP16 AMP", [2, 5])
     assert (full.title, [run.number for run in full.runs]) == ("FP32", [1, 3])
-    assert full.names == ("another name", "Run 3") and full.id == full.runs[0].id
+    assert full.names == ("another name", "FP32, small-cnn, batch 64") and full.id == full.runs[0].id
     assert (amp.precision, amp.recipe) == (Precision.FP16, "plain")
 
 

@@ -108,8 +108,7 @@ def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
     other = verdicts(record, [figures(1)], [{"speed_note": "It was stopped"}])[1]
     assert other.speedup is None
     assert other.sentence == (
-        "The speeds of FP16 AMP and FP32 cannot be compared."
-        " “Run 50” (FP16 AMP) has no speed: it was stopped."
+        "The speeds of FP16 AMP and FP32 cannot be compared. FP16 AMP has no speed: it was stopped."
     )
 
 
@@ -169,8 +168,8 @@ def test_a_reason_is_given_only_where_one_is_known_and_needed(record: Record) ->
 def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) -> None:
     note = "other programs took 69 % of the processor meanwhile"
     for base, side, name in (
-        (figures(1_000), figures(120, 99, speed_note=note), "“Run 50” (FP16 AMP)"),
-        (figures(1_000, speed_note=note), figures(120), "“Run 0” (FP32)"),
+        (figures(1_000), figures(120, 99, speed_note=note), "FP16 AMP"),
+        (figures(1_000, speed_note=note), figures(120), "FP32"),
     ):
         found = verdicts(record, [base], [side])[1]
         assert found.outcome == "spoiled" and [joined(line) for line in found.lines] == [

@@ -249,13 +249,13 @@ def test_what_cannot_race_is_refused_with_a_remedy(racers: Any) -> None:
     racers.add(FP16, 2_500)
     problem = refusal(racers)
     assert problem.message == (
-        "“Run 1” (FP32) ran out of memory before its first counted step, so there is nothing to replay."
+        "FP32 ran out of memory before its first counted step, so there is nothing to replay."
     )
     assert problem.remedy == OUT_OF_MEMORY.remedy
     racers.runs.clear()
     racers.add(FP32, None, speeds=[math.nan] * 9)
     racers.add(FP16, 1_280)
-    assert "“Run 1” (FP32) ended before any of its steps was counted" in refusal(racers).message
+    assert "FP32 ended before any of its steps was counted" in refusal(racers).message
     racers.runs.clear()
     racers.add(FP32, 1_000)
     assert "only one side" in refusal(racers).message

@@ -9,7 +9,7 @@ from torch import nn
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.training.doctor import examine_torch, read_catalog
-from engine.training.failures import check_normalised, not_a_number, problem_of, summary_so_far
+from engine.training.failures import capped, check_normalised, not_a_number, problem_of, summary_so_far
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,21 @@ def test_one_value_of_several_samples_is_the_models_matter() -> None:
 @pytest.mark.parametrize(("step", "rate"), [(1, False), (2, True)])
 def test_a_loss_that_is_nan_before_any_update_is_no_matter_of_the_learning_rate(step, rate):
     assert ("learning rate" in not_a_number(step).remedy) is rate
+
+
+@pytest.mark.parametrize(
+    ("cap_gib", "words"),
+    [
+        (None, "The device ran out of memory."),
+        (0.1, "memory cap of 102 MiB."),
+        (24.0, "memory cap of 24.0 GiB."),
+    ],
+)
+def test_what_ran_out_under_a_memory_cap_names_the_cap(cap_gib: float | None, words: str) -> None:
+    problem = capped(problem_of(torch.OutOfMemoryError("CUDA out of memory.")), cap_gib)
+    assert problem.kind is Kind.OUT_OF_MEMORY and problem.message.endswith(words)
+    other = problem_of(RuntimeError("mat1 and mat2"))
+    assert capped(other, cap_gib) == other
 
 
 def test_anything_else_is_internal_and_never_begins_with_a_class_name() -> None:

@@ -63,18 +63,16 @@ class TestHeadline:
     ) -> None:
         full = trained("fp32", 880.0)
         workspace.show(full, trained("fp16", None, losses=[2.0], speed_note=workspace.NO_SPEED))
-        assert workspace.words.startswith(
-            "The speeds of FP16 AMP and FP32 cannot be compared “Run 2” (FP16 AMP)"
-        )
+        assert workspace.words.startswith("The speeds of FP16 AMP and FP32 cannot be compared FP16 AMP")
         assert "only 2 whole blocks, and a speed needs 5 · " in workspace.words
         workspace.show(full, saved.add(Experiment.model_validate({"precision": "bf16"})))
-        assert "“Run 3” (BF16 AMP) has not run yet." in workspace.words
+        assert "BF16 AMP has not run yet." in workspace.words
         broken = saved.add(Experiment.model_validate({"precision": "fp16"})).id
         saved.begin(broken)
         problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take less.")
         saved.record(broken, [Failed(problem=problem)])
         workspace.show(full, saved.run(broken))
-        assert "“Run 4” (FP16 AMP) failed: The card is full." in workspace.words
+        assert "FP16 AMP failed: The card is full." in workspace.words
         assert [entry.value for entry in workspace.panel.curves.legend.entries] == ["0.025", "–"]
 
     def test_what_speaks_against_the_figures_is_one_line_until_more_is_asked_for(

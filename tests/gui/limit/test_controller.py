@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -10,7 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, ForecastMade
 from engine.protocol.trials import MemoryLine
@@ -252,16 +253,38 @@ def failed_run(store: Store, experiment: Experiment) -> RunRecord:
     return store.run(record.id)
 
 
+def test_after_one_side_ran_out_of_memory_both_are_offered_in_the_batch_that_fits_both(
+    store: Store, home: Path
+) -> None:
+    experiment = LINEAR.model_copy(update={"samples": 4_000, "batch_size": 256})
+    half = experiment.model_copy(update={"precision": Precision.BF16})
+    for one, slope in ((experiment, 10.24), (half, 5.12)):
+        Forecasts(home).keep(one, known_forecast(one, 100.0, slope))
+    comparison = store.add_comparison("both")
+    for seed in range(2):
+        for label, one in (("FP32", experiment), ("BF16 AMP", half)):
+            store.add(one.model_copy(update={"seed": seed}), comparison=comparison, label=label)
+    runs = list(store.runs())
+    runs[-1] = replace(runs[-1], problem=Problem(kind=Kind.OUT_OF_MEMORY, message="Out.", remedy=""))
+    for retry in retries(runs, Forecasts(home), None):
+        assert [label for label, _ in retry.sides] == ["FP32", "BF16 AMP"] and retry.repeats == 2
+        assert len({one.batch_size for _, one in retry.sides}) == 1
+    alone = retries([replace(runs[-1], comparison=None)], Forecasts(home), None)
+    assert alone[0].words == retries(runs, Forecasts(home), None)[0].words, "the larger need decides"
+
+
 def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home: Path) -> None:
     experiment = LINEAR.model_copy(update={"samples": 4_000, "batch_size": 256})
     with Store(home / "ammeter.sqlite") as store:
-        assert retries(failed_run(store, LINEAR), Forecasts(home), None) == (), "nothing without a forecast"
+        unknown = failed_run(store, LINEAR)
         run = failed_run(store, experiment)
+    words = [retry.words for retry in retries([unknown], Forecasts(home), None)]
+    assert words == ["Remove the memory cap"], "no batch without a forecast"
     Forecasts(home).keep(experiment, known_forecast(experiment, 100.0, 10.24))
-    offered = retries(run, Forecasts(home), None)
-    size = offered[0].experiment.batch_size
-    assert offered[0].words == f"Try batch {size}" and 50 < size < 95
-    assert offered[1].experiment.step_samples == 256
+    offered = retries([run], Forecasts(home), None)
+    ((_, fitting),), ((_, accumulated),), ((_, uncapped),) = (retry.sides for retry in offered)
+    assert offered[0].words == f"Try batch {fitting.batch_size}" and 50 < fitting.batch_size < 95
+    assert accumulated.step_samples == 256 and uncapped.memory_cap_gib is None
 
     window.experiments.runs.reload()
     window._runs_controller.retry(run.id)

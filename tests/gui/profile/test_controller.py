@@ -91,7 +91,7 @@ def test_a_run_that_goes_on_or_trained_elsewhere_says_why_it_is_not_profiled(
         window.experiments.submit("", [("run", endless)])
     (run,) = window.experiments.runs.records()
     entry = profile_entry(window, run)
-    assert not entry.isEnabled() and entry.toolTip() == "“Run 1” has not ended yet."
+    assert not entry.isEnabled() and entry.toolTip() == "“run, linear, batch 10” has not ended yet."
     window.runs.details_requested.emit(run.id)
     assert not window.live.details.explain.isEnabled()
     window.experiments.stop()

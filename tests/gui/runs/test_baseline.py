@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QMenu
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.events import Summary
-from engine.store.record import RunRecord
+from engine.store.record import RunRecord, Status
 from gui.runs.menu import MarksDialog
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import COMPARED, Column
@@ -31,19 +31,19 @@ def test_every_run_can_be_measured_against_a_chosen_run_that_has_figures(panel: 
             final_train_loss=loss,
             final_validation_accuracy=accuracy,
         )
-        panel.update_run(replace(rows.runs[number], summary=summary))
+        panel.update_run(replace(rows.runs[number], summary=summary, status=Status.FINISHED))
     unborn = entry(panel.menu_for(rows.runs[7]), "Use as baseline")
     assert not unborn.isEnabled() and unborn.toolTip() == "It has no figures yet."
     entry(panel.menu_for(rows.runs[2]), "Use as baseline").trigger()
     assert [panel.model.heading(column)[0] for column in COMPARED] == [
-        *("vs Run 2", "Step vs Run 2", "Peak vs Run 2", "Acc. vs Run 2", "Loss vs Run 2")
+        *("vs FP16 AMP", "Step vs FP16 AMP", "Peak vs FP16 AMP", "Acc. vs FP16 AMP", "Loss vs FP16 AMP")
     ]
     assert [rows.text(3, column) for column in COMPARED] == ["0.50×", "2.00×", "–", "−5.0", "+0.250"]
     assert rows.text(2, Column.RATIO) == "1.00×" and rows.text(1, Column.STEP_RATIO) == "–"
     name = panel.model.index(rows.place(2), Column.NAME)
     assert "the baseline" in panel.model.data(name, Qt.ItemDataRole.AccessibleTextRole)
     # it holds again once a deleted baseline is back
-    for numbers, words in ((range(3, 9), "Ratio"), (range(1, 9), "vs Run 2")):
+    for numbers, words in ((range(3, 9), "Ratio"), (range(1, 9), "vs FP16 AMP")):
         panel.set_runs([rows.runs[number] for number in numbers])
         assert panel.model.heading(Column.RATIO)[0] == words
     entry(panel.menu_for(rows.runs[2]), "No baseline").trigger()
@@ -62,8 +62,8 @@ def test_figures_that_count_different_things_are_not_compared(panel: RunsPanel, 
 
 
 def test_pinned_runs_are_on_top_however_the_table_is_sorted(panel: RunsPanel, rows: Any) -> None:
-    for number in (2, 5):
-        panel.update_run(replace(rows.runs[number], is_pinned=True))
+    for number, run in rows.runs.items():
+        panel.update_run(replace(run, name=f"Number {number}", is_pinned=number in (2, 5)))
     for order, first in zip(Qt.SortOrder, ([2, 5, 1], [5, 2, 8]), strict=True):
         panel.table.sortByColumn(Column.NAME, order)
         assert rows.numbers()[:3] == first

@@ -69,7 +69,7 @@ def test_deletions_are_undone_one_after_the_other_and_the_rest_is_gone_for_good_
 ) -> None:
     first, second, third = table.ids
     table.edits.delete((first,))
-    assert table.notice.text() == "Deleted “Run 1”."
+    assert table.notice.text() == "Deleted “FP32, small-cnn, batch 64”."
     table.edits.delete((second,))
     table.edits.undo()
     assert {run.id for run in table.store.runs()} == {second, third}
@@ -211,7 +211,7 @@ def test_one_offer_follows_the_other(
     press(window, "Close this message")
     assert "1 deleted run" in window.notice.text()
     window.runs.edits.delete((ended[2],))
-    assert window.notice.text() == "Deleted “Run 3”."
+    assert window.notice.text() == "Deleted “FP32, small-cnn, batch 64”."
     press(window, "Undo")
     assert "1 deleted run" in window.notice.text() and window.runs.model.known(ended[2]) is not None
     press(window, "Close this message")

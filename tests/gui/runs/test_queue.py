@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.store.store import Store
 from engine.words.numbers import share_text
 from gui.runs.queue_panel import QueuePanel
 from gui.runs.queue_table import HOLD, NEXT, REMOVE, REPEAT, SHOW, Schedule, schedule, summary_text
+from gui.runs.table.columns import Column
 from gui.session.items import QueueItem
 from gui.theme.theme import theme
 from gui.window.main_window import MainWindow
@@ -167,6 +169,30 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
     panel.does.move([panel.table.schedule.items[1].key], panel.table.schedule.items[0].key)
     assert [item.title for item in queue.items()] == ["second", "first"]
+
+
+def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_comparison(
+    start: Callable[[], MainWindow], tiny: Experiment
+) -> None:
+    window = start()
+    queue, experiments = window.experiments.queue, window.experiments
+    queue.stops_after_this = True
+    half = experiment_from({**tiny.model_dump(), "precision": "bf16"})
+    experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], repeats=2)
+    experiments.submit("", [("FP32", tiny), ("BF16 AMP", half)], "Paper")
+    experiments.submit("", [("BF16 AMP", half)])
+    assert [item.title for item in queue.items()] == [
+        *("FP32, linear 1 of 4", "BF16 AMP, linear 2 of 4", "BF16 AMP, linear 3 of 4", "FP32, linear 4 of 4"),
+        *("Paper, FP32 1 of 2", "Paper, BF16 AMP 2 of 2", "BF16 AMP, linear"),
+    ]
+    second = queue.items()[1]
+    assert (second.brief, second.precision) == ("BF16 AMP 2 of 4", Precision.BF16)
+    window.runs.table.sortByColumn(Column.BATCH, Qt.SortOrder.AscendingOrder)
+    said = [window.runs.model.text(row, Column.NAME) for row in range(window.runs.model.rowCount())]
+    assert len(said) == 7 and "BF16 AMP, linear, batch 10" in said
+    shown = [widget.accessibleName() for widget in window.findChildren(QWidget)]
+    everything = "\n".join((*said, *shown, window.backstage.log.text()))
+    assert not re.search(r"Run \d", everything)
 
 
 def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(

@@ -59,9 +59,13 @@ def test_the_runs_of_a_comparison_are_below_it_with_what_differs(
 
 def test_what_trains_and_what_waits_stand_on_top(panel: RunsPanel, record: Callable[..., RunRecord]) -> None:
     states = (Status.FINISHED, Status.QUEUED, Status.RUNNING, Status.QUEUED, Status.FINISHED)
-    runs = [record(number, status=status, comparison=None) for number, status in enumerate(states, 1)]
+    runs = [
+        replace(record(number, status=status, comparison=None), name=f"Number {number}")
+        for number, status in enumerate(states, 1)
+    ]
     panel.set_runs(runs)
-    assert shown(panel) == ["In progress", "Run 3", "Run 2", "Run 4", "Today", "Run 5", "Run 1"]
+    names = ["In progress", *(f"Number {number}" for number in (3, 2, 4)), "Today", "Number 5", "Number 1"]
+    assert shown(panel) == names
     rows = [panel.model.row_of(runs[place].id) or 0 for place in (2, 1, 3)]
     assert [panel.model.text(row, Column.WHEN) for row in rows] == ["now", "next", "later"]
 
@@ -89,7 +93,7 @@ def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(
     panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
 ) -> None:
     told = {
-        Column.NAME: "Run 2",
+        Column.NAME: "FP16 AMP, small-cnn, batch 64",
         Column.TAGS: "",
         Column.WHEN: "",
         Column.SPEED: "1,664",

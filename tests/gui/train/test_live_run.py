@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from engine.curves import MOST_ROWS
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Phase, PhaseName, Summary
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.session.saved_runs import SavedRuns
 from gui.train import figures
 from gui.train.panel import LivePanel, LiveRun
 
@@ -154,3 +158,22 @@ def test_of_very_many_epochs_some_are_kept_and_the_last(live: Any) -> None:
     steps = [epoch.step for epoch in figures.accuracies(run)]
     assert len(steps) > 2_000 and steps == sorted(steps) and steps[0] < 100
     assert figures.train_loss(run) == 60_000
+
+
+def test_the_curves_of_many_runs_are_not_all_kept_but_those_that_are_shown_or_used_last_are(
+    saved: Store, trained: Callable[..., RunRecord]
+) -> None:
+    ids = [trained("fp32", 800.0, losses=[1.0]).id for _ in range(40)]
+    runs = SavedRuns(saved)
+    runs.reload()
+    shown = runs.live(ids[0])
+    for run_id in ids:
+        runs.live(run_id)
+        runs.live(ids[1])
+    held = [run_id for run_id in ids if runs.opened(run_id) is not None]
+    assert len(held) < 20 and {ids[0], ids[1], *ids[-8:]} <= set(held)
+    assert runs.live(ids[0]) is shown, "else it would miss what happens to the run"
+    shown_again = runs.live(ids[5])
+    assert shown_again.step == 1, "the others are read again"
+    runs.delete([ids[0]])
+    assert runs.opened(ids[0]) is None

@@ -45,6 +45,24 @@ def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: L
     assert not panel.page.failure.isVisible() and panel.plots.isVisible() and panel.cards.isVisible()
 
 
+def test_a_side_that_failed_says_so_above_the_other_one_that_trains(
+    panel: LivePanel, live: Any, qtbot: QtBot
+) -> None:
+    taken: list[str] = []
+    panel.offers_after = lambda _run_ids: [("Try batch 100", lambda: taken.append("100"))]
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It does not fit.", remedy="Lower it.")
+    failed = live.run("fp32", live.started(), Failed(problem=problem))
+    panel.set_runs([failed, live.run("fp16", live.started("fp16"), live.samples(1, 50))])
+    card = panel.page.failure
+    assert card.isVisible() and panel.plots.isVisible() and panel.failure == problem
+    assert card.accessibleName() == "FP32 failed. It does not fit. Lower it."
+    assert panel.cards.throughput.texts() == ("FP32 failed", "FP16 AMP 880")
+    (remedy,) = card.remedies()
+    qtbot.mouseClick(remedy, Qt.MouseButton.LeftButton)
+    assert taken == ["100"] and remedy.text() == "Try batch 100"
+    assert not card.check.isVisible() and not card.again.isVisible(), "the same would run out again"
+
+
 def test_the_cards_compare_both_runs(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     cards = panel.cards
@@ -61,6 +79,15 @@ def test_the_cards_compare_both_runs(panel: LivePanel, live: Any) -> None:
     assert cards.quality.ratio() == "at step 126" and cards.loss_switch.text() == "Accuracy"
     cards.loss_switch.click()
     assert cards.quality.texts()[0] == "FP32 61.3"
+
+
+def test_after_a_stop_both_are_compared_at_the_step_of_the_shorter_one(panel: LivePanel, live: Any) -> None:
+    whole, cut = live.pair()
+    cut.take(Finished(summary=Summary(steps=126, final_train_loss=0.04), stopped=True))
+    panel.set_runs([whole, cut])
+    panel.cards.loss_switch.click()
+    assert panel.cards.quality.ratio() == "at step 126"
+    assert "1.53" not in panel.cards.quality.texts()[0], "which is the loss at the end of the longer one"
 
 
 @pytest.mark.parametrize("size", [(1_120, 840), (780, 640), (640, 500)])
@@ -305,7 +332,8 @@ def test_stop_asks_once_and_a_failed_run_tells_why(qtbot: QtBot, panel: LivePane
     assert panel.strip.status.whole_text() == "FP16 AMP stopping, 2 of 2"
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 3), Failed(problem=problem))])
-    assert panel.strip.status.whole_text() == "FP32 failed: It did not fit."
+    assert panel.strip.status.whole_text() == "FP32 failed"
+    assert "It did not fit." in panel.page.failure.accessibleName() and panel.plots.isVisible()
     assert not panel.strip.stop.isVisible()
 
 

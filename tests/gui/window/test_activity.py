@@ -20,7 +20,14 @@ from gui.window.main_window import MainWindow
 from gui.window.queue_popover import MOST_LINES, LogPanel
 
 NOW = datetime(2026, 11, 23, 12)
-RUN = QueueItem("a", "run", "BF16 AMP", "", is_running=True, progress=0.62, seconds_left=40)
+RUN = QueueItem(
+    *("a", "run", "BF16 AMP, resnet50 2 of 2", ""),
+    is_running=True,
+    progress=0.62,
+    seconds_left=40,
+    brief="BF16 AMP 2 of 2",
+    precision=Precision.BF16,
+)
 LIMIT = QueueItem("b", "limit", "resnet50", "", seconds_left=200)
 
 
@@ -28,8 +35,8 @@ LIMIT = QueueItem("b", "limit", "resnet50", "", seconds_left=200)
     ("items", "rests", "words"),
     [
         ((), False, "Nothing running"),
-        ((RUN, LIMIT), False, "BF16 AMP, 62\N{NO-BREAK SPACE}%, 4 min for all, 1 waiting"),
-        ((RUN,), False, "BF16 AMP, 62\N{NO-BREAK SPACE}%, 40 s for all"),
+        ((RUN, LIMIT), False, "BF16 AMP, resnet50 2 of 2, 62\N{NO-BREAK SPACE}%, 4 min for all, 1 waiting"),
+        ((RUN,), False, "BF16 AMP, resnet50 2 of 2, 62\N{NO-BREAK SPACE}%, 40 s for all"),
         ((LIMIT,), True, "The queue rests, 1 waiting"),
     ],
 )
@@ -51,13 +58,14 @@ def test_the_form_says_when_what_is_added_would_begin() -> None:
     assert begins_text(schedule((RUN, unknown), NOW, rests=False)) == "begins after what is in the queue"
 
 
-def test_brief_it_leaves_out_the_name(qtbot: QtBot) -> None:
+def test_brief_it_leaves_out_the_model_and_what_waits(qtbot: QtBot) -> None:
     chip = ActivityChip()
     qtbot.addWidget(chip)
-    chip.show_activity(activity_of(schedule((RUN, LIMIT), NOW, rests=False), Precision.BF16))
+    chip.show_activity(activity_of(schedule((RUN, LIMIT), NOW, rests=False)))
     whole = chip.sizeHint().width()
     chip.set_brief(True)
-    assert chip.sizeHint().width() < whole and "BF16 AMP" in chip.accessibleName()
+    assert chip.sizeHint().width() < whole
+    assert chip.activity().brief == "BF16 AMP 2 of 2" and "resnet50 2 of 2" in chip.accessibleName()
 
 
 def button(window: MainWindow, name: str) -> QAbstractButton:
