@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 
@@ -146,6 +147,15 @@ def json_object(value: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def json_object_of(name: str, entries: Iterable[dict[str, Any]], rest: Callable[[], dict[str, Any]]) -> None:
+    """Print the one object of `--json`: first a list that is too long to be held, then `rest`."""
+    sys.stdout.write(f'{{"{name}": [')
+    for place, entry in enumerate(entries):
+        sys.stdout.write((", " if place else "") + json.dumps(entry, allow_nan=False))
+    sys.stdout.write(f"], {json.dumps(rest(), allow_nan=False)[1:]}\n")
+    sys.stdout.flush()
+
+
 def outcome(as_json: bool, value: dict[str, Any], *lines: str) -> None:
     """Prints the outcome of a verb: the one object of `--json`, or else lines."""
     if as_json:
@@ -203,6 +213,15 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
     for row in rows:
         grid.add_row(*map(printable, row))
     _draw(grid)
+
+
+def long_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a part of a table of thousands of rows. Folding each would take a millisecond."""
+    cells = [headings, *(tuple(map(printable, row)) for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        padded = (set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")
 
 
 def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:

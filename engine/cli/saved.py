@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +33,7 @@ from engine.words.names import applying_settings, as_typed
 from engine.words.numbers import NONE, counted
 
 _ROWS_SHOWN = 20
+_PAGE_ROWS = 500
 _KINDS = (RUN, SWEEP, *ANSWERS)
 _Most = Annotated[int | None, typer.Option("--limit", min=1, help="List at most N.", metavar="N")]
 _Result = RunRecord | SweepRecord | StudyEntry
@@ -46,36 +49,75 @@ def results(
     """List everything saved, newest first: runs, sweeps, and studies (limit, numerics, profile, tune)."""
     if kind not in (None, *_KINDS):
         raise ProblemError(unknown_name("kind", kind or "", _KINDS, "kind of result"))
+    unreadable: list[UnreadableRun] = []
     with saved_results() as store:
-        runs, unreadable = store.listing()
-        saved: list[_Result] = [*runs, *store.sweeps.bare.newest(), *store.studies.newest()]
-    saved = [each for each in saved if kind in (None, _kind(each))]
-    saved = sorted(saved, key=lambda each: each.created, reverse=True)[:limit]
-    unreadable = unreadable if kind in (None, RUN) else ()
-    if as_json:
-        output.json_object(
-            {
-                "runs": [each.to_dict() for each in saved if isinstance(each, RunRecord)],
-                "sweeps": [shown.overview(each) for each in saved if isinstance(each, SweepRecord)],
-                "studies": [
-                    asdict(each) | {"created": each.created.isoformat()}
-                    for each in saved
-                    if isinstance(each, StudyEntry)
-                ],
-                **_beside(unreadable),
-            }
-        )
-        return 0
-    _warn(unreadable)
-    if saved:
-        headings, rows = ["Id", "Kind", "When", "Title", "Result"], [*map(_row, saved)]
-        if any(each.machine for each in saved):
-            headings.append("Machine")
-            rows = [(*row, each.machine) for row, each in zip(rows, saved, strict=True)]
-        output.table(headings, rows)
-    elif not unreadable:
-        output.line("There are no saved results yet. `ammeter run --preset hello-amp` makes the first one.")
+        listed = islice(_listed(store, kind, unreadable), limit)
+        if as_json:
+            _print_json(listed, unreadable)
+        else:
+            _print_table(listed, unreadable)
     return 0
+
+
+def _listed(store: Store, kind: str | None, unreadable: list[UnreadableRun]) -> Iterator[_Result]:
+    """The results of a kind, newest first, and in a list the runs that cannot be read.
+
+    They are read in pages: all at once, a hundred thousand runs took gigabytes.
+    """
+    others: list[_Result] = [*store.sweeps.bare.newest(), *store.studies.newest()]
+    order: list[tuple[float, str | _Result]] = [
+        (each.created.timestamp(), each) for each in others if kind in (None, _kind(each))
+    ]
+    order += store.times() if kind in (None, RUN) else []
+    order.sort(key=itemgetter(0), reverse=True)
+    for first in range(0, len(order), _PAGE_ROWS):
+        page = [each for _, each in order[first : first + _PAGE_ROWS]]
+        runs = {run.id: run for run in store.some([each for each in page if isinstance(each, str)])}
+        for each in page:
+            found = runs.get(each) if isinstance(each, str) else each
+            if isinstance(found, UnreadableRun):
+                unreadable.append(found)
+            elif found is not None:
+                yield found
+
+
+def _print_json(listed: Iterable[_Result], unreadable: list[UnreadableRun]) -> None:
+    others: list[_Result] = []
+
+    def runs() -> Iterator[dict[str, Any]]:
+        for each in listed:
+            if isinstance(each, RunRecord):
+                yield each.to_dict()
+            else:
+                others.append(each)
+
+    output.json_object_of("runs", runs(), lambda: _others(others) | _beside(unreadable))
+
+
+def _others(results: Sequence[_Result]) -> dict[str, Any]:
+    return {
+        "sweeps": [shown.overview(each) for each in results if isinstance(each, SweepRecord)],
+        "studies": [
+            asdict(each) | {"created": each.created.isoformat()}
+            for each in results
+            if isinstance(each, StudyEntry)
+        ],
+    }
+
+
+def _print_table(listed: Iterator[_Result], unreadable: list[UnreadableRun]) -> None:
+    page = [*islice(listed, _PAGE_ROWS)]
+    is_empty, is_long = not page, len(page) == _PAGE_ROWS
+    while page:
+        headings, rows = ["Id", "Kind", "When", "Title", "Result"], [*map(_row, page)]
+        if any(each.machine for each in page):
+            headings.append("Machine")
+            rows = [(*row, each.machine) for row, each in zip(rows, page, strict=True)]
+        (output.long_table if is_long else output.table)(headings, rows)
+        page = [*islice(listed, _PAGE_ROWS)]
+    _warn(unreadable)
+    if is_empty and not unreadable:
+        output.line("There are no saved results yet. `ammeter run --preset hello-amp` makes the first one.")
 
 
 def _kind(result: _Result) -> str:

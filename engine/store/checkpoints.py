@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,10 +42,10 @@ def marked(store: Path) -> Iterator[Path]:
         yield marker.parent
 
 
-def remove_parts(store: Path, run_ids: Container[str]) -> None:
-    """Deletes half-written checkpoints of these runs, left by a kill during saving."""
+def remove_parts(store: Path, is_idle: Callable[[str], bool]) -> None:
+    """Deletes half-written checkpoints of the runs that `is_idle` says nobody trains, left by a kill."""
     for part in list(checkpoints_folder(store).glob(f"*/{part_path(Path('*')).name}")):
-        if part.parent.name in run_ids:
+        if is_idle(part.parent.name):
             with suppress(OSError):
                 part.unlink()
 

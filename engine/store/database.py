@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
 
@@ -235,12 +236,8 @@ def file_uri(path: PurePath) -> str:
 def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     # a byte that no text has must hide no row but its own, whose checksum tells
-    connection.text_factory = _text
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 def _look(path: Path, vfs: str | None) -> None:

@@ -8,10 +8,12 @@ from engine.store.checksums import BLOCKS, SEALED, TRIGGERS, seal_all
 
 
 def bring_over(connection: sqlite3.Connection) -> None:
-    """Add a checksum to everything that is saved, and what studies lack, within a transaction."""
+    """Add checksums, what studies lack, and two indices, within a transaction."""
     connection.execute("ALTER TABLE studies ADD COLUMN not_done TEXT NOT NULL DEFAULT '[]'")
     for table in (*SEALED, *BLOCKS):
         connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
     seal_all(connection)
+    connection.execute("CREATE INDEX runs_by_time ON runs (created, id) WHERE deleted IS NULL")
+    connection.execute("CREATE INDEX runs_by_deletion ON runs (deleted) WHERE deleted IS NOT NULL")
     for trigger in TRIGGERS:
         connection.execute(trigger)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,6 +73,21 @@ class Readings:
             tuple(run for run in runs if isinstance(run, RunRecord)),
             tuple(run for run in runs if isinstance(run, UnreadableRun)),
         )
+
+    def times(self) -> list[tuple[float, str]]:
+        """The moments at which the runs were made, in Unix seconds, and their ids, newest first."""
+        # from an index: reading all of the runs takes long
+        statement = "SELECT created, id FROM runs WHERE deleted IS NULL ORDER BY created DESC, id DESC"
+        rows = self._connection.read(statement)
+        # SQLite keeps a value of any type in any column
+        return [(row[0] if isinstance(row[0], float) else 0.0, str(row[1])) for row in rows]
+
+    def some(self, run_ids: Sequence[str]) -> Iterator[RunRecord | UnreadableRun]:
+        """Return those of the runs that are still there, in this order, readable or not."""
+        places = ", ".join("?" * len(run_ids))
+        rows = self._connection.read(f"{_SELECT} AND id IN ({places})", tuple(run_ids))
+        found = {row["id"]: row for row in rows}
+        return (self._record(found[run_id]) for run_id in run_ids if run_id in found)
 
     def _record(self, row: Row) -> RunRecord | UnreadableRun:
         def unreadable_run(why: str) -> UnreadableRun:

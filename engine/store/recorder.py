@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.events import (
@@ -24,6 +24,9 @@ from engine.store.database import DamagedError
 from engine.store.store import Store
 
 COMMIT_SECONDS = 0.2  # at most this much of a run is lost if this process is killed
+MOST_REMARKS, MOST_CHARACTERS = 10_000, 4 * 2**20
+"""Of a run's log lines, and of these and its phases. What comes after so many is not saved."""
+_DROPPED = f"The run has more than {MOST_REMARKS:,} log lines, or 4 MiB of them. Further lines are not saved."
 _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 
 
@@ -52,6 +55,7 @@ class Recorder:
         self._waiting: list[Event] = []
         self._committed = clock()
         self._began, self._has_samples, self._ended = has_begun, has_begun, False
+        self._remarks_left, self._characters_left, self._has_dropped = MOST_REMARKS, MOST_CHARACTERS, False
         self._place: FarPlace | None = None
         self._recorded_place: FarPlace | None = None
 
@@ -66,7 +70,7 @@ class Recorder:
         """Takes the worker's events, if any, and how far they go of what it wrote on another machine; returns
         remarks on the recording itself. A run that `is_lost` there is interrupted with what it had."""
         self._place = place or self._place
-        self._waiting += (event for event in events if not isinstance(event, Heartbeat | Ready | RankMemory))
+        self._waiting += self._budgeted(events)
         self._began |= any(isinstance(event, Started) for event in events)
         last = next((event for event in events if isinstance(event, Finished | Failed)), None)
         is_first = not self._has_samples and any(isinstance(event, Samples) for event in events)
@@ -88,6 +92,22 @@ class Recorder:
         if is_first or is_saving or not self.seconds_left:
             return self._commit()
         return ()
+
+    def _budgeted(self, events: Sequence[Event]) -> Iterator[Event]:
+        """The events to be recorded. Another machine, or the user's code, may send remarks without end."""
+        for event in events:
+            if isinstance(event, Log | Phase):
+                had_room = self._remarks_left > 0 and self._characters_left > 0
+                self._remarks_left -= isinstance(event, Log)
+                text = event.message if isinstance(event, Log) else event.name + event.detail
+                self._characters_left -= len(text)
+                if not had_room and not self._has_dropped:
+                    self._has_dropped = True
+                    yield Log(level="warning", message=_DROPPED)
+                if not had_room:
+                    continue
+            if not isinstance(event, Heartbeat | Ready | RankMemory):
+                yield event
 
     def leave(self) -> None:
         """Commits what is there of a run that goes on elsewhere."""

@@ -46,6 +46,8 @@ CREATE TABLE runs (
     checksum INTEGER
 );
 CREATE INDEX runs_by_status ON runs (status);
+CREATE INDEX runs_by_time ON runs (created, id) WHERE deleted IS NULL;
+CREATE INDEX runs_by_deletion ON runs (deleted) WHERE deleted IS NOT NULL;
 CREATE INDEX runs_by_comparison ON runs (comparison);
 CREATE INDEX runs_by_pictures ON runs (pictures) WHERE pictures IS NOT NULL;
 CREATE UNIQUE INDEX runs_by_cell ON runs (sweep, cell, repeat) WHERE sweep IS NOT NULL AND deleted IS NULL;

@@ -272,16 +272,14 @@ class Store(Edits):
         return gone
 
     def _clean_up(self) -> None:
-        saved = {row["id"]: row for row in self._connection.read("SELECT id, status, owner FROM runs")}
+        def is_idle(run_id: str) -> bool:
+            rows = self._connection.read("SELECT status, owner FROM runs WHERE id = ?", (run_id,))
+            return any(Status(row["status"]).is_over or is_deserted(row["owner"]) for row in rows)
+
         for folder in checkpoints.marked(self.path):
-            if folder.name not in saved:
+            if not self.has(folder.name):
                 checkpoints.remove(folder)
-        idle = {
-            run_id
-            for run_id, row in saved.items()
-            if row["status"] not in ("queued", "running") or is_deserted(row["owner"])
-        }
-        checkpoints.remove_parts(self.path, idle)
+        checkpoints.remove_parts(self.path, is_idle)
         self.studies.clean_up()
 
     def add_comparison(self, title: str) -> str:

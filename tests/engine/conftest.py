@@ -191,6 +191,8 @@ def older(path: Path) -> Callable[[], None]:
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN machine")
             connection.execute("DROP TABLE kept_runs")
             connection.execute("ALTER TABLE studies DROP COLUMN not_done")
+            for name in ("time", "deletion"):
+                connection.execute(f"DROP INDEX runs_by_{name}")
             for table in (*SEALED, *BLOCKS):
                 connection.execute(f"DROP TRIGGER IF EXISTS {table}_unsealed")
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")

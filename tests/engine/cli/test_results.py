@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from engine.cli import VERBS, main
 from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.paths import store_path
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import axes_of, grid_of
 from engine.protocol.answer import Answer
@@ -129,3 +132,24 @@ def test_nothing_saved_is_said(answer, capsys):
     for verb in ("results", "runs", "sweeps"):
         assert main([verb]) == 0
         assert "There are no saved" in capsys.readouterr().out
+
+
+def test_results_are_read_and_printed_in_pages(saved, answer, capsys, monkeypatch):
+    whole = answer("results")
+    monkeypatch.setattr("engine.cli.saved._PAGE_ROWS", 2)
+    assert answer("results") == whole
+    assert main(["results"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows if not row.startswith("Id")] == [*reversed(saved.values())]
+    assert len(rows) == len(saved) + 3
+
+
+def test_a_limit_counts_what_is_there_and_can_be_read(saved, answer):
+    with Store() as store:
+        kept, gone = (store.add(FP32).id for _ in range(2))
+        store.delete([gone])
+        hurt = store.add(FP32).id
+    with closing(sqlite3.connect(store_path())) as file, file:
+        file.execute("UPDATE runs SET created = 'yesterday' WHERE id = ?", (hurt,))
+    _, listed = answer("results", "--kind", "run", "--limit", "2")
+    assert [run["id"] for run in listed["runs"]] == [kept, saved["run"]]

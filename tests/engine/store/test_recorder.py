@@ -13,7 +13,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Epoch, Finished, Log, Samples, Summary
+from engine.protocol.events import Epoch, Finished, Log, Phase, PhaseName, Samples, Summary
 from engine.store.record import Status
 from engine.store.recorder import COMMIT_SECONDS, Recorder
 from engine.store.store import Store
@@ -182,3 +182,26 @@ def test_a_file_that_was_tidied_up_is_no_damage(path: Path) -> None:
             store._connection.read(statement)
         assert path.stat().st_size < before
         assert [run.id for run in other.runs()] == [run.id for run in store.runs()] == [runs[-1].id]
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        [Log(message="x")] * 30,
+        [Log(level="problem", message="x" * 1_000)] * 3,
+        [Phase(name=PhaseName.MEASURING, detail="x" * 1_000)] * 3,
+    ],
+)
+def test_a_flood_of_remarks_is_cut_and_says_so_once(store, started, batch, monkeypatch, flood):
+    monkeypatch.setattr("engine.store.recorder.MOST_REMARKS", 20)
+    monkeypatch.setattr("engine.store.recorder.MOST_CHARACTERS", 1_500)
+    run = store.add(Experiment())
+    store.begin(run.id)
+    recorder = Recorder(store, run.id, resumes=False)
+    recorder.take([started(), *flood])
+    recorder.take([*flood, batch(1, 3), Finished(summary=Summary(steps=3, seconds=1.0))])
+    recorder.close()
+    kept = store.events(run.id)
+    assert len(kept) <= 23 and isinstance(kept[-1], Finished)
+    said = [event for event in kept if isinstance(event, Log) and "not saved" in event.message]
+    assert len(said) == 1 and list(store.samples(run.id)["step"]) == [1, 2, 3]
