@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -73,6 +76,38 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def plain_file(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+    """Open a regular file, as the `opener` of `open` does. Raises OSError for anything else.
+
+    Opening a named pipe would wait forever, and opening a device may do anything.
+    """
+    with suppress(FileNotFoundError):
+        _require_file(Path(path).stat(), path)
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), mode)
+    try:
+        _require_file(os.fstat(descriptor), path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_file(status: os.stat_result, path: str | os.PathLike[str]) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
+
+
+def read_file(path: Path, most_bytes: int = 64 * 2**20) -> bytes:
+    """Read a whole regular file. Raises OSError, also where it is larger than `most_bytes`."""
+    with open(path, "rb", opener=plain_file) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {most_bytes // 2**10:,} KiB", str(path))
+    return content
 
 
 def is_in_use(error: OSError) -> bool:

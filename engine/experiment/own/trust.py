@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
-from engine.experiment.paths import config_folder, trust_path
+from engine.experiment.paths import config_folder, plain_file, trust_path
 from engine.experiment.problem import Problem, ProblemError, request_problem
 
 _KEY = "trust_code"
@@ -85,7 +85,7 @@ class TrustedCode:
         # where the settings cannot be written, the user is asked again another time
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            opener = functools.partial(os.open, mode=0o600)
+            opener = functools.partial(plain_file, mode=0o600)
             # in one piece: another window may write too
             with open(path, "ab", buffering=0, opener=opener) as file:
                 file.write(f"{line}\n".encode())
@@ -94,7 +94,7 @@ class TrustedCode:
 def _lines() -> frozenset[str]:
     # none of a file that another user owns, or may write
     try:
-        with trust_path().open("rb") as file:
+        with open(trust_path(), "rb", opener=plain_file) as file:
             status = os.fstat(file.fileno())
             if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & _WRITABLE_BY_OTHERS):
                 return frozenset()
