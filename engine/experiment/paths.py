@@ -128,6 +128,22 @@ def keep_folders() -> None:
             os.environ[name] = str(folder)
 
 
+def sockets_folder() -> Path | None:
+    """Make the folder for sockets, which no other user can look into. None where there is none.
+
+    A socket's path has at most 104 bytes: a name in it may take 40, and ssh adds some to it for a moment.
+    """
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nowhere", "ammeter")
+    for folder in (runtime, Path(f"/tmp/ammeter-{os.getuid()}")):
+        if folder.is_absolute() and len(os.fsencode(folder)) < 48:
+            with suppress(OSError):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                found = folder.lstat()
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+                    return folder
+    return None
+
+
 def platform_data() -> Path:
     """The platform's folder of the user's data."""
     return platformdirs.user_data_path(_APPLICATION, appauthor=False)
