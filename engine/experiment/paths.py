@@ -110,6 +110,14 @@ def read_file(path: Path, most_bytes: int = 64 * 2**20) -> bytes:
     return content
 
 
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Return whether Windows reads a path as one of another machine, or of a device.
+
+    Looking for such a path has Windows send the user's name and a hash of the password there.
+    """
+    return str(path).strip().replace("\\", "/").startswith(("//", "/??/"))
+
+
 def is_in_use(error: OSError) -> bool:
     """True if Windows refused to replace or rename a file because a program has it open."""
     sharing_violation, lock_violation = 32, 33

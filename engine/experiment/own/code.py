@@ -23,7 +23,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from engine.experiment.own.library_models import ModelRef
-from engine.experiment.paths import read_file
+from engine.experiment.paths import is_remote, read_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import Message, shortened
 
@@ -138,7 +138,7 @@ def read_code(path: str | Path) -> Code:
 
 def remote_problem(path: str | Path) -> Problem | None:
     """The problem of a path to another machine, since to look there tells it who asks; None on this one."""
-    if not str(path).replace("\\", "/").startswith(("//", "/??/")):
+    if not is_remote(path):
         return None
     message = f"The model file {shortened(str(path), 300)} lies on another machine, and was not opened."
     return request_problem(message, "Open it yourself to use it.", key="model", value=str(path))

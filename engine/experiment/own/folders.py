@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER, TEXT_FOLDER, DatasetEntry
 from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.array_files import ENDINGS as ARRAY_ENDINGS
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.value import shortened
@@ -206,7 +207,7 @@ def path_there_problem(experiment: Experiment, dataset: DatasetEntry, machine: s
 def is_here(path: str) -> bool:
     """True if there is such a file or folder on this machine."""
     with suppress(OSError, RuntimeError, ValueError):
-        return Path(path).expanduser().exists()
+        return TrustedCode().may_look(path) and Path(path).expanduser().exists()
     return False
 
 
