@@ -44,7 +44,31 @@ def test_what_is_harmless_stays_and_a_value_of_any_kind_is_quoted_in_a_few_words
 
 
 def test_a_cell_is_no_formula() -> None:
-    for text in ("=cmd|'/c calc'!A1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"):
+    signs = (
+        "＝",
+        "＋",
+        "－",
+        "＠",
+        "﹦",
+        "﹢",
+        "﹣",
+        "﹫",
+        " =",
+        "\u00a0=",
+        "\u200b=",
+        "\ufeff＝",
+        "\x00=",
+        "\n@",
+    )
+    for text in (
+        "=cmd|'/c calc'!A1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        *(f"{sign}1" for sign in signs),
+    ):
         written = io.StringIO()
         csv.writer(written).writerow([cell_text(text)])
         assert not OBEYED & set(cell_text(text).replace("\n", "").replace("\t", ""))
