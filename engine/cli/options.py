@@ -180,6 +180,12 @@ class Asked:
             return None
         return chosen_code(self._layered(has_gpu), names_model=True, is_typed=True)
 
+    @property
+    def typed_paths(self) -> tuple[str, ...]:
+        """The paths of data that the command line itself names."""
+        _, *typed = self.over
+        return tuple(str(layer["path"]) for layer in typed if layer.get("path"))
+
     def _layered(self, has_gpu: bool) -> dict[str, Any]:
         below = self.preset.base(has_gpu) if self.preset is not None else {}
         return layered(below, *self.over)

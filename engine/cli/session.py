@@ -212,6 +212,8 @@ class Session:
         for code in (asked.chosen_code(on_gpu), *named):
             if code is not None:
                 self.launcher.trusted_code.name(code)
+        for path in asked.typed_paths:
+            self.launcher.trusted_code.name_place(path)
         if trusts_all:
             self.trust(experiments)
         for experiment in experiments:

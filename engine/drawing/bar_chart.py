@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, Words, shortened, text_width
 from engine.words.numbers import linear_ticks
@@ -46,6 +48,7 @@ def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: flo
     A whisker far longer than the bars is cut and ends in an arrow. The rows share the `height`, if there is
     one, which is at least `least_height`.
     """
+    bars = tuple(map(_finite, bars))
     rows = _rows(len(bars), height)
     names = min(0.42 * width, _BESIDE_NAME + max(_name_width(bar, rows) for bar in bars))
     room = 16 + max(text_width(bar.text, 13, 600) for bar in bars)
@@ -61,6 +64,14 @@ def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: flo
         shapes += _name(bar, middle, names, rows)
         shapes += _bar(bar, names, middle, scale, rows.bar, names + highest * scale + 0.5)
     return Drawing(width, bottom + _AXIS, tuple(shapes), description)
+
+
+def _finite(bar: Bar) -> Bar:
+    if bar.value is None or not 0 <= bar.value <= LARGEST:
+        return replace(bar, value=None, interval=None)
+    if bar.interval is None or any(map(math.isnan, bar.interval)):
+        return replace(bar, interval=None)
+    return bar
 
 
 def axis_end(bars: Sequence[Bar]) -> float:
@@ -126,7 +137,7 @@ def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, righ
     if bar.interval is not None:
         low, high = (left + max(0.0, edge) * scale for edge in bar.interval)
         ends = [edge for edge in (low, high) if edge <= right]
-        high = min(high, right)
+        low, high = min(low, right), min(high, right)
         shapes.append(Stroke(((low, middle), (high, middle)), "text", 2))
         shapes += [
             Stroke(((edge, middle - 0.35 * height), (edge, middle + 0.35 * height)), "text", 2)

@@ -144,12 +144,14 @@ class Painter:
             x += width * words.size
 
     def _area(self, points: Sequence[Point], ink: str, opacity: float = 1.0) -> None:
-        stencil = _Stencil(points, 0.0, self._scale)
+        stencil = _Stencil(points, 0.0, self._scale, self.image.size)
         stencil.draw.polygon(stencil.places(points), fill=round(255 * opacity))
         self.image.paste(ink, stencil.corner, stencil.mask())
 
     def _lines(self, lines: Sequence[Sequence[Point]], ink: str, width: float) -> None:
-        stencil = _Stencil([point for line in lines for point in line], width / 2, self._scale)
+        stencil = _Stencil(
+            [point for line in lines for point in line], width / 2, self._scale, self.image.size
+        )
         thick = max(1, round(width * self._scale * _FINER))
         for line in lines:
             # Pillow draws lines a pixel too far to the right and down
@@ -164,14 +166,21 @@ def _style(shape: Shape) -> tuple[str, float] | None:
 
 
 class _Stencil:
-    """A mask of a shape that extends `around` beyond its points; drawn larger, for smooth edges."""
+    """A mask of a shape that extends `around` beyond its points; drawn larger, for smooth edges.
 
-    def __init__(self, points: Sequence[Point], around: float, scale: float) -> None:
+    It is no larger than the picture of that size, however far outside the points are.
+    """
+
+    def __init__(
+        self, points: Sequence[Point], around: float, scale: float, picture: tuple[int, int]
+    ) -> None:
         across, down = zip(*points, strict=True)
         self._fine = scale * _FINER
-        self.corner = math.floor((min(across) - around) * scale), math.floor((min(down) - around) * scale)
-        end = math.ceil((max(across) + around) * scale), math.ceil((max(down) + around) * scale)
-        size = [(last - first + 1) * _FINER for first, last in zip(self.corner, end, strict=True)]
+        first = math.floor((min(across) - around) * scale), math.floor((min(down) - around) * scale)
+        last = math.ceil((max(across) + around) * scale), math.ceil((max(down) + around) * scale)
+        self.corner = max(0, first[0]), max(0, first[1])
+        ends = (min(end, edge) for end, edge in zip(last, picture, strict=True))
+        size = [max(1, end - begin + 1) * _FINER for begin, end in zip(self.corner, ends, strict=True)]
         self._large = Image.new("L", (size[0], size[1]))
         self.draw = ImageDraw.Draw(self._large)
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from engine.drawing.shapes import Box, Drawing, Point, Shape, Words, shortened, text_width
 from engine.words.numbers import Tick, linear_ticks, tick_text
 
+LARGEST = 1e150  # of what a chart's axis spans
 _DECADE = 10.0 * (1 - 1e-9)
 _LEGEND_ROW = 22.0
 
@@ -90,20 +91,25 @@ class Span:
 def span_of(values: Iterable[float], start: float, end: float, room: float = 0.06) -> Span:
     """An axis for these values, with `room` as a fraction of it at both ends.
 
-    It is logarithmic where positive values span a decade or more. Values that are not finite are left out.
+    It is logarithmic where positive values span a decade or more. Values that are not finite are left out,
+    and very large ones count as less, so that what is computed of them is finite.
     """
-    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    known = [max(-LARGEST, min(value, LARGEST)) for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     if is_wide(known):
         reach = (high / low) ** room
         return Span(low / reach, high * reach, start, end, is_log=True)
-    margin = room * (high - low) if high - low > 1e-9 * max(1.0, abs(high)) else 0.5 * (abs(high) or 1.0)
+    margin = (
+        room * (high - low)
+        if high - low > 1e-9 * max(1.0, abs(high))
+        else 0.5 * (abs(high) if abs(high) > 1 / LARGEST else 1.0)
+    )
     return Span(low - margin, high + margin, start, end)
 
 
 def is_wide(values: Sequence[float]) -> bool:
     """True if values are positive and span a decade or more, so that a logarithmic axis suits them."""
-    return min(values) > 0 and max(values) / min(values) >= _DECADE
+    return min(values) > 1 / LARGEST and max(values) / min(values) >= _DECADE
 
 
 def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:

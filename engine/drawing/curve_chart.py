@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from engine.compare.sides import Side
+from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import By, SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
 from engine.later import np
@@ -33,10 +34,15 @@ def local_line(values: Values, window: int) -> Values:
     half = window // 2
     if half < 1 or len(values) < 3:
         return values
-    finite = np.isfinite(values)
+    finite, values = np.isfinite(values), _held(values)
     if len(values) >= 2 * half + 1 and bool(finite.all()):
         return _smooth_finite(values, half)
     return _smooth_with_gaps(values, finite, half)
+
+
+def _held(values: Values) -> Values:
+    # a sum of a diverged run's last losses would be infinite
+    return np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values)
 
 
 def extended(smoothed: Values, values: Values, window: int) -> Values:
@@ -56,7 +62,7 @@ def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[
     lengths = np.diff(np.append(first, len(values)))
     finite = np.isfinite(values)
     counts = np.add.reduceat(finite.astype(np.float64), first)
-    sums = np.add.reduceat(np.where(finite, values, 0.0), first)
+    sums = np.add.reduceat(np.where(finite, _held(values), 0.0), first)
     means = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
     return tuple(np.add.reduceat(place, first) / lengths for place in places), means
 
@@ -232,7 +238,7 @@ def furthest(curves: Sequence[Curve], by: By) -> float:
 
 def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
     values = np.concatenate([curve.line.values for curve in curves] or [np.empty(0)])
-    finite = values[np.isfinite(values)]
+    finite = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
     if not len(finite):
         return 0.0, 1.0
     low, high = float(finite.min()), float(finite.max())

@@ -155,12 +155,44 @@ Shape = Stroke | Fill | Box | Dot | Words
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture; `description` says in a sentence what it shows, for screen readers."""
+    """A picture; `description` says in a sentence what it shows, for screen readers.
+
+    Shapes at no finite place are left out, and what is far outside ends shortly outside, so that every medium
+    can paint it.
+    """
 
     width: float
     height: float
     shapes: tuple[Shape, ...]
     description: str = ""
+
+    def __post_init__(self) -> None:
+        held = tuple(shape for shape in map(self._near, self.shapes) if shape is not None)
+        object.__setattr__(self, "shapes", held)
+
+    def _near(self, shape: Shape) -> Shape | None:
+        least, right, down = -_OUTSIDE, self.width + _OUTSIDE, self.height + _OUTSIDE
+        if isinstance(shape, Stroke | Fill):
+            across, along = zip(*shape.points, strict=True) if shape.points else ((0.0,), (0.0,))
+            if not all(map(math.isfinite, (*across, *along))):
+                return None
+            if min(*across, *along) >= least and max(across) <= right and max(along) <= down:
+                return shape
+            points = tuple((max(least, min(x, right)), max(least, min(y, down))) for x, y in shape.points)
+            return replace(shape, points=points)
+        if isinstance(shape, Box):
+            if not all(map(math.isfinite, (shape.x, shape.y, shape.width, shape.height))):
+                return None
+            x, y = max(least, min(shape.x, right)), max(least, min(shape.y, down))
+            width, height = shape.x + shape.width - x, shape.y + shape.height - y
+            return replace(
+                shape, x=x, y=y, width=max(0.0, min(width, right - x)), height=max(0.0, min(height, down - y))
+            )
+        is_near = least <= shape.x <= right and least <= shape.y <= down
+        return shape if is_near else None
+
+
+_OUTSIDE = 10_000.0
 
 
 def colour(palette: Palette, ink: str) -> str:

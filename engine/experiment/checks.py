@@ -30,6 +30,7 @@ from engine.experiment.own.arrays import FileSamples, samples_of_file
 from engine.experiment.own.code import MODEL
 from engine.experiment.own.folders import path_problem, path_there_problem, shown_path
 from engine.experiment.own.library_models import ModelRef, unknown_library_model
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError, unknown_name
 from engine.experiment.value import MIB_PER_GIB
 
@@ -50,7 +51,14 @@ Look: TypeAlias = Callable[[Experiment, DatasetEntry], Found | None]
 
 def look_at(experiment: Experiment, dataset: DatasetEntry) -> Found:
     """Reads the headers of a file of arrays, or looks through a folder, which may take seconds."""
-    if dataset.name == ARRAYS and experiment.path is not None:
+    path = experiment.path
+    if path is not None and dataset.needs_path and not TrustedCode().may_look(path):
+        message = (
+            f"is '{shown_path(path)}' on another machine, and was not opened: it came with a run or a file."
+        )
+        remedy = "Type or choose it yourself to use it."
+        return Found(problems=(setting_problem("path", message, remedy, value=path),))
+    if dataset.name == ARRAYS and path is not None:
         try:
             return Found(array_samples(experiment))
         except ProblemError as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -75,6 +78,46 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
     part.replace(path)
 
 
+def plain_file(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+    """Open a regular file, as the `opener` of `open` does. Raises OSError for anything else.
+
+    Opening a named pipe would wait forever, and opening a device may do anything.
+    """
+    with suppress(FileNotFoundError):
+        _require_file(Path(path).stat(), path)
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), mode)
+    try:
+        _require_file(os.fstat(descriptor), path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_file(status: os.stat_result, path: str | os.PathLike[str]) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
+
+
+def read_file(path: Path, most_bytes: int = 64 * 2**20) -> bytes:
+    """Read a whole regular file. Raises OSError, also where it is larger than `most_bytes`."""
+    with open(path, "rb", opener=plain_file) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {most_bytes // 2**10:,} KiB", str(path))
+    return content
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Return whether Windows reads a path as one of another machine, or of a device.
+
+    Looking for such a path has Windows send the user's name and a hash of the password there.
+    """
+    return str(path).strip().replace("\\", "/").startswith(("//", "/??/"))
+
+
 def is_in_use(error: OSError) -> bool:
     """True if Windows refused to replace or rename a file because a program has it open."""
     sharing_violation, lock_violation = 32, 33
@@ -91,6 +134,22 @@ def keep_folders() -> None:
     for name in ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE"):
         if (folder := from_environment(name)) is not None:
             os.environ[name] = str(folder)
+
+
+def sockets_folder() -> Path | None:
+    """Make the folder for sockets, which no other user can look into. None where there is none.
+
+    A socket's path has at most 104 bytes: a name in it may take 40, and ssh adds some to it for a moment.
+    """
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nowhere", "ammeter")
+    for folder in (runtime, Path(f"/tmp/ammeter-{os.getuid()}")):
+        if folder.is_absolute() and len(os.fsencode(folder)) < 48:
+            with suppress(OSError):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                found = folder.lstat()
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+                    return folder
+    return None
 
 
 def platform_data() -> Path:

@@ -20,7 +20,7 @@ from engine.experiment.bounded import Bounded, check_keys
 from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import MOST_CODE_BYTES
-from engine.experiment.paths import config_folder, write_whole
+from engine.experiment.paths import config_folder, read_file, write_whole
 from engine.experiment.problem import (
     Problem,
     ProblemError,
@@ -211,7 +211,7 @@ def delete_own(own: Preset) -> str:
     """Deletes a preset of the user's own and returns its text for `restore_own`. Raises ProblemError."""
     _refuse_built_in(own, "deleted")
     with _failure_as_problem("deleted", own.origin):
-        text = own.origin.read_text(encoding="utf-8")
+        text = read_file(own.origin, MOST_TOML_BYTES).decode("utf-8")
         own.origin.unlink()
     return text
 
@@ -358,17 +358,11 @@ MOST_TOML_BYTES = 4 * MOST_CODE_BYTES
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a dictionary. Raises ProblemError where it cannot be read or parsed."""
     try:
-        with path.open("rb") as file:
-            # it may be any file, of any size
-            content = file.read(MOST_TOML_BYTES + 1)
-        text = content.decode("utf-8")
+        text = read_file(path, MOST_TOML_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "a file cannot have such a name"
         if isinstance(error, UnicodeDecodeError):
             reason = "it is not UTF-8 text"
         message = f"{path} could not be read: {reason}."
         raise request_error(message, "Check the path.", value=path) from None
-    if len(content) > MOST_TOML_BYTES:
-        message = f"{path} is larger than a file of settings may be ({MOST_TOML_BYTES // 2**10:,} KiB)."
-        raise request_error(message, "Remove what is not a setting.", value=path)
     return parse_toml(text, str(path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
@@ -62,10 +63,17 @@ def one_line(text: str) -> str:
     return _BREAKS.sub(" ", printable(text))
 
 
+_UNSEEN = re.compile(r"^[\s\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff\ufffd]+")
+
+
 def cell_text(text: str) -> str:
-    """The text for a table's cell, with an apostrophe before what a spreadsheet would run as a formula."""
+    """The text for a table's cell, with an apostrophe before what a spreadsheet would run as a formula.
+
+    Some take a full-width sign, or another form of it, for the sign, and skip what is blank or unseen.
+    """
     text = printable(text)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n")) else text
+    first = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)[:1])
+    return f"'{text}" if first.startswith(("=", "+", "-", "@")) or text.startswith(("\t", "\n")) else text
 
 
 def shortened(value: object, most: int = _MOST_QUOTED) -> str:

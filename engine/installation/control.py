@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from engine.experiment.paths import plain_file
 from engine.experiment.problem import request_error
 from engine.installation.problems import writing
 
@@ -64,7 +65,7 @@ def sole(folder: Path) -> Iterator[None]:
     """Keeps others from changing the engines' folder. Raises ProblemError where somebody does."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "lock").open("ab")
+        file = open(folder / "lock", "ab", opener=plain_file)  # noqa: SIM115 - closed below
     with file:
         if not _locked(file.fileno(), shared=False):
             message = "The engine is being set up by another Ammeter, or in another window."
@@ -77,7 +78,7 @@ def mark_in_use(place: Path) -> None:
     # where nothing can be written, nothing can be removed either
     with suppress(OSError):
         # closed by the system
-        _locked(os.open(place / IN_USE, os.O_RDWR | os.O_CREAT), shared=True)
+        _locked(plain_file(place / IN_USE, os.O_RDWR | os.O_CREAT), shared=True)
 
 
 def is_in_use(place: Path) -> bool:
@@ -88,7 +89,7 @@ def is_in_use(place: Path) -> bool:
             # which refuses this while the file is open
             path.unlink(missing_ok=True)
             return False
-        with path.open("ab") as file:
+        with open(path, "ab", opener=plain_file) as file:
             return not _locked(file.fileno(), shared=False)
     except FileNotFoundError:
         return False

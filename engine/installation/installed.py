@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from engine.experiment.paths import from_environment, platform_data
+from engine.experiment.paths import from_environment, platform_data, read_file
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import Message
 from engine.installation.control import mark_in_use
@@ -104,9 +104,9 @@ def engine_here(folder: Path | None = None) -> Engine:
         return Engine(State.OWN)
     folder = folder or engines_folder()
     try:
-        name = Current.model_validate_json((folder / CURRENT).read_bytes()).name
+        name = Current.model_validate_json(read_file(folder / CURRENT)).name
         place = installation_folder(folder, name)
-        installation = Installation.model_validate_json((place / MANIFEST).read_bytes())
+        installation = Installation.model_validate_json(read_file(place / MANIFEST))
     except FileNotFoundError:
         if not (folder / CURRENT).exists():
             return Engine(State.ABSENT, problem=_ABSENT)
@@ -123,7 +123,7 @@ def engine_here(folder: Path | None = None) -> Engine:
 def current_name(folder: Path) -> str | None:
     """The name of the installation in use in the engines' folder; None without one. Raises OSError."""
     try:
-        return Current.model_validate_json((folder / CURRENT).read_bytes()).name
+        return Current.model_validate_json(read_file(folder / CURRENT)).name
     except (FileNotFoundError, ValidationError):
         return None
 

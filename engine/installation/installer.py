@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from pathlib import Path
 
-from engine.experiment.paths import write_whole
+from engine.experiment.paths import plain_file, write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.installation import problems
@@ -209,7 +209,7 @@ def _unpacked_bytes(wheels: list[Path]) -> int:
     total = 0
     for wheel in wheels:
         try:
-            with zipfile.ZipFile(wheel) as archive:
+            with open(wheel, "rb", opener=plain_file) as file, zipfile.ZipFile(file) as archive:
                 total += sum(member.file_size for member in archive.infolist())
         except (OSError, zipfile.BadZipFile) as error:
             message, remedy = f"{wheel.name} cannot be read: {error}.", "Remove the file and start again."

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine.experiment.catalog import Catalog
-from engine.experiment.paths import file_name_of, machines_path, write_whole
+from engine.experiment.paths import file_name_of, machines_path, read_file, write_whole
 from engine.experiment.problem import request_error
 from engine.machines.machine import Machines
 from engine.store.saved.forecasts import Forecasts
@@ -35,8 +35,7 @@ def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
     """The catalog of a machine, and when it was read (UTC); None where none was."""
     path = _path(machine)
     with suppress(OSError, ValidationError):
-        with path.open("rb") as file:
-            catalog = Catalog.model_validate_json(file.read(_MOST_BYTES))
+        catalog = Catalog.model_validate_json(read_file(path, _MOST_BYTES))
         read = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         return catalog.model_copy(update={"machine": machine}), read
     return None

@@ -7,10 +7,8 @@ few characters, so that no shell there can read anything else in it.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import re
-import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
+from engine.experiment.paths import sockets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import shortened
 from engine.machines.machine import Machine
@@ -220,17 +219,7 @@ def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
 
 @cache
 def _control_folder() -> Path:
-    """A private folder for the sockets of ssh's control connections, with a path that is short enough."""
-    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nowhere", "ammeter")
-    for folder in (runtime, Path(f"/tmp/ammeter-{os.getuid()}")):
-        # a socket's path has at most 108 bytes: the name takes 40, and ssh adds some to it for a moment
-        if len(os.fsencode(folder)) < 48:
-            with contextlib.suppress(OSError):
-                folder.mkdir(mode=0o700, exist_ok=True)
-                found = folder.lstat()
-                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
-                    return folder
-    return Path(tempfile.mkdtemp(prefix="ammeter-", dir="/tmp"))
+    return sockets_folder() or Path(tempfile.mkdtemp(prefix="ammeter-", dir="/tmp"))
 
 
 def _control() -> tuple[str, ...]:

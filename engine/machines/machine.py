@@ -15,8 +15,8 @@ from typing import Annotated
 import tomli_w
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
-from engine.experiment.bounded import Bounded
-from engine.experiment.paths import machines_path, write_whole
+from engine.experiment.bounded import Bounded, check_keys
+from engine.experiment.paths import machines_path, read_file, write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
 from engine.machines.slurm import Slurm
@@ -70,10 +70,12 @@ class Machines:
     def all(self) -> tuple[Machine, ...]:
         """Raises ProblemError where the file cannot be read."""
         try:
-            read = _File.model_validate(tomllib.loads(self._path.read_text(encoding="utf-8")))
+            table = tomllib.loads(read_file(self._path, _MOST_BYTES).decode("utf-8"))
+            check_keys(table)
+            read = _File.model_validate(table)
         except FileNotFoundError:
             return ()
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             message = f"The list of machines at {self._path} cannot be read: {_first_line(error)}."
             raise ProblemError(Problem(kind=Kind.REQUEST, message=message, remedy=_REMEDY)) from None
         return tuple(sorted(read.machines, key=lambda machine: machine.name.casefold()))
@@ -101,6 +103,7 @@ class Machines:
         write_whole(self._path, tomli_w.dumps({"machines": tables}), mode=0o600)
 
 
+_MOST_BYTES = 2**20
 _REMEDY = "Correct it, or move it away and add the machines again."
 
 
@@ -144,4 +147,5 @@ _WRONG = {
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".")
+    text = getattr(error, "strerror", None) or str(error)
+    return text.strip().partition("\n")[0].rstrip(".")

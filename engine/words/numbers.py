@@ -24,6 +24,8 @@ class Tick:
 
 def linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> tuple[Tick, ...]:
     """At most `most` + 1 ticks at multiples of 1, 2 or 5 times a power of ten within [low, high]."""
+    if not math.isfinite(high - low):
+        return ()
     step = nice_step(high - low, most)
     if whole:
         step = max(1.0, step)
@@ -32,9 +34,12 @@ def linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> 
     return tuple(Tick(k * step, tick_text(k * step, decimals)) for k in range(first, last + 1))
 
 
+_LEAST_SPAN = 1e-290  # below it powers of ten lose their digits
+
+
 def nice_step(span: float, most: int) -> float:
     """The smallest of 1, 2, 5 times a power of ten that fits `span` into at most `most` parts."""
-    if not (math.isfinite(span) and span > 0):
+    if not (math.isfinite(span) and span > _LEAST_SPAN):
         return 1.0
     rough = span / max(1, most)
     power = 10.0 ** math.floor(math.log10(rough))

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import read_code
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import counted, date_text
@@ -301,7 +301,7 @@ def _read_anew(experiment: Experiment) -> Experiment:
     code = experiment.own_code
     if code is None:
         return experiment
-    return experiment.model_copy(update={"code": read_code(code.place).to_json()})
+    return experiment.model_copy(update={"code": TrustedCode().read_again(code).to_json()})
 
 
 class ItemPage(Surface):

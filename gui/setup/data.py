@@ -13,6 +13,7 @@ from engine.experiment.checks import Catalog, DatasetEntry, Found, look_at
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.array_files import ENDINGS
 from engine.experiment.own.folders import Count, TextCount, changed_at, count_pictures, count_text
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem
 from engine.experiment.value import BYTES_PER_MIB
 from engine.words.numbers import counted, memory_text
@@ -166,6 +167,7 @@ class FolderCounter(QObject):
         dataset = draft.text("dataset")
         has_path = catalog is not None and draft.applies("path", catalog)
         path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
+        path = path if path is not None and TrustedCode().may_look(path) else None
         self.want(path, is_text=dataset == TEXT_FOLDER)
 
     def hold(self, is_held: bool) -> None:

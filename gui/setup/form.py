@@ -329,7 +329,7 @@ class SetupForm(QWidget):
             )
         }
         for key, offered in choices.items():
-            edit, field = partial(panel.set_text, key), self._fields[key]
+            edit, field = panel.set_path if key == "path" else partial(panel.set_text, key), self._fields[key]
             assert isinstance(field.control, NumberEdit | ChoiceBox | RecipeEdit)
             field.control.edited.connect(edit)
             self.values[key] = FieldValues(key, setting_title(key), field, edit, offered)

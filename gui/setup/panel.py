@@ -185,6 +185,11 @@ class SetupPanel(Surface):
         """Puts a setting into the form, as typing it does."""
         self.change(lambda draft: draft.with_change(key, text))
 
+    def set_path(self, path: str) -> None:
+        """Puts a path that the user names into the form."""
+        self.picker.name_place(path)
+        self.set_text("path", path)
+
     def text(self, key: str) -> str:
         """Returns the text in the field of `key`, its first value of several; empty without a draft."""
         return self.draft.single.text(key) if self.draft is not None else ""

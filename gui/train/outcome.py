@@ -15,6 +15,7 @@ from engine.compare.sides import Side
 from engine.compare.verdict import Pieces
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import AFTER, BEFORE, Code, Place, place_of
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind, Problem
 from gui.theme.fonts import font
 from gui.theme.icons import pixmap
@@ -115,7 +116,8 @@ class FailureCard(Surface):
         if self.detail.toPlainText() != detail:
             self.detail.setPlainText(detail)
         self.whole.setVisible(bool(detail))
-        can_open = place is not None and place.path.is_file()
+        may_look = code is not None and TrustedCode().may_look(code.place)
+        can_open = place is not None and may_look and place.path.is_file()
         self.open.setVisible(can_open)
         set_property(self.again, "kind", "strip" if can_open else "primary")
         self._offer(offers, is_memory=problem.kind is Kind.OUT_OF_MEMORY)

@@ -8,6 +8,8 @@ import html
 import json
 import logging
 import os
+import socket
+import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +20,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
-from engine.experiment.paths import data_folder
+from engine.experiment.paths import data_folder, sockets_folder
 from engine.experiment.problem import Problem
 from engine.export.archive import ARCHIVE_SUFFIXES
 from gui.session.background import Background
@@ -108,15 +110,17 @@ _TAKEN = b"taken\n"
 
 def hand_over(archives: Sequence[Path]) -> bool:
     """Has a window that is open import archives; False where there is none, or it does not answer."""
-    socket = QLocalSocket()
-    socket.connectToServer(_address())
-    if not socket.waitForConnected(_PATIENCE_MS):
+    address, peer = _address(), QLocalSocket()
+    if address is None:
         return False
-    socket.write(json.dumps([str(archive.absolute()) for archive in archives]).encode() + b"\n")
-    while not socket.canReadLine():
-        if not socket.waitForReadyRead(_PATIENCE_MS):
+    peer.connectToServer(address)
+    if not peer.waitForConnected(_PATIENCE_MS) or not _is_of_this_user(peer):
+        return False
+    peer.write(json.dumps([str(archive.absolute()) for archive in archives]).encode() + b"\n")
+    while not peer.canReadLine():
+        if not peer.waitForReadyRead(_PATIENCE_MS):
             return False
-    return socket.readLine().data() == _TAKEN
+    return peer.readLine().data() == _TAKEN
 
 
 class Openings(QObject):
@@ -136,6 +140,9 @@ class Openings(QObject):
     def listen(self) -> None:
         """Listens from now on, unless another window does."""
         address, probe = _address(), QLocalSocket()
+        if address is None:
+            _log.warning("No folder for sockets is private. Archives that are opened start another window.")
+            return
         probe.connectToServer(address)
         if probe.waitForConnected(_PATIENCE_MS):
             probe.abort()
@@ -149,31 +156,57 @@ class Openings(QObject):
         self._server.close()
 
     def _welcome(self) -> None:
-        while (socket := self._server.nextPendingConnection()) is not None:
-            socket.disconnected.connect(socket.deleteLater)
-            socket.readyRead.connect(lambda socket=socket: self._read(socket))
-            self._read(socket)
+        while (peer := self._server.nextPendingConnection()) is not None:
+            peer.disconnected.connect(peer.deleteLater)
+            if not _is_of_this_user(peer):
+                peer.abort()
+                continue
+            peer.readyRead.connect(lambda peer=peer: self._read(peer))
+            self._read(peer)
 
-    def _read(self, socket: QLocalSocket) -> None:
-        if not socket.canReadLine():
-            if socket.bytesAvailable() > _LONGEST_BYTES:
-                socket.abort()
+    def _read(self, peer: QLocalSocket) -> None:
+        if not peer.canReadLine():
+            if peer.bytesAvailable() > _LONGEST_BYTES:
+                peer.abort()
             return
         try:
-            paths = json.loads(bytes(socket.readLine(_LONGEST_BYTES).data()))
+            paths = json.loads(bytes(peer.readLine(_LONGEST_BYTES).data()))
         except ValueError:
-            socket.abort()
+            peer.abort()
             return
-        socket.write(_TAKEN)
-        socket.disconnectFromServer()
+        peer.write(_TAKEN)
+        peer.disconnectFromServer()
         # whoever may open the socket may send anything
         for path in paths if isinstance(paths, list) else ():
             if isinstance(path, str) and Path(path).suffix.lower() in ARCHIVE_SUFFIXES:
                 self.wanted.emit(Path(path))
 
 
-def _address() -> str:
-    """The socket of this user's windows with the same saved runs, in the user's folder for sockets."""
-    key = f"{getpass.getuser()}\0{data_folder().absolute()}"
+def _address() -> str | None:
+    """Return the socket of this user's windows with the same saved runs. None without a private folder."""
+    # a user without a name, as in some containers, has a number
+    user = getpass.getuser() if sys.platform == "win32" else os.getuid()
+    key = f"{user}\0{data_folder().absolute()}"
     name = f"ammeter-{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:16]}"
-    return str(Path(os.environ.get("XDG_RUNTIME_DIR", ""), name))
+    if sys.platform == "win32":
+        return name
+    # in a folder for all, another user could listen under the same name first
+    folder = sockets_folder()
+    return None if folder is None else str(folder / name)
+
+
+# of macOS, which Python has no names for: sys/un.h, and struct xucred of sys/ucred.h
+_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES = 0, 1, 76
+
+
+def _is_of_this_user(peer: QLocalSocket) -> bool:
+    # Windows lets no other user into the pipe, and has nothing like it
+    if sys.platform == "win32":
+        return True
+    with socket.socket(fileno=os.dup(peer.socketDescriptor())) as same:
+        if sys.platform == "linux":
+            raw = same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        else:
+            raw = same.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
+    # Linux: process, user, group; macOS: version, user, ...
+    return bool(struct.unpack_from("2i", raw)[1] == os.getuid())

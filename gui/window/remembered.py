@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from PySide6.QtCore import QByteArray
 from PySide6.QtWidgets import QMainWindow
 
-from engine.experiment.paths import config_folder
+from engine.experiment.paths import config_folder, read_file
 from gui.charts.smoothing import smoothing
 from gui.results.place import ResultsPlace
 from gui.theme.theme import reduced_motion_choice, set_reduced_motion, theme
@@ -105,7 +105,7 @@ class Settings:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # a broken file must not replace a good backup
             if _read(self._path) is not None:
-                _write_whole(_backup(self._path), self._path.read_bytes())
+                _write_whole(_backup(self._path), read_file(self._path))
             text = json.dumps(self._values, indent=1, sort_keys=True, ensure_ascii=False)
             _write_whole(self._path, text.encode())
         except (OSError, TypeError, ValueError, RecursionError):
@@ -120,7 +120,7 @@ def _backup(path: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_file(path).decode("utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
 
+from engine.experiment.paths import plain_file
 from engine.experiment.problem import ProblemError, alternatives, request_error
 from engine.experiment.value import shortened
 from engine.later import np
@@ -94,7 +95,7 @@ def _headers(file: str, _changed_ns: int, size: int) -> tuple[Array, ...]:
     # cached, since the form checks at every key press
     path, ending = Path(file), Path(file).suffix.lower()
     try:
-        with path.open("rb") as opened:
+        with open(path, "rb", opener=plain_file) as opened:
             arrays = tuple(_READERS[ending](opened, file, size))
     except ImportError:
         message = f"{path} needs pyarrow, which is not installed."

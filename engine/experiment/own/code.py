@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import itertools
 import json
 import re
@@ -22,6 +23,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from engine.experiment.own.library_models import ModelRef
+from engine.experiment.paths import is_remote, read_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import Message, shortened
 
@@ -111,12 +113,7 @@ def read_code(path: str | Path) -> Code:
     """Reads a workload file and what it imports from its folder. Raises ProblemError."""
     place = _place(path)
     try:
-        with place.open("rb") as file:
-            content = file.read(MOST_CODE_BYTES + 1)
-        if len(content) > MOST_CODE_BYTES:
-            why = f"is larger than {MOST_CODE_BYTES // 2**10:,} KiB"
-            raise _refused(place, why, "Choose a Python file.")
-        text = content.decode("utf-8-sig")
+        text = read_file(place, MOST_CODE_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise _refused(place, f"cannot be read: {error.strerror}", "Choose a Python file.") from None
     except UnicodeDecodeError:
@@ -141,7 +138,7 @@ def read_code(path: str | Path) -> Code:
 
 def remote_problem(path: str | Path) -> Problem | None:
     """The problem of a path to another machine, since to look there tells it who asks; None on this one."""
-    if not str(path).replace("\\", "/").startswith(("//", "/??/")):
+    if not is_remote(path):
         return None
     message = f"The model file {shortened(str(path), 300)} lies on another machine, and was not opened."
     return request_problem(message, "Open it yourself to use it.", key="model", value=str(path))
@@ -197,7 +194,8 @@ def _place(path: str | Path) -> Path:
         place = Path(path).expanduser().absolute()
         if place.is_file():
             return place
-        what = "is a folder" if place.is_dir() else "does not exist"
+        is_other = "is a pipe or a device, not a file" if place.exists() else "does not exist"
+        what = "is a folder" if place.is_dir() else is_other
     except (OSError, RuntimeError, ValueError) as error:
         place, what = Path(str(path)), f"cannot be read: {getattr(error, 'strerror', None) or error}"
     raise _refused(place, what, "Check its path.")
@@ -216,8 +214,9 @@ def _collect(folder: Path, tree: ast.Module, package: _Package, beside: dict[str
             if name in beside:
                 continue
             try:
-                with tokenize.open(place) as file:
-                    text = file.read(room + 1)
+                content = io.BytesIO(read_file(place, room))
+                encoding, _ = tokenize.detect_encoding(content.readline)
+                text = io.TextIOWrapper(io.BytesIO(content.getvalue()), encoding).read()
             except (OSError, ValueError, SyntaxError):
                 # importing it will say that it is not kept
                 continue

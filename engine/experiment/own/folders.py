@@ -12,6 +12,8 @@ from pathlib import Path
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER, TEXT_FOLDER, DatasetEntry
 from engine.experiment.experiment import Experiment, setting_problem
 from engine.experiment.own.array_files import ENDINGS as ARRAY_ENDINGS
+from engine.experiment.own.trust import TrustedCode
+from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.value import shortened
 
@@ -83,10 +85,8 @@ def _files(folder: Path, *, follows_links: bool = True) -> Iterator[str]:
 
 def _is_text(file: str) -> bool:
     start = b""
-    with suppress(OSError):
-        if Path(file).is_file():  # opening a pipe would wait
-            with Path(file).open("rb") as opened:
-                start = opened.read(_LOOKED_AT_BYTES)
+    with suppress(OSError), open(file, "rb", opener=plain_file) as opened:
+        start = opened.read(_LOOKED_AT_BYTES)
     # the last character may be cut
     return bool(start) and b"\0" not in start and "\ufffd" not in start.decode("utf-8", "replace")[:-1]
 
@@ -207,7 +207,7 @@ def path_there_problem(experiment: Experiment, dataset: DatasetEntry, machine: s
 def is_here(path: str) -> bool:
     """True if there is such a file or folder on this machine."""
     with suppress(OSError, RuntimeError, ValueError):
-        return Path(path).expanduser().exists()
+        return TrustedCode().may_look(path) and Path(path).expanduser().exists()
     return False
 
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.own.code import Code
-from engine.experiment.paths import config_folder, trust_path
+from engine.experiment.own.code import Code, read_code, remote_problem
+from engine.experiment.paths import config_folder, is_remote, plain_file, trust_path
 from engine.experiment.problem import Problem, ProblemError, request_problem
 
 _KEY = "trust_code"
@@ -58,6 +58,11 @@ class TrustedCode:
         self.add(code)
         self._keep(_line("file", str(code.place)))
 
+    def name_place(self, path: str) -> None:
+        """Note that the user named this path here, so that it may be looked for on another machine."""
+        if is_remote(path):
+            self._keep(_line("file", str(Path(path.strip()))))
+
     def has(self, code: Code) -> bool:
         """True if the code may run."""
         return self._knows(_line("code", code.sha256, code.folder))
@@ -65,6 +70,17 @@ class TrustedCode:
     def is_named(self, place: Path) -> bool:
         """True if the user once named that very path here."""
         return self._knows(_line("file", str(place)))
+
+    def may_look(self, path: str | Path) -> bool:
+        """Return whether a path may be looked for. A remote one may only if the user named it here."""
+        # on a machine that trains for another one, all paths come from the user's own
+        return "AMMETER_FAR" in os.environ or not is_remote(path) or self.is_named(Path(str(path).strip()))
+
+    def read_again(self, code: Code) -> Code:
+        """Read the file of kept code as it is now. Raises ProblemError, also where it may not look."""
+        if not self.may_look(code.place) and (problem := remote_problem(code.place)) is not None:
+            raise ProblemError(problem)
+        return read_code(code.place)
 
     def check(self, experiment: Experiment) -> None:
         """Raises UntrustedCodeError where the experiment has code that may not run."""
@@ -85,7 +101,7 @@ class TrustedCode:
         # where the settings cannot be written, the user is asked again another time
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            opener = functools.partial(os.open, mode=0o600)
+            opener = functools.partial(plain_file, mode=0o600)
             # in one piece: another window may write too
             with open(path, "ab", buffering=0, opener=opener) as file:
                 file.write(f"{line}\n".encode())
@@ -94,7 +110,7 @@ class TrustedCode:
 def _lines() -> frozenset[str]:
     # none of a file that another user owns, or may write
     try:
-        with trust_path().open("rb") as file:
+        with open(trust_path(), "rb", opener=plain_file) as file:
             status = os.fstat(file.fileno())
             if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & _WRITABLE_BY_OTHERS):
                 return frozenset()

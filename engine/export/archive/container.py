@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import IO, Annotated, Literal, NoReturn
 
 from pydantic import AwareDatetime, Field, ValidationError
 
 from engine.experiment.bounded import Bounded
 from engine.experiment.experiment import Experiment
+from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, request_error
 from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Message, Whole, shortened
 from engine.protocol.events import SAMPLE_COLUMNS, Environment, Samples, Summary
@@ -220,30 +221,31 @@ class Container:
 def opened(path: Path) -> Iterator[Container]:
     """Opens an archive and checks its list of contents. Raises ProblemError."""
     try:
-        _check_end(path)
-        archive = zipfile.ZipFile(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
+        file = open(path, "rb", opener=plain_file)  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         refuse(path, f"could not be read: {reason}", "Check the path. Nothing was imported.")
-    except _DAMAGED:
-        refuse(path, "is not an archive of runs, or is damaged", ANOTHER)
-    with archive:
-        _check_members(path, archive.infolist())
+    with file:
         try:
+            try:
+                _check_end(path, file)
+                archive = zipfile.ZipFile(file)
+            except _DAMAGED:
+                refuse(path, "is not an archive of runs, or is damaged", ANOTHER)
+            _check_members(path, archive.infolist())
             yield Container(path, archive)
         except OSError as error:
             refuse(path, f"could not be read: {error.strerror or error}")
 
 
-def _check_end(path: Path) -> None:
+def _check_end(path: Path, file: IO[bytes]) -> None:
     # before zipfile reads the whole list of contents into memory
-    with path.open("rb") as file:
-        length = file.seek(0, 2)
-        if length < _END.size:
-            raise zipfile.BadZipFile
-        tail_bytes = min(length, _END.size + _LOCATOR_BYTES)
-        file.seek(length - tail_bytes)
-        tail = file.read(tail_bytes)
+    length = file.seek(0, 2)
+    if length < _END.size:
+        raise zipfile.BadZipFile
+    tail_bytes = min(length, _END.size + _LOCATOR_BYTES)
+    file.seek(length - tail_bytes)
+    tail = file.read(tail_bytes)
     mark, disk, first_disk, here, members, listed, start, comment = _END.unpack(tail[-_END.size :])
     is_whole = (mark, disk, first_disk, here, comment) == (_END_MARK, 0, 0, members, 0)
     is_large = tail[: -_END.size].startswith(_LOCATOR_MARK) and len(tail) == _END.size + _LOCATOR_BYTES

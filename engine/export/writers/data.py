@@ -51,7 +51,7 @@ def write_table(path: Path, table: Iterable[Row], *, is_needed: bool = True) -> 
     rows = list(table)
     names = list(dict.fromkeys(key for row in rows for key in row))
     if rows or is_needed:
-        write_rows(path, [names, *([cell(row.get(key)) for key in names] for row in rows)])
+        write_rows(path, [list(map(cell, names)), *([cell(row.get(key)) for key in names] for row in rows)])
 
 
 def _sentences(document: Document) -> Iterable[Row]:

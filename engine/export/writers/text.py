@@ -21,11 +21,14 @@ def markdown(document: Document) -> str:
 
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&])")
+_AT_START = re.compile(
+    r"^(\d{0,9})([-+.)](?= |$)|[-=](?=[-= ]*$))"
+)  # of a list, a line, or a heading's underline
 
 
 def in_markdown(text: str) -> str:
     """Text that Markdown shows literally, on one line."""
-    return _SPECIAL.sub(r"\\\1", _on_a_line(text))
+    return _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", _on_a_line(text)))
 
 
 def _on_a_line(text: str) -> str:
@@ -47,11 +50,18 @@ def _markdown(document: Document) -> Iterator[str]:
             continue
         yield f"### {in_markdown(section.title)}\n"
         for text in section.sentences:
-            yield f"```\n{text}\n```\n" if section.is_code else f"{in_markdown(text)}\n"
+            yield _fenced(text) if section.is_code else f"{in_markdown(text)}\n"
         yield from table_lines(section.headings, section.rows, section.right)
         yield from table_lines(("Name", "Value"), section.pairs)
         yield from (f"{in_markdown(text)}\n" for text in section.notes)
     yield f"{in_markdown(document.made)}."
+
+
+def _fenced(code: str) -> str:
+    # a fence ends at one that is as long, and at the end of no line of the code
+    longest = max((len(ticks) for ticks in re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{printable(code)}\n{fence}\n"
 
 
 def table_lines(

@@ -19,7 +19,7 @@ from engine import __version__
 from engine.experiment.bounded import Bounded
 from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
-from engine.experiment.paths import file_name_of, write_whole
+from engine.experiment.paths import file_name_of, read_file, write_whole
 from engine.experiment.value import Message, Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.trials import MemoryLine, highest_line, needed_mib, upper_hull
@@ -174,7 +174,7 @@ class Forecasts:
 
     def _read(self) -> _Kept:
         with suppress(OSError, ValidationError):
-            return _Kept.model_validate_json(self._path.read_bytes())
+            return _Kept.model_validate_json(read_file(self._path))
         return _Kept()
 
     def _write(self, kept: _Kept) -> None:

@@ -20,6 +20,7 @@ from PIL import Image, ImageOps
 
 from engine.experiment.experiment import Experiment, named, setting_error
 from engine.experiment.own.folders import class_folders, classes_problem, folders, pictures
+from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.training.data.batches import Draw, HostBatch, Pictures, epoch_order, held_out, seed_of, spread
 from engine.training.data.pictures import Colours
@@ -101,7 +102,7 @@ def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], 
 
 def _has_head(file: str) -> bool:
     try:
-        with Image.open(file) as picture:
+        with open(file, "rb", opener=plain_file) as opened, Image.open(opened) as picture:
             return min(picture.size) > 0
     except PICTURE_ERRORS:
         return False
@@ -169,7 +170,7 @@ class FolderPictures(Pictures):
 
     def _picture(self, file: str, transform: Any) -> torch.Tensor:
         try:
-            with Image.open(file) as picture:
+            with open(file, "rb", opener=plain_file) as opened, Image.open(opened) as picture:
                 decoded = _in_colour(picture)
         except PICTURE_ERRORS as error:
             raise ProblemError(unreadable_problem(file, self._folder.root)) from error
@@ -180,7 +181,7 @@ class FolderPictures(Pictures):
 def _example(file: str) -> NDArray[np.uint8] | None:
     # None for a picture that is broken or too large to decode quickly
     try:
-        with Image.open(file) as picture:
+        with open(file, "rb", opener=plain_file) as opened, Image.open(opened) as picture:
             # a JPEG is decoded at a reduced size, down to an eighth
             picture.draft("L", (_EXAMPLE_SIZE, _EXAMPLE_SIZE))
             if picture.width * picture.height > _MOST_PIXELS:
@@ -252,7 +253,7 @@ def look_through(
 
 def _is_whole(file: str) -> bool:
     try:
-        with Image.open(file) as picture:
+        with open(file, "rb", opener=plain_file) as opened, Image.open(opened) as picture:
             # at an eighth of its size a JPEG is still read to its end, in a third of the time
             picture.draft(None, (1, 1))
             picture.load()

@@ -29,6 +29,7 @@ import torch
 from torch import nn
 
 from engine.experiment.own.code import MODEL, MOST_CODE_BYTES, Code
+from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
 from engine.training.models.outputs import value_words
@@ -49,7 +50,7 @@ class OwnFile:
         self.code, self.class_name = code, class_name
         self._model_name, self._seed = class_name or MODEL, seed
         folder = Path(code.folder)
-        if _may_serve(folder) and folder.is_dir():
+        if _may_serve(code) and folder.is_dir():
             os.chdir(folder)
         _serve_modules(code)
         path = str(folder / code.file)
@@ -263,7 +264,7 @@ class _NotKeptModules(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         folder, place = Path(self.code.folder), fullname.replace(".", "/")
         names = (f"{place}{suffix}" for suffix in (*importlib.machinery.all_suffixes(), "/__init__.py"))
-        found = next((name for name in names if _may_serve(folder) and (folder / name).is_file()), None)
+        found = next((name for name in names if _may_serve(self.code) and (folder / name).is_file()), None)
         if found is None:
             return None
         raise ModuleNotFoundError(
@@ -297,12 +298,13 @@ def _serve_modules(code: Code) -> None:
     sys.meta_path[:] = [_KeptModules(code), *sys.meta_path, _NotKeptModules(code)]
 
 
-def _may_serve(folder: Path) -> bool:
+def _may_serve(code: Code) -> bool:
     # a path of another system would be looked for wherever this process is; on another machine, which the
     # keeper of its workers tells, a folder of that name may be a stranger's
+    folder = Path(code.folder)
     if "AMMETER_FAR" in os.environ:
         return folder.is_absolute() and folder.is_dir() and folder.stat().st_uid == os.getuid()
-    return folder.is_absolute()
+    return folder.is_absolute() and TrustedCode().may_look(code.place)
 
 
 _guarded: list[str] = []

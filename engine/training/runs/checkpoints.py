@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map_only
 
 from engine.experiment.bounded import Bounded
-from engine.experiment.paths import checkpoint_path, part_path
+from engine.experiment.paths import checkpoint_path, part_path, plain_file
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Scaler
 from engine.experiment.value import Positive, Seconds, StepNumber, Whole
@@ -92,9 +92,11 @@ class Checkpoints:
         path = self._path(kind, rank)
         try:
             # torch verifies no checksums: without this a flipped bit would become a weight
-            with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()
-            state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
+            with open(path, "rb", opener=plain_file) as file:
+                with zipfile.ZipFile(file) as archive:
+                    damaged = archive.testzip()
+                file.seek(0)
+                state = None if damaged else torch.load(file, map_location="cpu", weights_only=True)
         except FileNotFoundError:
             raise ProblemError(_problem(f"There is no checkpoint at {path}.")) from None
         except _DAMAGES as error:

@@ -38,7 +38,7 @@ class ModelPicker(QObject):
     def __init__(self, panel: SetupPanel, box: SearchBox, trusted: TrustedCode) -> None:
         super().__init__(panel)
         self._panel, self._box, self._trusted = panel, box, trusted
-        self._file = FileOnDisk(trusted.is_named)
+        self._file = FileOnDisk(trusted)
         self._recent: tuple[str, ...] = ()
         self._folder = Path.home()
         self._offered: tuple[object, ...] = ()
@@ -144,6 +144,10 @@ class ModelPicker(QObject):
         names = (name for name in state if isinstance(name, str) and self._may_offer(name))
         self._recent = tuple(names)[:MOST_RECENT]
 
+    def name_place(self, path: str) -> None:
+        """Notes that the user named this path of data."""
+        self._trusted.name_place(path)
+
     def _may_offer(self, name: str) -> bool:
         file = ModelRef(name).file
         return file is None or self._trusted.is_named(Path(file))
@@ -184,13 +188,10 @@ _Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class FileOnDisk:
-    """Reads a workload file again when it, or a module beside it, has changed.
+    """Reads a workload file again when it, or a module beside it, has changed."""
 
-    `is_named` says whether the user named a path here; no other is followed to another machine.
-    """
-
-    def __init__(self, is_named: Callable[[Path], bool]) -> None:
-        self._is_named = is_named
+    def __init__(self, trusted: TrustedCode) -> None:
+        self._trusted = trusted
         self._place: Path | None = None
         self._stamp: _Stamp = ()
         self._beside: Iterable[str] = ()
@@ -199,7 +200,7 @@ class FileOnDisk:
     def read(self, code: Code) -> Code | Problem:
         """Reads what the file of `code` holds now, or why it cannot be read."""
         place = code.place
-        if (problem := remote_problem(place)) is not None and not self._is_named(place):
+        if (problem := remote_problem(place)) is not None and not self._trusted.may_look(place):
             return problem
         if place != self._place:
             self._place, self._read, self._beside = place, None, code.beside
@@ -236,7 +237,9 @@ class FileOnDisk:
     def use(self, draft: Draft) -> Draft:
         """The draft with the code on disk in place of what it keeps, and its dataset. Raises ProblemError."""
         code = draft.code
-        return draft if code is None else draft.with_code(read_code(code.place), draft.model.class_name)
+        if code is None:
+            return draft
+        return draft.with_code(self._trusted.read_again(code), draft.model.class_name)
 
 
 def opened(draft: Draft, name: str) -> Draft:

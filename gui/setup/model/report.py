@@ -173,7 +173,7 @@ def may_run(code: Code, window: QWidget) -> bool:
 def _whole_text(code: Code) -> str:
     """The file, and below it the modules beside it, each with its name."""
     beside = (f"\n\n# {name}\n\n{text}" for name, text in sorted(code.beside.items()))
-    head = f"# {code.file}, which runs in {one_line(code.folder)} and may use the other files there"
+    head = f"# {code.file}, which runs in {one_line(code.folder)} and can read the files there"
     return f"{head}\n\n{code.text}{''.join(beside)}"
 
 

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QHeaderView, QMenu, QTableView, QWidget
 
+from engine.experiment.value import cell_text, one_line
 from engine.words.numbers import counted
 from gui.theme.theme import theme
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, scrolled_in, wide
@@ -253,7 +254,11 @@ class ResultTable(QTableView, Generic[Row]):
 
 def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
     """Puts lines of cells on the clipboard, for a spreadsheet."""
-    QGuiApplication.clipboard().setText("\n".join("\t".join(map(str, line)) for line in lines))
+    # in which no text is a formula, or ends its cell
+    cells = (
+        (cell_text(one_line(cell)) if isinstance(cell, str) else str(cell) for cell in line) for line in lines
+    )
+    QGuiApplication.clipboard().setText("\n".join(map("\t".join, cells)))
 
 
 class FilteredTable(QWidget, Generic[Row]):

@@ -44,7 +44,31 @@ def test_what_is_harmless_stays_and_a_value_of_any_kind_is_quoted_in_a_few_words
 
 
 def test_a_cell_is_no_formula() -> None:
-    for text in ("=cmd|'/c calc'!A1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"):
+    signs = (
+        "＝",
+        "＋",
+        "－",
+        "＠",
+        "﹦",
+        "﹢",
+        "﹣",
+        "﹫",
+        " =",
+        "\u00a0=",
+        "\u200b=",
+        "\ufeff＝",
+        "\x00=",
+        "\n@",
+    )
+    for text in (
+        "=cmd|'/c calc'!A1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        *(f"{sign}1" for sign in signs),
+    ):
         written = io.StringIO()
         csv.writer(written).writerow([cell_text(text)])
         assert not OBEYED & set(cell_text(text).replace("\n", "").replace("\t", ""))
@@ -134,8 +158,8 @@ def test_markup_in_a_title_is_text_on_the_progress_line(monkeypatch, capsys):
         ("steps = 0x" + "f" * 5_000, "number"),
         ("x" * 1_000_000 + " = 1", "no setting named"),
         ("model = '" + "x" * 1_000_000 + "'", "at most 200 characters"),
-        ("#" * 10_000_000, "larger than a file of settings may be"),
-        ("\n".join(f"x{number} = 1" for number in range(50_000)), "no setting named"),
+        ("#" * 10_000_000, "larger than 4,096 KiB"),
+        ("\n".join(f"x{number} = 1" for number in range(50_000)), "too many keys"),
         ("steps = " + "[" * 90 + "]" * 90, "whole number"),
     ],
     ids=("deep", "dotted", "digits", "hexadecimal", "key", "value", "size", "keys", "list"),

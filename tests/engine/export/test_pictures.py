@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,15 +13,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.drawing.bar_chart import Bar, bar_chart
+from engine.drawing.bitmap import write_bitmap
+from engine.drawing.chart_parts import span_of
 from engine.drawing.curve_chart import thinned
-from engine.drawing.looks import side_looks
-from engine.drawing.shapes import Box, Stroke
+from engine.drawing.looks import SideLook, side_looks
+from engine.drawing.shapes import Box, Dot, Drawing, Fill, Stroke, Words
+from engine.drawing.svg import svg_file
 from engine.export.content import Content, content_of
 from engine.export.formats import COMPARISON
 from engine.export.report.charts import Charts, loss_curves, picture, write_picture
 from engine.export.report.report import report_of
 from engine.store.store import Store
-from resources.looks import MARK_FILLS
+from engine.words.numbers import linear_ticks
+from resources.looks import LIGHT, MARK_FILLS
 
 Trained = Callable[..., str]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -129,3 +136,48 @@ def test_a_thinned_curve_has_the_means_of_what_is_finite_in_each_block() -> None
     (places,), means = thinned((np.arange(7.0),), values, 2)
     np.testing.assert_array_equal(places, [0.5, 2.5, 4.5, 6.0])
     np.testing.assert_array_equal(means, [2.0, 5.0, np.nan, 7.0])
+
+
+EDGES = (0.0, 1.0, -1.0, 5e-324, 1e-300, 1e30, 1e150, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan)
+
+
+@pytest.mark.parametrize("value", [1.0, *EDGES])
+def test_bars_of_any_numbers_are_painted(value: float, tmp_path: Path) -> None:
+    look = SideLook("fp32", "o", (), "full")
+    intervals = [(low, high) for low in EDGES for high in EDGES]
+    bars = tuple(
+        Bar(look, "A", "", number, "?", interval) for number in (1.0, value) for interval in intervals
+    )
+    drawing = bar_chart(bars[:3] + bars[-len(intervals) :], 600, "")
+    assert not re.search("nan|inf", svg_file(drawing, LIGHT, ""))
+    write_bitmap(drawing, LIGHT, tmp_path / "x.png", {})
+    largest = (1.0, 1e30)
+    write_bitmap(bar_chart((Bar(look, "A", "", 1.0, "?", largest),), 600, ""), LIGHT, tmp_path / "y.png", {})
+
+
+@pytest.mark.parametrize("low", EDGES)
+def test_an_axis_of_any_numbers_has_finite_places_and_few_ticks(low: float) -> None:
+    for high in EDGES:
+        span = span_of((low, high), 0.0, 100.0)
+        assert math.isfinite(span.place(span.low)) and math.isfinite(span.place(span.high))
+        assert len(span.ticks(5)) < 30 and len(linear_ticks(low, high, 5)) < 30
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, 1e30, -1e300])
+def test_no_shape_is_too_far_outside_to_be_painted(wrong: float, tmp_path: Path) -> None:
+    points = ((1.0, 1.0), (wrong, 5.0), (5.0, wrong))
+    shapes = (
+        *(Stroke(points, "text"), Stroke(points, "text", 2.0, (2.0, 2.0)), Fill(points, "text", "line2")),
+        *(Box(wrong, 1, 5, 5, "text"), Box(1, 1, wrong, 5, "text"), Dot(1, wrong, 5, "text")),
+        Words(wrong, 5, "x", "text", 11),
+    )
+    drawing = Drawing(50, 50, shapes)
+    assert not re.search("nan|inf|\\d{6}", svg_file(drawing, LIGHT, ""))
+    write_bitmap(drawing, LIGHT, tmp_path / "x.png", {})
+
+
+def test_a_loss_of_any_size_has_a_curve(exports_store: Store, trained: Trained, tmp_path: Path) -> None:
+    ids = [trained("fp32"), trained("fp16", losses=np.array([*EDGES, *([2.0] * 88)]))]
+    drawing = picture(content := content_of(exports_store, ids), report_of(content))
+    assert not re.search(r"\b(nan|inf)\b", svg_file(drawing, LIGHT, ""))
+    write_picture(content, tmp_path / "x.png")

@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.experiment.value import printable
 from engine.export.content import Content, content_of
+from engine.export.document import Document, Section
 from engine.export.formats import COMPARISON
 from engine.export.report.report import report_of
-from engine.export.writers.text import in_latex, latex, markdown
+from engine.export.writers.text import in_latex, in_markdown, latex, markdown
 from engine.protocol.summary import RankFigures
 from engine.store.store import Store
 
@@ -132,3 +134,21 @@ def test_a_step_counts_the_samples_of_all_devices(exports_store: Store, trained:
     content = content_of(exports_store, [trained("fp32", devices=2, batch_size=64)])
     assert content.runs[0].experiment.step_samples == 128
     assert "batch 64 × 2 devices" in report_of(content).subject
+
+
+@pytest.mark.parametrize(
+    "code", ["ammeter run", "a\n```\n[x](http://x)", "````\nb", "c```", "`", "\x1b[2J\n~~~"]
+)
+def test_code_ends_its_fence_in_markdown_with_nothing_in_it(code: str) -> None:
+    section = Section("Again", (code,), is_code=True)
+    text = markdown(Document("Title", "Subject", (section,), "Made"))
+    before, fence, after = re.split(r"^(`{3,})$", text, maxsplit=1, flags=re.MULTILINE)
+    inside, end, rest = after.partition(f"\n{fence}\n")
+    assert inside.strip("\n") == printable(code) and end and "Made" in rest and "Again" in before
+
+
+@pytest.mark.parametrize(
+    "text", ["- x", "+ x", "1. x", "23) x", "---", "===", "# x", "> x", "| x |", "* x", "~~~"]
+)
+def test_no_sentence_begins_a_list_or_a_line_in_markdown(text: str) -> None:
+    assert re.match(r"\d*\\", in_markdown(text)) and in_markdown("A run - of 1. x") == "A run - of 1. x"

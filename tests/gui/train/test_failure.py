@@ -65,3 +65,12 @@ def test_a_failure_elsewhere_has_no_file_to_open(qtbot: QtBot) -> None:
     card.tell(PROBLEM)
     assert not card.open.isVisible() and not card.whole.isVisible()
     assert card.check.isVisible() and card.again.isVisible()
+
+
+@pytest.mark.parametrize("folder", ["//host/share", "\\\\host\\share"])
+def test_a_file_on_another_machine_is_not_looked_for(qtbot: QtBot, monkeypatch, folder: str) -> None:
+    card = FailureCard()
+    qtbot.addWidget(card)
+    monkeypatch.setattr(Path, "is_file", lambda path: pytest.fail(f"looked for {path}"))
+    card.tell(PROBLEM, trace(("net.py", 14, "forward")), Code(file="net.py", folder=folder, text=NET))
+    assert card.open.isHidden() and card.place() is not None

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAccessible, QGuiApplication
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.catalog import Precision
 from gui.theme.theme import theme
 from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
 from gui.widgets.table.columns import GROWS, fitted_widths
+from gui.widgets.table.result_table import copy_lines
 
 
 class Fruit(NamedTuple):
@@ -115,6 +116,11 @@ def test_rows_are_copied_below_their_headings_and_all_of_them_if_none_is_selecte
     menu = table.menu_at(table.model().index(2, 1))
     next(action for action in menu.actions() if action.text() == "Copy cell").trigger()
     assert QGuiApplication.clipboard().text() == "2,000 g"
+
+
+def test_no_copied_cell_is_a_formula_or_two_cells(qapp: QApplication) -> None:
+    copy_lines([["Run", "Loss"], ["=cmd|'/C calc'!A0", "a\t=1\n=2"], ["＝1", 0.5]])
+    assert QGuiApplication.clipboard().text() == "Run\tLoss\n'=cmd|'/C calc'!A0\ta =1 =2\n'＝1\t0.5"
 
 
 def test_a_screen_reader_is_told_cells_headings_and_that_there_is_nothing(table: ResultTable[Fruit]) -> None:

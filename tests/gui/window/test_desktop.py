@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,45 @@ def test_a_second_window_leaves_the_socket_to_the_first_which_may_have_been_kill
     second.listen()
     assert second._server.isListening()
     second.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its pipes have no folder")
+def test_the_socket_lies_where_no_other_user_can_make_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Path(tempfile.mkdtemp(dir="/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    assert Path(str(desktop._address())).parent == runtime / "ammeter"
+    # somebody was there first
+    (runtime / "ammeter").chmod(0o777)
+    own = Path(f"/tmp/ammeter-{os.getuid()}")
+    assert Path(str(desktop._address())).parent == own and not own.stat().st_mode & 0o077
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert Path(str(desktop._address())).parent == own
+    monkeypatch.setattr(os, "getuid", lambda: 12_345_678)
+    Path("/tmp/ammeter-12345678").symlink_to(own)
+    try:
+        assert desktop._address() is None and not hand_over([Path("runs.ammeter")])
+        opened = Openings()
+        opened.listen()
+        assert not opened._server.isListening()
+    finally:
+        Path("/tmp/ammeter-12345678").unlink()
+        shutil.rmtree(runtime)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its pipes let no other user in")
+def test_a_socket_of_another_user_gets_no_path_and_one_is_taken_from_none(
+    qtbot: QtBot, listening: Openings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, real = desktop._address(), os.getuid()
+    monkeypatch.setattr(desktop, "_address", lambda: address)
+    monkeypatch.setattr(os, "getuid", lambda: real + 1)
+    assert not hand_over([Path("runs.ammeter")])
+    socket = QLocalSocket()
+    with qtbot.assertNotEmitted(listening.wanted), qtbot.waitSignal(socket.disconnected):
+        socket.connectToServer(str(address))
+        socket.write(b'["/home/me/runs.ammeter"]\n')
 
 
 def test_macos_opens_a_file_by_an_event(qtbot: QtBot, qapp: Application, tmp_path: Path) -> None:
