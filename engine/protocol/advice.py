@@ -38,6 +38,9 @@ class AdviceKind(StrEnum):
     EPSILON = "epsilon"  # the optimizer's is below the smallest number of its parameters' format
     MEMORY = "memory"
     RANGE = "range"
+    NONFINITE = "first NaN"
+    DIVERGES = "diverges"  # from FP32, by more than rounding explains
+    FP32_MODULES = "FP32 modules"
     COULD_BE_TF32 = "could be TF32"  # matrix products in FP32 that could run on Tensor Cores
     PAGEABLE_COPY = "pageable copy"
     SYNCHRONISATION = "synchronisation"

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QCheckBox, QStackedWidget, QWidget
 from engine.export.formats import NUMERICS
 from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
-from engine.protocol.numerics.ranges import worst_loss
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
 from gui.numerics.answers import IslandsView, NonfiniteView
@@ -236,7 +235,7 @@ def finding(numerics: Numerics) -> tuple[str, str]:
         ("nan", known.nan.first.sentence if known.nan is not None and known.nan.first is not None else ""),
         ("islands", known.islands.sentence if known.islands is not None else ""),
         ("ladder", next((rung.sentence for rung in rungs if rung.precision == precision), ladder)),
-        ("range", "" if known.range is None else worst_loss(known.range, precision)),
+        ("range", "" if known.range is None else known.range.finding(precision)),
         ("nan", known.nan.sentence if known.nan is not None else ""),
     )
     return next(((part, sentence) for part, sentence in found if sentence), ("", ""))

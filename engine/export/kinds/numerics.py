@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,9 +28,10 @@ from engine.protocol.numerics.nonfinite import (
     PrecisionMap,
     module_title,
 )
-from engine.protocol.numerics.numerics import Islands, Ladder, Losses, Numerics, NumericsResults
+from engine.protocol.numerics.numerics import Islands, Ladder, Losses, Numerics, NumericsResults, Part
 from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.store.saved.study import Study
+from engine.words.names import listed
 from engine.words.numbers import NONE, linear_ticks, memory_text, number, pace_text
 
 
@@ -55,6 +56,15 @@ def document(study: Study[Numerics]) -> Document:
     )
 
 
+_TITLES: Mapping[Part, str] = {
+    "nan": "First NaN or Inf",
+    "map": "Precision map",
+    "range": "Ranges",
+    "ladder": "Ladder",
+    "islands": "FP32 modules",
+}
+
+
 def sections(results: NumericsResults) -> tuple[Section, ...]:
     """The known parts; the most telling rows of their tables come first."""
     makers: tuple[tuple[Any, Callable[[Any], Section]], ...] = (
@@ -64,7 +74,7 @@ def sections(results: NumericsResults) -> tuple[Section, ...]:
         (results.range if results.range is not None and results.range.casts else None, _scaling),
         (results.ladder, _ladder),
         (results.islands, _islands),
-        (results.advice, partial(_advice, search=results.nan)),
+        (results.advice, partial(_advice, results=results)),
     )
     return tuple(make(part) for part, make in makers if part is not None)
 
@@ -72,7 +82,7 @@ def sections(results: NumericsResults) -> tuple[Section, ...]:
 def _search(search: NonfiniteSearch) -> Section:
     first = search.first
     found = () if first is None else (first.sentence, first.remedy)
-    return Section("First NaN or Inf", (*found, search.sentence))
+    return Section(_TITLES["nan"], (*found, search.sentence))
 
 
 _MAP = ("Module", "Class", "Forward", "Backward", "Casts", "Cast, MiB", "Moved, MiB", "Time, ms")
@@ -105,7 +115,7 @@ def _map(whole: PrecisionMap) -> Section:
         f"{100 * whole.attributed_fraction:.1f} % of the floating-point ones are attributed to a module. "
         f"Casts by autocast: {sum(row.count for row in casts):,}, which moved {memory_text(_mib(casts))}."
     )
-    return Section("Precision map", (sentence,), _MAP, tuple(rows), _MAP[4:], whole.notes)
+    return Section(_TITLES["map"], (sentence,), _MAP, tuple(rows), _MAP[4:], whole.notes)
 
 
 def _formats(operations: Iterable[Operation], direction: Direction) -> str:
@@ -142,7 +152,7 @@ def _ranges(ranges: Ranges) -> Section:
         Picture(f"{quantity}s", partial(draw, quantity=quantity), f"{quantity.capitalize()}s")
         for quantity in range_charts(ranges, 440.0)
     )
-    return Section("Ranges", (sentence,), _RANGE, tuple(rows), _RANGE[2:], ranges.notes, pictures)
+    return Section(_TITLES["range"], (sentence,), _RANGE, tuple(rows), _RANGE[2:], ranges.notes, pictures)
 
 
 _SCALING = ("Layer", "Numbers", "Format", "Scale", "→ 0", "Saturate")
@@ -202,7 +212,7 @@ def _ladder(ladder: Ladder) -> Section:
     )
     sentences = tuple(text for text in (ladder.sentence, *(rung.sentence for rung in ladder.rungs)) if text)
     right = ("Parts at step", "Skipped", "Last loss")
-    return Section("Ladder", sentences, _LADDER, rows, right, ladder.notes, _ladder_pictures(ladder))
+    return Section(_TITLES["ladder"], sentences, _LADDER, rows, right, ladder.notes, _ladder_pictures(ladder))
 
 
 def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
@@ -233,13 +243,14 @@ def _islands(islands: Islands) -> Section:
     if islands.memory_added_mib is not None:
         costs.append(f"They add {memory_text(islands.memory_added_mib)}.")
     sentences = tuple(text for text in (islands.sentence, *costs) if text)
-    return Section("FP32 modules", sentences, _ISLANDS, rows, ("Loss", "Skipped"))
+    return Section(_TITLES["islands"], sentences, _ISLANDS, rows, ("Loss", "Skipped"))
 
 
-def _advice(advices: Advices, search: NonfiniteSearch | None) -> Section:
+def _advice(advices: Advices, results: NumericsResults) -> Section:
     if not advices.items:
-        what = "Nothing" if search is None or search.first is None else "Nothing else"
-        return Section("Advice", (f"{what} that was measured calls for a change.",))
+        parts = [_TITLES[part] for part in results.findings()]
+        there = f"No advice beyond what was found. See {listed(parts)}."
+        return Section("Advice", (there if parts else "Nothing that was measured calls for a change.",))
     return Section("Advice", (), ADVICE, tuple(map(advice_cells, advices.items)))
 
 

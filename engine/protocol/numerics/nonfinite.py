@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from engine.experiment.catalog import Precision
 from engine.experiment.settings import Scaler
 from engine.experiment.value import (
     MOST_ENTRIES,
@@ -91,6 +92,10 @@ class PrecisionMap(Message):
     seconds: Seconds = 0.0
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
+    def finding(self, precision: Precision | None) -> str:
+        """Return "", because dtypes alone are no fault: advice compares them with those of autocast."""
+        return ""
+
 
 SKIPS_IN_A_ROW = 15  # a scaler that looks for its scale skips fewer: these halve 65,536 down to 2
 
@@ -162,3 +167,9 @@ class NonfiniteSearch(Message):
     last_scale: float | None = None
     trouble_step: Positive | None = None
     sentence: Text
+
+    def finding(self, precision: Precision | None) -> str:
+        """Return the sentence on the first NaN or Inf, or on trouble that did not recur. "" without any."""
+        if self.first is not None:
+            return self.first.sentence
+        return "" if self.trouble_step is None else self.sentence

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, Self
+import math
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field
 
@@ -58,6 +59,10 @@ class Islands(Message):
     changes: Changes = ()
     sentence: Text = ""
 
+    def finding(self, precision: Precision | None) -> str:
+        """Return the sentence on the modules that need FP32. "" where none does."""
+        return self.sentence if self.modules != () else ""
+
 
 Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
@@ -89,6 +94,11 @@ class Rung(Message):
     skipped: Whole = 0
     sentence: Text = ""
 
+    @property
+    def diverges(self) -> bool:
+        """True if its losses, or a module's output, differ from FP32's by more than rounding explains."""
+        return self.parts_at is not None or self.first_module is not None
+
 
 class Ladder(Message):
     """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
@@ -105,6 +115,29 @@ class Ladder(Message):
     rungs: Annotated[tuple[Rung, ...], Field(max_length=100)] = ()
     sentence: Text = ""
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
+
+    def finding(self, precision: Precision | None) -> str:
+        """Return the sentence on the precision's divergence from FP32, or on any rung's for None.
+
+        It is the ladder's own where FP32 itself becomes NaN or Inf, and "" without any of these.
+        """
+        if precision is None:
+            return (
+                self.sentence if self.has_broken_float32 or any(rung.diverges for rung in self.rungs) else ""
+            )
+        rung = self.own_rung(precision)
+        if rung is not None and rung.diverges:
+            return rung.sentence
+        return self.sentence if self.has_broken_float32 else ""
+
+    def own_rung(self, precision: Precision) -> Rung | None:
+        """Return the rung of an experiment in a precision, that with stochastic rounding if it has it."""
+        return next((rung for rung in reversed(self.rungs) if rung.precision == precision), None)
+
+    @property
+    def has_broken_float32(self) -> bool:
+        """True if FP32's own loss becomes NaN or Inf."""
+        return not all(map(math.isfinite, self.band_low))
 
 
 Part = NumericsPart
@@ -136,6 +169,12 @@ class NumericsResults(Message):
     def with_part(self, result: PartResult) -> NumericsResults:
         """The results with this part in place of an earlier one of its kind."""
         return self.model_copy(update={result.part: result})
+
+    def findings(self, precision: Precision | None = None) -> dict[Part, str]:
+        """Return what each known part found wrong, in a precision or in any: none may be passed over."""
+        known = {part: getattr(self, part) for part in get_args(Part)}
+        found = {part: result.finding(precision) for part, result in known.items() if result is not None}
+        return {part: sentence for part, sentence in found.items() if sentence}
 
     def as_json(self) -> dict[str, Any]:
         """The known parts as plain JSON values, others empty or null; NaN and infinity are text."""

@@ -106,6 +106,10 @@ class Ranges(Message):
     step: StepNumber = 0
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
+    def finding(self, precision: Precision | None) -> str:
+        """Return the first sentence on losses in the experiment's precision. "" where it loses nothing."""
+        return next(_own_losses(self, precision or Precision.FP32, self.scale), "")
+
     def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:
         """The rows of one quantity, in the model's order."""
         return tuple(row for row in self.rows if row.quantity == quantity)
@@ -168,11 +172,6 @@ def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tup
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in QUANTITIES):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
     return notes
-
-
-def worst_loss(ranges: Ranges, precision: Precision) -> str:
-    """The first sentence on losses in the experiment's own precision; empty where it loses nothing."""
-    return next(_own_losses(ranges, precision, ranges.scale), "")
 
 
 def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Iterator[str]:

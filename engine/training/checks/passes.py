@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -115,6 +115,7 @@ class Pass:
         self._subject, self._batch, self._precision = subject, batch, precision
         self._waits = watches.WaitWatch()
         self._losses = watches.LossWatch(self.tree, is_cuda=subject.is_cuda, counts=counts)
+        self._refusals = self._refusal_watch(is_cuda=subject.is_cuda)
         self._gradients = watches.GradientWatch(subject.model)
         self._formats: list[watches.CastWatch | watches.EpsilonWatch] = []
         if not precision.is_autocast:
@@ -135,16 +136,18 @@ class Pass:
         try:
             with ExitStack() as stack:
                 stack.enter_context(AsOnCuda() if self._subject.is_cuda else nullcontext())
-                for watch in (self._gradients, self._losses, self._waits, *self._formats):
+                for watch in (self._gradients, self._losses, self._refusals, self._waits, *self._formats):
                     stack.enter_context(watch)
                 stack.enter_context(self.tree.watching())
                 self._make()
             self.is_complete = True
+            if self._refusals and not self._subject.is_cuda:
+                self._look_again_as_on_cuda()
             if self._infinite_loss is not None:
                 self.findings.append(self._not_finite(self._infinite_loss))
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings.append(self._raised(error))
-        noting = (self._waits, self._losses, *self._formats)
+        noting = (self._waits, self._losses, self._refusals, *self._formats)
         self.findings = [*(found for watch in noting for found in watch.findings()), *self.findings]
 
     @property
@@ -152,6 +155,20 @@ class Pass:
         """The ids of the parameters that got a gradient; None without a whole backward pass."""
         is_known = self.is_complete and (self._goes_back or self._subject.workload.body is not None)
         return frozenset(self._gradients.reached) if is_known else None
+
+    def _refusal_watch(self, *, is_cuda: bool) -> watches.RefusalWatch:
+        asked = self._subject.workload.experiment.precision
+        is_fp16 = asked in (Precision.FP16, Precision.FP16_UNSCALED)
+        half = torch.float16 if is_fp16 else torch.bfloat16
+        return watches.RefusalWatch(half, is_cuda=is_cuda, counts=self.counts)
+
+    def _look_again_as_on_cuda(self) -> None:
+        # other operations have 16 bits there
+        found, self._refusals = list(self.findings), self._refusal_watch(is_cuda=False)
+        # what fails only there is known by name
+        with suppress(Exception), AsOnCuda(), self._refusals:
+            self._make()
+        self.findings = found
 
     def _make(self) -> None:
         if self._subject.workload.body is not None:

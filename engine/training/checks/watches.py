@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import Any, Self, TypeAlias
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
@@ -24,7 +25,7 @@ from engine.training.checks.places import (
     forward_place,
 )
 from engine.training.floats import are_finite
-from engine.training.models.weightless import IN_FLOAT32
+from engine.training.models.cuda_autocast import IN_FLOAT32, PRODUCTS, is_transform, refusal
 from engine.training.ranks.sharing import unused_problem
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -194,6 +195,55 @@ class LossWatch(_Watch):
             message = f"binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.{here}"
             remedy = "Remove the sigmoid, and use binary_cross_entropy_with_logits."
             yield finding_at(place, kind, severity, message, remedy)
+
+
+class RefusalWatch(_Watch):
+    """Notes calls in 16 bits that CUDA's autocast does not cast, and for which CUDA has no kernel.
+
+    `half` is the dtype of the experiment's 16 bits, which a pass may try in another.
+    """
+
+    def __init__(self, half: torch.dtype, *, is_cuda: bool, counts: bool) -> None:
+        super().__init__()
+        self._half, self._is_cuda, self._counts = half, is_cuda, counts
+
+        self._transformed: list[torch.Tensor] = []
+        """Results that would be complex32 on CUDA."""
+
+    def __bool__(self) -> bool:
+        return bool(self._noted)
+
+    def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+        tensors = [leaf for leaf in tree_leaves((args, settings)) if isinstance(leaf, torch.Tensor)]
+        if any(tensor.dtype in _HALF for tensor in tensors):
+            why = refusal(name, self._half, args, settings)
+            if why is not None:
+                self._noted[(name, why, name), calling_line()] += 1
+        elif name in PRODUCTS and self._transformed:
+            kept = {tensor.untyped_storage()._cdata for tensor in self._transformed}
+            if any(tensor.is_complex() and tensor.untyped_storage()._cdata in kept for tensor in tensors):
+                why = "it has no kernel for complex32, which the transform of float16 gives"
+                self._noted[(name, why, "the transform"), calling_line()] += 1
+
+    def _after(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        is_half = any(isinstance(leaf, torch.Tensor) and leaf.dtype in _HALF for leaf in args)
+        if is_half and is_transform(name) and self._half is torch.float16 and result.is_complex():
+            self._transformed.append(result)
+
+    def findings(self) -> Iterator[Finding]:
+        """Return a finding for each line, which is an error where the run would end there."""
+        severity: Severity = "note"
+        if self._is_cuda:
+            severity = "error" if self._counts else "warning"
+        kind = FindingKind.RAISES if self._is_cuda else FindingKind.HALF_IN_FORWARD
+        for ((name, why, given), place), count in self._noted.items():
+            message = f"CUDA refuses {_title(name)} here: {why}, and CUDA's autocast does not cast its input."
+            remedy = f"Call .float() on the input of {_title(given)}."
+            yield finding_at(place, kind, severity, message, remedy, count)
+
+
+def _title(name: str) -> str:
+    return re.sub("^(fft|linalg)_", r"\1.", name)
 
 
 _LOOKED_AT = _SENSITIVE | {_REFUSED_ON_CUDA}

@@ -5,6 +5,7 @@ Tensors on the CPU are treated as on CUDA where that changes their memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,58 +14,71 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-# What CUDA casts to float32 and a CPU does not: those of AT_FORALL_FP32 and AT_FORALL_FP32_SET_OPT_DTYPE in
-# PyTorch's ATen/autocast_mode.h that models call, by the names of the calls.
-IN_FLOAT32 = frozenset(
-    [
-        "layer_norm",
-        "group_norm",
-        "rms_norm",
-        "softmax",
-        "log_softmax",
-        "logsumexp",
-        "softplus",
-        "cross_entropy",
-        "nll_loss",
-        "mse_loss",
-        "cosine_similarity",
-        "interpolate",
-        "pow",
-        "rsqrt",
-        "reciprocal",
-        "exp",
-        "expm1",
-        "log",
-        "log1p",
-        "log2",
-        "log10",
-        "sum",
-        "prod",
-        "cumsum",
-        "cumprod",
-        "norm",
-    ]
-)
+from engine.training.models.cuda_autocast import IN_FLOAT32, IN_HALF, KEPT, PROMOTED, call_name
 
 
 class AsOnCuda(TorchFunctionMode):
-    """Gives the CPU's autocast, dropout and attention the tensor sizes of CUDA's, for fake tensors."""
+    """Gives the CPU's autocast, dropout and attention the dtypes and tensor sizes of CUDA's."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         settings = kwargs or {}
-        name = getattr(function, "__name__", "")
         if function is torch.nn.functional.dropout:
             return _dropout(*args, **settings)
         if function is scaled_dot_product_attention and settings.get("enable_gqa"):
             return _grouped_attention(*args, **settings)
-        if name in IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
-            args, settings = tree_map_only(torch.Tensor, _cast_up, (args, settings))
-            with torch.autocast("cpu", enabled=False):
-                return function(*args, **settings)
+        policy = _policy(call_name(function)) if torch.is_autocast_enabled("cpu") else None
+        return policy(function, args, settings) if policy is not None else function(*args, **settings)
+
+
+_Policy = Callable[[Any, Any, Any], Any]
+
+
+def _policy(name: str) -> _Policy | None:
+    named = ((IN_FLOAT32, _in_float32), (IN_HALF, _in_half), (PROMOTED, _promoted), (KEPT, _kept))
+    return next((policy for names, policy in named if name in names), None)
+
+
+def _in_float32(function: Any, args: Any, settings: Any) -> Any:
+    return _called_with(_cast_up, function, args, settings)
+
+
+def _in_half(function: Any, args: Any, settings: Any) -> Any:
+    half = torch.get_autocast_dtype("cpu")
+
+    def cast_down(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(half) if tensor.dtype is torch.float32 else tensor
+
+    return _called_with(cast_down, function, args, settings)
+
+
+def _promoted(function: Any, args: Any, settings: Any) -> Any:
+    tensors = (leaf for leaf in tree_leaves((args, settings)) if isinstance(leaf, torch.Tensor))
+    is_wide = any(tensor.dtype is torch.float32 for tensor in tensors)
+    return (_in_float32 if is_wide else _kept)(function, args, settings)
+
+
+def _kept(function: Any, args: Any, settings: Any) -> Any:
+    try:
+        return _called_with(lambda tensor: tensor, function, args, settings)
+    except RuntimeError as error:
+        if "not implemented for" not in str(error):
+            raise
+    # CUDA has a kernel where a CPU has none
+    half, result = torch.get_autocast_dtype("cpu"), _in_float32(function, args, settings)
+    return tree_map_only(
+        torch.Tensor, lambda tensor: tensor.to(half) if tensor.is_floating_point() else tensor, result
+    )
+
+
+def _called_with(
+    cast: Callable[[torch.Tensor], torch.Tensor], function: Any, args: Any, settings: Any
+) -> Any:
+    args, settings = tree_map_only(torch.Tensor, cast, (args, settings))
+    with torch.autocast("cpu", enabled=False):
         return function(*args, **settings)
 
 

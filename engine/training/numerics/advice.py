@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import named
@@ -19,11 +19,12 @@ from engine.protocol.numerics.nonfinite import (
     module_title,
     most_skips,
 )
-from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics.numerics import NumericsResults, Part
 from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
 from engine.protocol.profiles import fast_recipe, larger_batch
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Evidence, gather
+from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
 
@@ -54,13 +55,80 @@ _WANT_FP32 = frozenset(
 
 
 def loss_advice(evidence: Evidence) -> Iterator[Advice]:
-    """The advice, the most urgent first."""
-    yield from _clipping(evidence)
-    yield from _sinking_scale(evidence)
-    yield from _overflow(evidence)
-    yield from _underflow(evidence)
-    yield from _half_sums(evidence)
+    """Yield the advice, the most urgent first: what a part found wrong is never passed over."""
+    found = evidence.results.findings(evidence.experiment.precision)
+    for part, special, general in _BY_PART:
+        given = [advice for advise in special for advice in advise(evidence)]
+        if not given and part in found:
+            given = [general(evidence, found[part])]
+        yield from given
     yield from _epsilon(evidence)
+
+
+def _first_nonfinite(evidence: Evidence, sentence: str) -> Advice:
+    search = evidence.results.nan
+    first = None if search is None else search.first
+    if first is None:
+        message = "Find the cause of the NaN or Inf before you rely on this training."
+        return Advice(kind=AdviceKind.NONFINITE, message=message, evidence=sentence)
+    return Advice(
+        kind=AdviceKind.NONFINITE,
+        message=first.remedy,
+        evidence=sentence,
+        modules=(first.module,),
+        changes=first.changes,
+        action="Use these settings" if first.changes else "",
+    )
+
+
+def _lost_numbers(evidence: Evidence, sentence: str) -> Advice:
+    message = (
+        "Numbers are lost in this precision. Compare its losses with those of FP32 before you rely on it."
+    )
+    return Advice(kind=AdviceKind.RANGE, message=message, evidence=sentence, **_to_bf16(evidence))
+
+
+def _divergence(evidence: Evidence, sentence: str) -> Advice:
+    ladder, precision = evidence.results.ladder, evidence.experiment.precision
+    assert ladder is not None  # it has found something
+    own = ladder.own_rung(precision)
+    kind = AdviceKind.DIVERGES
+    if own is None or ladder.has_broken_float32:
+        message = "FP32 diverges too. Lower the learning rate, or search for the first NaN."
+        return Advice(kind=kind, message=message, evidence=sentence)
+    if own.first_module and precision.is_autocast:
+        return Advice(
+            kind=kind,
+            message=f"Keep {own.first_module} in FP32: {precision.label} changes its output too much.",
+            evidence=sentence,
+            modules=(own.first_module,),
+            **_in_fp32(evidence, own.first_module),
+        )
+    staying = {rung.precision for rung in ladder.rungs if not rung.diverges}
+    best = next((known for known in (Precision.BF16, Precision.FP16) if known in staying), Precision.FP32)
+    return Advice(
+        kind=kind,
+        message=f"Train in {best.label}. {own.label} diverges from FP32.",
+        evidence=sentence,
+        changes=(("precision", best.value),),
+        action=f"Use {best.label}",
+    )
+
+
+def _fp32_modules(evidence: Evidence, sentence: str) -> Advice:
+    islands = evidence.results.islands
+    assert islands is not None  # it has found something
+    if not islands.modules:
+        message = "Use another precision. FP32 modules alone do not make this one as good as FP32."
+        return Advice(kind=AdviceKind.FP32_MODULES, message=message, evidence=sentence)
+    return Advice(
+        kind=AdviceKind.FP32_MODULES,
+        message=f"Keep {listed(islands.modules)} in FP32.",
+        evidence=sentence,
+        modules=islands.modules[:100],
+        changes=islands.changes,
+        action="Keep in FP32" if islands.changes else "",
+    )
 
 
 def _clipping(evidence: Evidence) -> Iterator[Advice]:
@@ -219,6 +287,18 @@ def _epsilon(evidence: Evidence) -> Iterator[Advice]:
         evidence=f"{names[0]}{others} FP16, whose smallest number is {smallest:.1g}.",
         modules=tuple(dict.fromkeys(name.rpartition(".")[0] for name in names))[:100],
     )
+
+
+_Special = Callable[[Evidence], Iterator[Advice]]
+
+_BY_PART: tuple[tuple[Part, tuple[_Special, ...], Callable[[Evidence, str], Advice]], ...] = (
+    ("nan", (_clipping, _sinking_scale), _first_nonfinite),
+    ("islands", (), _fp32_modules),
+    ("ladder", (), _divergence),
+    ("range", (_overflow, _underflow), _lost_numbers),
+    ("map", (_half_sums,), _lost_numbers),
+)
+"""For each part of a study its special advice, and that on any finding of it where there is none."""
 
 
 def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:

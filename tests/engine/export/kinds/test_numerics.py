@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
+
+import pytest
 
 from engine.export.document import Section
 from engine.export.formats import NUMERICS
 from engine.export.kinds.numerics import sections
 from engine.protocol.advice import Advices
 from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.numerics import Numerics, NumericsResults
+from engine.protocol.numerics.numerics import Numerics, NumericsResults, Part
 from engine.protocol.numerics.ranges import LayerCast
 from engine.store.saved.study import Study
 from tests.engine.export.kinds.test_kinds import rows_in
@@ -36,9 +39,18 @@ def test_every_known_part_has_its_section_what_matters_most_first(saved: Study[N
     # 2^-40 and three at 2^-38, lifted by 2^14: FP16 rounds to 0 what is below 2^-25
     assert first[:6] == ("fc", "gradient", "2^-40", "2^-38", "–", "25.0 % → 0")
     assert second[:2] == ("fc", "weight") and set(second[4:]) == {"–"}
-    found = NumericsResults(nan=saved.answer.results.nan, advice=Advices())
-    assert sections(found)[-1].sentences == ("Nothing else that was measured calls for a change.",)
-    assert sections(NumericsResults(advice=Advices()))[0].sentences[0].startswith("Nothing that was")
+
+
+@pytest.mark.parametrize("part", get_args(Part))
+def test_nothing_calls_for_a_change_only_where_no_part_found_anything(
+    part: Part, saved: Study[Numerics]
+) -> None:
+    known = getattr(saved.answer.results, part)
+    *_, advice = sections(NumericsResults(advice=Advices()).with_part(known))
+    if NumericsResults().with_part(known).findings():
+        assert advice.sentences[0].startswith("No advice beyond what was found.")
+    else:
+        assert advice.sentences == ("Nothing that was measured calls for a change.",)
 
 
 def test_the_scaling_of_fp8_has_a_section_a_file_and_a_key_where_there_is_one(

@@ -16,7 +16,7 @@ from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks.check import check
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import half_place, static_findings, waits_in_text
-from engine.training.checks.watches import LossWatch
+from engine.training.checks.watches import LossWatch, RefusalWatch
 from engine.training.models.weightless import AsOnCuda
 
 CATALOG = {
@@ -90,6 +90,75 @@ def test_a_loss_that_cudas_autocast_refuses_is_an_error() -> None:
     assert kinds_on_cuda(loss) == [(FindingKind.RAISES, "error")]
     # trained in FP32 it ends no run
     assert kinds_on_cuda(loss, counts=False) == [(FindingKind.RAISES, "warning")]
+
+
+def _spectral(x: Tensor) -> Tensor:
+    return torch.fft.rfft(functional.linear(x, torch.ones(60, 64)))
+
+
+def _mixed(x: Tensor) -> Tensor:
+    spectrum = torch.fft.rfft(functional.linear(x, torch.ones(64, 64)))
+    return torch.einsum("bi,io->bo", spectrum[:, :4], torch.ones(4, 4, dtype=torch.cfloat))
+
+
+@pytest.mark.parametrize(
+    ("call", "half", "refused"),
+    [
+        (_spectral, torch.float16, ["CUDA refuses fft.rfft here: it takes float16 only"]),
+        (_spectral, torch.bfloat16, ["CUDA refuses fft.rfft here: it has no kernel for bfloat16"]),
+        (_mixed, torch.float16, ["CUDA refuses einsum here: it has no kernel for complex32"]),
+        (lambda x: torch.fft.irfft(torch.fft.rfft(x.half()) * 2), torch.float16, []),
+        (lambda x: torch.inverse(x.T @ x), torch.float16, ["CUDA refuses inverse here"]),
+        (lambda x: torch.linalg.cholesky((x.T @ x).float()), torch.float16, []),
+        # CUDA's autocast computes these in float32, the CPU's does not
+        (lambda x: torch.linalg.svd((x.T @ x).exp())[1], torch.float16, []),
+        (lambda x: torch.fft.rfft(functional.layer_norm(x.bfloat16(), (64,))), torch.bfloat16, []),
+    ],
+)
+def test_what_cuda_has_no_kernel_for_and_its_autocast_does_not_cast_is_an_error(call, half, refused) -> None:
+    watch = RefusalWatch(half, is_cuda=True, counts=True)
+    with AsOnCuda(), torch.autocast("cpu", dtype=half), watch:
+        call(torch.eye(64))
+    assert [finding.severity for finding in watch.findings()] == ["error"] * len(refused)
+    assert all(map(str.startswith, (finding.message for finding in watch.findings()), refused))
+
+
+@pytest.mark.parametrize(
+    ("forward", "loss", "part"),
+    [
+        ("torch.fft.irfft(torch.fft.rfft(self.wide(x)), n=8)", "outputs.mean()", "fft.rfft"),
+        ("torch.linalg.eigvalsh(self.wide(x).T @ self.wide(x))", "outputs.mean()", "linalg.eigvalsh"),
+        ("self.wide(x)", "torch.linalg.svdvals(outputs).sum()", "linalg.svdvals"),
+        ("torch.fft.rfft(self.norm(self.wide(x))).abs()", "outputs.mean()", None),
+    ],
+)
+def test_on_a_cpu_what_would_end_the_run_on_cuda_is_a_note(forward, loss, part, tmp_path) -> None:
+    text = f"""
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.wide, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+
+            def forward(self, x):
+                return {forward}
+
+        def model():
+            return Net()
+
+        def loss(outputs, targets):
+            return {loss}
+
+        def batch(size):
+            return torch.randn(size, 8), torch.zeros(size)
+    """
+    checked = check(experiment_of(text, precision="bf16", device="cpu"))
+    notes = [found for found in checked.findings if "CUDA refuses" in found.message]
+    assert [(found.severity, found.line) for found in notes] == (
+        [] if part is None else [("note", line_of(text, part))]
+    )
 
 
 CLEAN = """

@@ -6,6 +6,14 @@ import pytest
 import torch
 from torch.nn import functional
 
+from engine.training.models.cuda_autocast import (
+    CPU_LISTS,
+    CUDA_LISTS,
+    IN_FLOAT32,
+    IN_HALF,
+    PROMOTED,
+    refusal,
+)
 from engine.training.models.weightless import AsOnCuda
 
 HALF = torch.ones(4, 8, dtype=torch.bfloat16)
@@ -18,12 +26,69 @@ HALF = torch.ones(4, 8, dtype=torch.bfloat16)
         lambda: torch.softmax(HALF, dim=-1), lambda: functional.log_softmax(HALF, dim=-1),
         lambda: functional.layer_norm(HALF, (8,)), lambda: functional.group_norm(HALF, 2),
         lambda: functional.cross_entropy(HALF, torch.zeros(4, dtype=torch.int64)), lambda: HALF.pow(2),
-        lambda: HALF.sum(),
+        lambda: HALF.sum(), lambda: HALF**2, lambda: HALF.tan(), lambda: torch.linalg.vector_norm(HALF),
+        # the widest of its inputs
+        lambda: HALF.scatter_add(1, torch.zeros(4, 8, dtype=torch.int64), torch.ones(4, 8)),
+        lambda: torch.atan2(HALF, torch.ones(4, 8)),
     ],
 )  # fmt: skip
 def test_under_autocast_these_are_float32_on_cuda(made):
     with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
         assert made().dtype is torch.float32
+
+
+PICTURES = torch.ones(1, 2, 4, 4, dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: torch.mv(torch.ones(4, 8), torch.ones(8)),
+        lambda: torch.einsum("ij->i", torch.ones(4, 8)),
+        # what only the CPU's autocast casts to float32
+        lambda: functional.pad(PICTURES, (1, 1, 1, 1), mode="reflect"),
+        lambda: functional.max_pool3d(PICTURES[None], 2),
+        lambda: functional.grid_sample(PICTURES, PICTURES.view(1, 4, 4, 2), align_corners=False),
+        lambda: torch.trace(HALF),
+    ],
+)
+def test_under_autocast_these_have_16_bits_on_cuda(made):
+    with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
+        assert made().dtype is torch.bfloat16
+
+
+_BENEATH_A_CALL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_gru_cell"}
+_BENEATH_A_CALL |= {"_thnn_fused_lstm_cell", "convolution", "cudnn_convolution", "native_layer_norm"}
+_BENEATH_A_CALL |= {"cudnn_convolution_transpose"}
+
+
+def test_the_policies_cover_all_that_pytorchs_list_for_cuda_has_beyond_the_cpus():
+    listed = {name for name in CUDA_LISTS - CPU_LISTS if "upsample" not in name}
+    assert listed - _BENEATH_A_CALL <= IN_FLOAT32 | IN_HALF | PROMOTED
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "settings", "in_fp16", "in_bf16"),
+    [
+        ("linalg_inv", (HALF,), {}, True, True),
+        ("inverse", (HALF,), {}, True, True),
+        ("linalg_eigh", (HALF,), {}, True, True),
+        ("ctc_loss", (HALF,), {}, True, True),
+        ("fft_rfft", (HALF,), {}, False, True),
+        ("fft_rfft", (HALF[:, :6],), {}, True, True),
+        ("fft_rfft", (HALF[:, :6],), {"n": 16}, False, True),
+        ("fft_fft", (HALF[:3],), {"dim": 0}, True, True),
+        ("fft_fft2", (HALF,), {}, False, True),
+        ("fft_rfftn", (HALF[:3],), {}, True, True),
+        ("stft", (HALF, 400), {}, True, True),
+        ("matmul", (HALF,), {}, False, False),
+    ],
+)
+def test_cuda_has_no_16_bit_kernel_for_linear_algebra_and_few_for_transforms(
+    name, args, settings, in_fp16, in_bf16
+):
+    assert (refusal(name, torch.float16, args, settings) is not None) is in_fp16
+    assert (refusal(name, torch.bfloat16, args, settings) is not None) is in_bf16
 
 
 def test_products_stay_in_half():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -19,11 +20,11 @@ from engine.protocol.numerics.nonfinite import (
     Operation,
     PrecisionMap,
 )
-from engine.protocol.numerics.numerics import NumericsResults
+from engine.protocol.numerics.numerics import Islands, Ladder, NumericsResults, Part, Rung
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
 from engine.training.models.sizes import OddSize
-from engine.training.numerics.advice import advice_on
+from engine.training.numerics.advice import _BY_PART, advice_on
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.evidence import Cost, Evidence, gather
 from engine.training.precision import cuda_precisions
@@ -198,6 +199,77 @@ def _tried(advice: Advice, known: Evidence) -> dict[str, Any]:
         else:
             settings[name] = value
     return settings
+
+
+def climbed(precision: str = "fp16", **rung: Any) -> Ladder:
+    """A ladder on which one precision has what `rung` says, and BF16 AMP stays with FP32."""
+    steady = Rung(label="BF16 AMP", precision="bf16", sentence="It stays.")
+    other = Rung(label="The other", precision=precision, sentence="It parts.", **rung)
+    return Ladder(steps=4, rungs=(steady, other) if precision != "bf16" else (other,), sentence="The whole.")
+
+
+FOUND = {
+    "an operation": ({"nan": SEARCH.model_copy(update={"first": OVERFLOW})}, "fp16", OVERFLOW.remedy),
+    "trouble that did not recur": (
+        {"nan": SEARCH.model_copy(update={"trouble_step": 3})},
+        "fp16",
+        "Find the cause of the NaN or Inf before you rely on this training.",
+    ),
+    "a module that is far off": (
+        {"ladder": climbed(first_module="rope")},
+        "fp16",
+        "Keep rope in FP32: FP16 AMP changes its output too much.",
+    ),
+    "lost updates": (
+        {"ladder": climbed("bf16-pure", parts_at=2)},
+        "bf16-pure",
+        "Train in BF16 AMP. The other diverges from FP32.",
+    ),
+    "no other precision that stays": (
+        {"ladder": climbed("bf16", parts_at=2)},
+        "bf16",
+        "Train in FP32. The other diverges from FP32.",
+    ),
+    "an FP32 that breaks": (
+        {"ladder": Ladder(steps=2, band_low=(1.0, math.nan), sentence="FP32's own loss is not finite.")},
+        "fp16",
+        "FP32 diverges too. Lower the learning rate, or search for the first NaN.",
+    ),
+    "needed modules": (
+        {"islands": Islands(modules=("fc",), sentence="It needs fc.")},
+        "fp16",
+        "Keep fc in FP32.",
+    ),
+    "modules that do not suffice": (
+        {"islands": Islands(modules=None, sentence="None suffice.")},
+        "fp16",
+        "Use another precision. FP32 modules alone do not make this one as good as FP32.",
+    ),
+    "gradients that overflow": (
+        {"range": ranges(row("gradient", became_nonfinite=3))},
+        "fp16",
+        "Numbers are lost in this precision. Compare its losses with those of FP32 before you rely on it.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("results", "precision", "message"), FOUND.values(), ids=FOUND)
+def test_what_a_part_found_is_never_passed_over(results, precision, message):
+    known = evidence(results=NumericsResults(**results), settings={"precision": precision})
+    (advice,) = [given for given in advice_on(known) if given.kind is not AdviceKind.MEMORY]
+    assert advice.message == message
+    assert advice.evidence == known.results.findings(known.experiment.precision)[next(iter(results))]
+    assert bool(advice.changes) == bool(advice.action)
+    assert Experiment.model_validate({**known.experiment.model_dump(), **_tried(advice, known)})
+
+
+def test_every_part_that_a_study_may_have_has_its_advice():
+    assert {part for part, *_ in _BY_PART} == set(get_args(Part))
+
+
+def test_another_precision_that_diverges_calls_for_no_change():
+    other = climbed("bf16-pure", parts_at=2, first_module="rope")
+    assert advice_on(evidence(results=NumericsResults(ladder=other))) == ()
 
 
 def test_without_evidence_there_is_no_advice():

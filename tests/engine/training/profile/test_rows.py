@@ -147,6 +147,27 @@ def test_on_a_cpu_operations_that_only_call_others_count_nothing_twice(recorded,
     assert found.kernels == ()
 
 
+@pytest.mark.parametrize(("needs_inputs", "products"), [("True", 2), ("False", 1)])
+def test_a_depthwise_convolutions_backward_pass_has_the_flops_of_its_own_weights(
+    needs_inputs, products, recorded, tmp_path
+):
+    recorded.step(0, 1000)
+    pictures, weight = ([2, 6, 8, 8], "float"), ([6, 1, 3, 3], "float")
+    types = [*["ScalarList"] * 4, "Scalar", "ScalarList", "Scalar", "ScalarList"]
+    values = ["[6]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "6", f"[{needs_inputs}, True, False]"]
+    recorded.operation(
+        "aten::convolution_backward",
+        0,
+        200,
+        inputs=[pictures, pictures, weight, *(([], kind) for kind in types)],
+        values=["", "", "", *values],
+    )
+    trace = recorded.read(tmp_path)
+    found = tables(trace, step_bar(trace, 1.0, 0.0))
+    flops = _row(found.operations, "aten::convolution_backward").flops
+    assert flops == products * 2 * (2 * 8 * 8) * (6 * 3 * 3)
+
+
 def test_on_a_cpu_an_operation_that_fills_its_output_first_counts_itself(recorded, tmp_path):
     recorded.step(0, 1000)
     pooled, pictures = ([2, 3, 1, 1], "float"), ([2, 3, 8, 8], "float")
