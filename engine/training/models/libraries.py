@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import logging
+import math
 import os
 import re
 import sys
@@ -185,14 +186,39 @@ def _folder(package: str) -> Path | None:
 # On a CPU under a cap each library of a step has its own message for running out; on CUDA cuBLAS and cuDNN
 # have statuses of their own for what they allocate beside PyTorch.
 _OUT_OF_MEMORY = re.compile(
-    r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
+    r"out[ _]of[ _]((device|host)[ _])?memory|can't allocate memory|cannot allocate memory"
+    r"|not enough memory|bad_alloc"
     r"|could not create a primitive|could not create a memory|ALLOC(ATION)?_FAILED",
     re.IGNORECASE,
 )
 
 
+# Said of many causes, and of memory only where the device is full: NCCL, and libraries as their handles are
+# created, allocate beside PyTorch at first use.
+_PERHAPS_OUT_OF_MEMORY = re.compile(
+    r"Failed to CUDA (host )?[cm]?alloc|ncclUnhandledCudaError"
+    r"|(CUBLAS|CUBLASLT|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS)_STATUS_NOT_INITIALIZED"
+    r"|CUSOLVER_STATUS_INTERNAL_ERROR|CUFFT_INTERNAL_ERROR|CUDNN_STATUS_INTERNAL_ERROR",
+    re.IGNORECASE,
+)
+_LITTLE_BYTES = 512 * 2**20
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """True if memory ran out, on a device or in the host."""
+    """Return True if memory ran out, on a device or in the host."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None
+    if not isinstance(error, RuntimeError):
+        return False
+    is_said = _OUT_OF_MEMORY.search(str(error)) is not None
+    return is_said or (
+        _PERHAPS_OUT_OF_MEMORY.search(str(error)) is not None and _free_bytes() < _LITTLE_BYTES
+    )
+
+
+def _free_bytes() -> float:
+    if not torch.cuda.is_available():
+        return math.inf
+    with suppress(RuntimeError):
+        return torch.cuda.mem_get_info()[0]
+    return math.inf  # a context that an error has broken tells nothing

@@ -22,12 +22,33 @@ from engine.training.failures import check_normalised, not_a_number, problem_of,
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
         torch.AcceleratorError("CUDA error: out of memory"),
+        RuntimeError("nvrtc: error: CUDA_ERROR_OUT_OF_MEMORY"),
+        RuntimeError("level_zero backend failed with error: UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"),
         MemoryError(),
     ],
 )
 def test_every_form_of_out_of_memory_is_known(error: Exception) -> None:
     problem = problem_of(error)
     assert problem.kind is Kind.OUT_OF_MEMORY and "batch size" in problem.remedy
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "NCCL error, unhandled cuda error\nncclUnhandledCudaError: Call to CUDA function failed.\n"
+        "Last error:\nFailed to CUDA calloc async 608 bytes",
+        "Failed to CUDA host alloc 33554432 bytes",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+        "cusolver error: CUSOLVER_STATUS_NOT_INITIALIZED, when calling `cusolverDnCreate(handle)`",
+    ],
+)
+@pytest.mark.parametrize(("free_mib", "kind"), [(100, Kind.OUT_OF_MEMORY), (40_000, Kind.INTERNAL)])
+def test_what_may_be_said_for_want_of_memory_is_so_on_a_full_device_only(
+    monkeypatch: pytest.MonkeyPatch, words: str, free_mib: int, kind: Kind
+) -> None:
+    monkeypatch.setattr("engine.training.models.libraries._free_bytes", lambda: free_mib * 2**20)
+    assert problem_of(torch.distributed.DistBackendError(words)).kind is kind
 
 
 def test_a_problem_stays_itself() -> None:
