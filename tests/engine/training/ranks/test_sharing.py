@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,14 @@ from torch._C._distributed_c10d import FileStore
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem
 from engine.training.failures import problem_of
-from engine.training.ranks.sharing import SAMPLED_FIRST, Shared, usual_times
+from engine.training.ranks.bandwidth import bus_rates
+from engine.training.ranks.sharing import (
+    SAMPLED_FIRST,
+    Shared,
+    average_gradients,
+    share_buffers,
+    usual_times,
+)
 from engine.training.steps.plain import PlainStep, RecipeRecord
 
 
@@ -135,3 +144,39 @@ def test_a_forward_that_goes_around_the_models_own_is_refused(group: None) -> No
     step._call = around
     with pytest.raises(Exception, match="calls parts of the model, not the model itself"):
         trained(step, 2)
+
+
+class Buffers(nn.Module):
+    """Buffers in every layout, of which each process has its own values."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        image = torch.full((2, 3, 4, 4), value)
+        self.register_buffer("plain", image.clone())
+        self.register_buffer("channels_last", image.to(memory_format=torch.channels_last))
+        self.register_buffer("transposed", torch.full((2, 3), value).t())
+        self.register_buffer("sliced", torch.full((4, 4), value)[:, ::2])
+        self.register_buffer("expanded", torch.zeros(1).expand(8))
+
+
+def as_rank(rank: int, meeting: str) -> None:
+    distributed.init_process_group("gloo", store=FileStore(meeting, 2), rank=rank, world_size=2)
+    model = Buffers(rank)
+    share_buffers(model)
+    assert all(not buffer.any() for buffer in model.buffers())
+    both, mine, none = (nn.Parameter(torch.ones(2)) for _ in range(3))
+    both.grad = torch.full((2,), float(rank))
+    mine.grad = torch.full((2,), 3.0) if rank else None
+    average_gradients([both, mine, none])
+    assert (both.grad == 0.5).all() and mine.grad is not None and (mine.grad == 1.5).all()
+    # as on one device, where an optimizer leaves it as it is
+    assert none.grad is None
+    largest = bus_rates(torch.device("cpu"))[-1]
+    assert largest.size <= 2**26 and largest.gb_per_second > 0
+
+
+@pytest.mark.slow  # two processes, which import torch
+def test_two_processes_have_the_same_buffers_and_mean_gradients(tmp_path: Path) -> None:
+    code = f"from {as_rank.__module__} import as_rank; as_rank({{}}, {str(tmp_path / 'meeting')!r})"
+    started = [subprocess.Popen([sys.executable, "-c", code.format(rank)]) for rank in range(2)]
+    assert [process.wait() for process in started] == [0, 0]
