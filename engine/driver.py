@@ -107,16 +107,14 @@ class Driver(Inspector, ABC, Generic[A]):
             return has_given_way or self._stop_asked.is_set()
 
         last: Event = Finished(summary=Summary(), stopped=True)
+        not_done: list[str] = []
         try:
             yield study
-            if self._left_out_devices != 1:
-                count = setting_text("devices", self._left_out_devices)
-                yield Log(
-                    level="problem", message=f"Devices is {count}, but {self.on_one_device} on one device."
-                )
-            for known in self.steps(study, is_to_end):
+            for known in self._all_steps(study, is_to_end):
+                if isinstance(known, Log) and known.level == "problem":
+                    not_done.append(known.message)
                 if isinstance(known, Study):
-                    study = known
+                    study = known = replace(known, not_done=tuple(not_done))
                     self._store.studies.save(study)
                 elif isinstance(known, Finished | Failed):
                     last = known
@@ -125,9 +123,17 @@ class Driver(Inspector, ABC, Generic[A]):
                 yield known
         finally:
             is_put_off = has_given_way and problem is None and not self._stop_asked.is_set()
-            study = self._left(replace(study, problem=problem), is_put_off=is_put_off)
+            study = replace(study, problem=problem, not_done=tuple(not_done))
+            study = self._left(study, is_put_off=is_put_off)
         yield study
         yield last
+
+    def _all_steps(self, study: Study[A], is_to_end: Callable[[], bool]) -> Iterator[Study[A] | Event]:
+        if self._left_out_devices != 1:
+            count = setting_text("devices", self._left_out_devices)
+            message = f"Devices is {count}, but {self.on_one_device} on one device."
+            yield Log(level="problem", message=message)
+        yield from self.steps(study, is_to_end)
 
     def prepare(self, study: Study[A]) -> Study[A]:
         """The study with its experiments as resolved here, and its device. Raises ProblemError."""

@@ -95,27 +95,20 @@ _MIDDLE = 0.18
 """The luminance against which black and white stand out alike (WCAG 2)."""
 
 
-_PRECISIONS: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str], tuple[float, ...], str]] = {
-    "fp32": (("#56B4E9", "#1D2D38", "#2D5369"), ("#0064A6", "#DBE9F3", "#9EC4DD"), (), "o"),
-    "tf32": (("#009E73", "#112A27", "#0C4A3C"), ("#008561", "#DBEEE9", "#9ED1C3"), (2.0, 3.0), "s"),
-    "fp16": (("#E69F00", "#312A17", "#644B11"), ("#BF5700", "#F6E7DB", "#E7BF9E"), (12.0, 3.0), "t1"),
-    "bf16": (
-        ("#CC79A7", "#2E252F", "#5A3C50"),
-        ("#983878", "#F1E3EC", "#D8B3CC"),
-        (10.0, 3.0, 2.0, 3.0),
-        "d",
-    ),
-    "fp8": (("#F0E442", "#333420", "#68652A"), ("#7D6600", "#EDEADB", "#CEC59E"), (4.0, 3.0), "h"),
-    "default": (("#8F6BFF", "#25233B", "#433772"), ("#45107A", "#E5DEEC", "#B8A4CC"), (6.0, 3.0), "+"),
-    "fp16-unscaled": (
-        ("#D55E00", "#2F2117", "#5D3211"),
-        ("#9C1200", "#F1DEDB", "#D9A59E"),
-        (10.0, 3.0, 2.0, 3.0, 2.0, 3.0),
-        "t",
-    ),
-    "bf16-pure": (("#F28CB1", "#332730", "#684354"), ("#B0246A", "#F4E0EA", "#E1ACC6"), (4.0, 2.0), "t2"),
+_PRECISIONS: Mapping[str, tuple[tuple[str, str], tuple[float, ...], str]] = {
+    "fp32": (("#56B4E9", "#0064A6"), (), "o"),
+    "tf32": (("#009E73", "#008561"), (2.0, 3.0), "s"),
+    "fp16": (("#E69F00", "#BF5700"), (12.0, 3.0), "t1"),
+    "bf16": (("#CC79A7", "#983878"), (10.0, 3.0, 2.0, 3.0), "d"),
+    "fp8": (("#F4E922", "#4E5002"), (6.0, 6.0), "h"),
+    "default": (("#936FFD", "#24047C"), (20.0, 8.0), "+"),
+    "fp16-unscaled": (("#CF5E0D", "#835F3F"), (10.0, 3.0, 2.0, 3.0, 2.0, 3.0), "t"),
+    "bf16-pure": (("#FBACCE", "#6F102D"), (14.0, 3.0, 5.0, 3.0), "t2"),
 }
-"""Colour, tint and dim form of each precision in the dark and in the light theme, its dash and its symbol."""
+"""Color of each precision in the dark and in the light theme, its dash and its symbol.
+
+Any two colors differ by 9.6 or more (CIEDE2000), also for people who do not see red, green or blue.
+"""
 
 OWN_COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -169,14 +162,16 @@ _COLOURS = {
 
 def _palette(place: int, name: str, heat: tuple[str, ...]) -> Palette:
     colours = {token: both[place] for token, both in _COLOURS.items()}
-    precisions = {
-        precision: PrecisionLook(*themes[place], dash, symbol)
-        for precision, (*themes, dash, symbol) in _PRECISIONS.items()
-    }
-    ground, own = colours["bg1"], {}
-    for colour, both in OWN_COLOURS.items():
-        own[colour] = Hue(both[place], *(_mixed(both[place], ground, share) for share in (0.14, 0.38)))
-    looks, hues = MappingProxyType(precisions), MappingProxyType(own)
+
+    def hue(color: str) -> Hue:
+        return Hue(color, *(_mixed(color, colours["bg1"], share) for share in (0.14, 0.38)))
+
+    precisions = {}
+    for precision, (both, dash, symbol) in _PRECISIONS.items():
+        own = hue(both[place])
+        precisions[precision] = PrecisionLook(own.color, own.tint, own.dim, dash, symbol)
+    looks = MappingProxyType(precisions)
+    hues = MappingProxyType({name: hue(both[place]) for name, both in OWN_COLOURS.items()})
     return Palette(name=name, heat=heat, precisions=looks, own=hues, **colours)
 
 

@@ -78,9 +78,9 @@ def where_it_was(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
     os.chdir(folder)
     temporary = str(tmp_path_factory.getbasetemp())
-    sys.path[:] = [place for place in sys.path if not place.startswith(temporary)]
     # libraries have finders too, which must stay
-    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "_KeptModules"]
+    ours = ("_KeptModules", "_NotKeptModules")
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ not in ours]
     for name in set(sys.modules) - modules:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(temporary):
             del sys.modules[name]

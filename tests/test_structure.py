@@ -12,6 +12,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+def test_only_what_belongs_there_is_at_the_top() -> None:
+    files = subprocess.run(("git", "ls-files"), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    documents = {"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE"}
+    folders = {"gui", "engine", "resources", "tests", "packaging", ".ci", ".github"}
+    allowed = folders | documents | {"pyproject.toml", ".gitignore"}
+    assert {name.split("/")[0] for name in files.splitlines()} <= allowed
+
+
 def test_the_pictures_of_the_code_are_those_of_its_imports() -> None:
     command = (sys.executable, ROOT / "packaging" / "structure.py", "--check")
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -19,7 +19,7 @@ from engine.compare.devices import BY_DEVICE, device_rows
 from engine.compare.evidence import about_machine
 from engine.compare.figures import ENERGY, SPEED, energy_of, figures, training_peak
 from engine.compare.verdict import step_energy_text
-from engine.experiment.experiment import Experiment, all_settings
+from engine.experiment.experiment import Experiment, all_settings, setting_title
 from engine.experiment.problem import Problem
 from engine.experiment.value import in_sentence, printable
 from engine.export.document import Section
@@ -65,6 +65,8 @@ def _training(summary: Summary) -> Iterator[Pair]:
         yield "Recipe", summary.recipe
     for part, reason in summary.left_out.items():
         yield "Left out", f"{part}: {reason}"
+    for key, reason in summary.not_done.items():
+        yield "Not done", f"{setting_title(key)}: {reason}"
     if summary.float32_mode is not None:
         yield "Products in float32", _FLOAT32[summary.float32_mode]
     waited = summary.data_wait_fraction

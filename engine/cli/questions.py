@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -51,6 +52,12 @@ def limit(
             help="On several devices: ddp, fsdp, or both side by side. Repeatable.",
         ),
     ] = None,
+    time_limit: Annotated[
+        str,
+        typer.Option(
+            "--time-limit", metavar="TIME", help="Start no new trial after this long, such as 90s or 5m."
+        ),
+    ] = "",
     to: Annotated[list[str] | None, options.export_option(LIMIT)] = None,
     force: options.Force = False,
     trust_code: options.TrustCode = False,
@@ -59,6 +66,7 @@ def limit(
     """Find the largest batch that fits, in each precision."""
     asked = options.asked(ctx.params)
     options.sides_of(asked, precision, on_gpu=True)
+    seconds = time_limit_seconds(time_limit)
     LIMIT.check(to or (), force=force)
     with open_session(Target.PROCESS, asked.machine) as session:
         sides = tuple(
@@ -68,7 +76,8 @@ def limit(
             )
         )
         study = Study(answer=Limit(sides=sides, margin_fraction=margin))
-        followed = follow(session, LimitDriver, study, to, force=force)
+        driver = partial(LimitDriver, time_limit_seconds=seconds)
+        followed = follow(session, driver, study, to, force=force)
     return followed.tell(as_json=as_json)
 
 

@@ -123,10 +123,26 @@ class RunProgress(ProgressLine):
             self._say(event.message, always=event.level == "problem")
 
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
-"""Exit statuses of a run: done; tried and failed; interrupted by Ctrl+C, with what was trained saved."""
+DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 3, 130
+"""Exit statuses of a run: done; tried and failed; trained, but something that was asked for is missing;
+interrupted by Ctrl+C, with what was trained saved."""
 
 _LEAST_SECONDS = 0.6
+
+
+def status_of(runs: Iterable[RunRecord]) -> int:
+    """Return the exit status for runs that ended well, and name on stderr what they lack."""
+    # the runs of a sweep often lack the same
+    lacking = {
+        missing: run.name
+        for run in runs
+        if run.summary is not None
+        for missing in run.summary.not_done.items()
+    }
+    for (key, reason), name in lacking.items():
+        output.warning(f"{name} lacks what {key} asks for. {reason}")
+    return NOT_ALL_DONE if lacking else DONE
+
 
 TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 

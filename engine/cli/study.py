@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from engine.cli import output
 from engine.cli.interrupt import Interrupt
-from engine.cli.session import DONE, FAILED, INTERRUPTED, PhaseProgress, Session
+from engine.cli.session import DONE, FAILED, INTERRUPTED, NOT_ALL_DONE, PhaseProgress, Session
 from engine.driver import Driver
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -88,7 +88,8 @@ class Followed(Generic[A]):
             _print(self.study)
         # where nothing of it is kept, it has no id
         saved_id = self.study.id if self.study.is_known else None
-        whole = {"id": saved_id, "machine": self.study.machine, **PRINTED[self.study.kind].values(self.study)}
+        head = {"id": saved_id, "machine": self.study.machine, "not_done": list(self.study.not_done)}
+        whole = {**head, **PRINTED[self.study.kind].values(self.study)}
         has_failed = isinstance(self.last, Failed)
         problem = self.last.problem if isinstance(self.last, Failed) else failed_part
         if problem is not None and (as_json or has_failed):
@@ -97,7 +98,9 @@ class Followed(Generic[A]):
             output.json_object(whole)
         if self.was_interrupted:
             return INTERRUPTED
-        return FAILED if problem is not None or is_failure else DONE
+        if problem is not None or is_failure:
+            return FAILED
+        return NOT_ALL_DONE if self.study.not_done else DONE
 
 
 def _print(study: Study[Any]) -> None:
@@ -109,7 +112,7 @@ def show_study(study: Study[Any], *, as_json: bool) -> None:
     """Prints a saved study as its verb did."""
     if as_json:
         head = {"id": study.id, "kind": study.kind, "machine": study.machine}
-        output.json_object({**head, **PRINTED[study.kind].values(study)})
+        output.json_object({**head, "not_done": list(study.not_done), **PRINTED[study.kind].values(study)})
         return
     on = f" on {study.machine}" if study.machine else ""
     output.line(f"{study.name}: {study.title}{on}\n")
@@ -117,6 +120,8 @@ def show_study(study: Study[Any], *, as_json: bool) -> None:
         _print(study)
     if study.problem is not None:
         output.line(f"\n{study.problem.message}\n{study.problem.remedy}")
+    for sentence in study.not_done:
+        output.line(f"\n{sentence}")
 
 
 def follow(

@@ -22,6 +22,7 @@ from engine.cli.session import (
     TargetOption,
     open_session,
     raise_if_left,
+    status_of,
 )
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
@@ -323,4 +324,4 @@ def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: boo
         output.json_object(values)
     if interrupt.asked:
         return INTERRUPTED
-    return DONE if problem is None else FAILED
+    return FAILED if problem is not None else status_of(run for cell in record.cells for run in cell.runs)

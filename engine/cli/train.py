@@ -12,7 +12,6 @@ from engine.cli import options, output
 from engine.cli.options import LabelledExperiment, Precisions, Repeats, sides_of
 from engine.cli.questions import resume_tuning
 from engine.cli.session import (
-    DONE,
     FAILED,
     INTERRUPTED,
     RUN,
@@ -24,6 +23,7 @@ from engine.cli.session import (
     find,
     open_session,
     saved_results,
+    status_of,
     train,
 )
 from engine.cli.sweep import (
@@ -119,7 +119,7 @@ def _print_outcome(last: Event, done: RunRecord, interrupted: bool, as_json: boo
         output.json_object(done.to_dict())
     else:
         output.run_summary(done)
-    return INTERRUPTED if interrupted else DONE
+    return INTERRUPTED if interrupted else status_of([done])
 
 
 @options.takes_settings()
@@ -233,7 +233,7 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool, *, wi
         output.json_object(value)
     if interrupted:
         return INTERRUPTED
-    return FAILED if outcome.problem is not None else DONE
+    return FAILED if outcome.problem is not None else status_of(outcome.runs)
 
 
 _BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")

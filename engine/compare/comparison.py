@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from engine.compare.evidence import Doubt, Evidence, doubts_of, is_disturbed
-from engine.compare.figures import SPEED, Cell, Figure, FigureRow, figures, row_of
+from engine.compare.figures import ACCURACY, LOSS, SPEED, Cell, Figure, FigureRow, figures, row_of
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
@@ -153,6 +153,24 @@ class Comparison:
         """True if there is no doubt about any of its figures."""
         return not any(report.doubts for report in self.reports)
 
+    @property
+    def ranked(self) -> tuple[SideReport, ...]:
+        """The reports of all sides but the baseline, the best first.
+
+        The best is the fastest of those that are undisturbed, did the same training on the same device, and
+        learned as well as the baseline, as far as that is known.
+        """
+
+        def rank(report: SideReport) -> tuple[bool, ...]:
+            speedup, kinds = report.verdict.speedup, {doubt.kind for doubt in report.doubts}
+            is_unlike = not kinds.isdisjoint(("workload", "setting", "device"))
+            is_worse = _learned_worse(report, self.cells(report.side.id))
+            return speedup is None, bool(report.spoilers), is_unlike, is_worse
+
+        others = [report for report in self.reports if not report.is_baseline]
+        fastest_first = sorted(others, key=lambda report: -(report.verdict.speedup or 0.0))
+        return tuple(sorted(fastest_first, key=rank))
+
     def report(self, side_id: str) -> SideReport:
         """The report of the side of that id. Raises KeyError."""
         return {report.side.id: report for report in self.reports}[side_id]
@@ -161,6 +179,14 @@ class Comparison:
         """The figures of one side by name. Raises KeyError."""
         place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
         return {row.figure.name: row.cells[place] for row in self.figures}
+
+
+def _learned_worse(report: SideReport, cells: Mapping[str, Cell]) -> bool:
+    """Tell whether a side's loss is not finite, or its learning is known to be behind the baseline's."""
+    if any(doubt.kind == "nan" and doubt.side_id == report.side.id for doubt in report.doubts):
+        return True
+    apart = [(cells[figure.name], sign) for figure, sign in ((ACCURACY, -1), (LOSS, 1))]
+    return any(cell.within_spread is False and sign * (cell.difference or 0.0) > 0 for cell, sign in apart)
 
 
 def compare(

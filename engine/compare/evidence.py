@@ -18,6 +18,7 @@ from engine.compare.sides import (
     is_work,
     node_of,
     on_nodes,
+    side_with_outliers,
     unlike_settings,
 )
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
@@ -107,7 +108,7 @@ def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 _Spoiling = Literal["other-program", "throttled", "spilled"]
-_OfSides = Literal["order", "node", "device", "version", "workload", "setting"]
+_OfSides = Literal["order", "outliers", "node", "device", "version", "workload", "setting"]
 _OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "nan", "lost-updates"]
 DoubtKind = _Spoiling | _OfSides | _OfRuns
 
@@ -251,6 +252,11 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         both = " and ".join(sorted((side.title, baseline.title)))
         sentence = f"The repeats of {both} were not made in turns: a change of the machine would look like a"
         yield Doubt(side.id, "order", f"{sentence} difference, so there is no interval.")
+    outlying = side_with_outliers(side, baseline)
+    if outlying is not None:
+        low, high = (number(edge(_speeds(outlying))) for edge in (min, max))
+        only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} samples/s)"
+        yield Doubt(side.id, "outliers", f"{only}, so there is no interval.")
     partners = on_nodes(side, baseline)
     if partners is not None and len(partners) < min(len(side.runs), len(baseline.runs)):
         nodes = ({str(node_of(run)) for run in each.runs} for each in (side, baseline))
@@ -277,6 +283,11 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:
         both = f"{recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}"
         yield Doubt(side.id, "setting", f"Recipe in force: {both}.")
+
+
+def _speeds(side: Side) -> list[float]:
+    speeds = (run.summary.samples_per_second for run in side.runs if run.summary is not None)
+    return [speed for speed in speeds if speed is not None]
 
 
 def first_begun(side: Side) -> RunRecord:

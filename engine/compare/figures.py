@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from engine import statistics as intervals
 from engine.compare.evidence import speed_interval
-from engine.compare.sides import Side, is_in_turns, on_nodes
+from engine.compare.sides import Side, allow_interval, on_nodes, partners_of
 from engine.experiment.catalog import Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
@@ -309,10 +309,10 @@ def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, In
         # a slower node slows down both partners, and leaves their ratio as it is
         values, base_values = _complete(figure, partners)
     ratio = intervals.typical_ratio(values, base_values)
-    if ratio is None or (figure.is_of_time and not is_in_turns(side, baseline)):
+    if ratio is None or (figure.is_of_time and not allow_interval(side, baseline)):
         return ratio, None
     if partners is None:
-        pairs = _partners(side, baseline) or []
+        pairs = partners_of(side, baseline) or []
         mine, theirs = _complete(figure, pairs)
         if len(mine) < 2 or len(mine) < len(pairs):
             return ratio, intervals.ratio_interval(values, base_values)
@@ -326,16 +326,6 @@ def _complete(
     values = [(figure.value(run), figure.value(partner)) for run, partner in pairs]
     known = [(mine, theirs) for mine, theirs in values if mine is not None and theirs is not None]
     return [mine for mine, _ in known], [theirs for _, theirs in known]
-
-
-def _partners(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
-    mine, theirs = (
-        {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
-    )
-    are_unique = len(mine) == len(side.runs) and len(theirs) == len(baseline.runs)
-    if not are_unique or mine.keys() != theirs.keys() or any(comparison is None for comparison, _ in mine):
-        return None
-    return [(run, theirs[key]) for key, run in mine.items()]
 
 
 def _is_within_spread(

@@ -21,6 +21,7 @@ from engine.experiment.settings import (
 )
 from engine.experiment.value import shortened
 from engine.later import np
+from engine.statistics import outlying_side
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text
 
@@ -350,6 +351,36 @@ def on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | 
 
     theirs = {key(run): run for run in baseline.runs if run.comparison is not None}
     return [(run, theirs[key(run)]) for run in side.runs if key(run) in theirs]
+
+
+def partners_of(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
+    """Return the pairs of repeats that trained in succession; None unless every repeat has a partner."""
+    mine, theirs = (
+        {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
+    )
+    are_unique = len(mine) == len(side.runs) and len(theirs) == len(baseline.runs)
+    if not are_unique or mine.keys() != theirs.keys() or any(comparison is None for comparison, _ in mine):
+        return None
+    return [(run, theirs[key]) for key, run in mine.items()]
+
+
+def side_with_outliers(side: Side, baseline: Side) -> Side | None:
+    """Return the side whose repeats alone have outliers, by `statistics.outlying_side`; None for neither."""
+    on_one_node, partners = on_nodes(side, baseline), partners_of(side, baseline)
+    pairs = partners if on_one_node is None else on_one_node
+    runs = (side.runs, baseline.runs) if pairs is None else list(zip(*pairs, strict=True))
+    if len(runs) < 2:
+        return None
+    speeds = [[run.summary.samples_per_second for run in each if run.summary is not None] for each in runs]
+    known = [[speed for speed in each if speed is not None] for each in speeds]
+    is_paired = pairs is not None and all(len(each) == len(pairs) for each in known)
+    slow = outlying_side(*known, is_paired=is_paired)
+    return None if slow is None else (side, baseline)[slow]
+
+
+def allow_interval(side: Side, baseline: Side) -> bool:
+    """True if a ratio of times may have an interval: repeats interleaved, no outliers on one side only."""
+    return is_in_turns(side, baseline) and side_with_outliers(side, baseline) is None
 
 
 @dataclass

@@ -280,9 +280,10 @@ class _Wording:
         repeats = [len(cell.known) for cell in (self.speed, self.base_speed)]
         if max(repeats) == 1:
             return "one run each, so no interval"
-        return (
-            "too few repeats for an interval" if min(repeats) < 2 else "repeats not in turns, so no interval"
-        )
+        if min(repeats) < 2:
+            return "too few repeats for an interval"
+        has_outliers = any(doubt.kind == "outliers" for doubt in self.doubts)
+        return f"{'outliers on one side' if has_outliers else 'repeats not in turns'}, so no interval"
 
 
 _NOT_CLEAN: Pieces = (Piece("Not a clean measurement", "strong"),)

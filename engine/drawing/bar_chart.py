@@ -75,6 +75,11 @@ def least_height(count: int) -> float:
     return _AXIS + _LEAST_PITCH * max(2, count)
 
 
+def most_height(count: int) -> float:
+    """Return the height in pixels beyond which that number of bars only stands in empty room."""
+    return _AXIS + _MOST_PITCH * max(2, count)
+
+
 def _rows(count: int, height: float | None) -> _Rows:
     if height is None:
         return _Rows(2, 48, 26, False) if count <= _MANY else _Rows(2, 24, 14, True)

@@ -292,6 +292,13 @@ class Experiment(Part):
         return self.scaler.mode == "on"
 
     @property
+    def wants_fused(self) -> bool:
+        """True if the optimizer is to be fused, which not every device and model allows."""
+        if self.optimizer.fused is None:
+            return "fused" in self.step.parts
+        return self.optimizer.fused
+
+    @property
     def rounds_stochastically(self) -> bool:
         """True if the optimizer rounds weights of BF16 at random."""
         return self.optimizer.stochastic_rounding and self.precision is Precision.BF16_PURE

@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
+from engine.experiment.bounded import Bounded, check_keys
 from engine.experiment.catalog import NumericsPart
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import MOST_CODE_BYTES
@@ -125,19 +126,19 @@ class Preset:
         return {key: value for key, value in self.without_gpu.items() if key not in _NOT_SETTINGS}
 
 
-class _Side(BaseModel, extra="allow"):
+class _Side(Bounded, extra="allow"):
     label: Line = Field(min_length=1)
 
 
-class _File(BaseModel, extra="forbid"):
+class _File(Bounded, extra="forbid"):
     title: Line = Field(min_length=1)
     about: Text = ""
     kind: PresetKind = "run"
     parts: tuple[NumericsPart, ...] = ()
     experiment: dict[str, Any]
-    variants: list[_Side] = []
-    sweep: dict[str, Any] = {}
-    without_gpu: dict[str, Any] = {}
+    variants: list[_Side] = Field(default_factory=list)
+    sweep: dict[str, Any] = Field(default_factory=dict)
+    without_gpu: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("kind", mode="before")
     @classmethod
@@ -334,11 +335,15 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         # tomllib's time grows with the square of a dotted key's length; a file's code has dots in quotes
         if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
             raise RecursionError
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
+        check_keys(table)
+        return table
     except tomllib.TOMLDecodeError as error:
         why, remedy = f"is not valid TOML: {shortened(error, _LONGEST_REASON)}", "Correct that line."
     except RecursionError:
         why = "is nested too deeply"
+    except ValidationError:
+        why = "has a table with too many keys"
     except ValueError:
         why = "has a number with too many digits"
     raise request_error(f"{origin} {why}.", remedy, value=origin)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.problem import contradiction
 from engine.experiment.setting import Chosen, Flag, Group, has, setting
@@ -25,7 +26,7 @@ SmallCount = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCountOrZero = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
-class Part(BaseModel, frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False):
+class Part(Bounded, frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False):
     """Base of every table of settings: frozen; unknown keys are refused."""
 
     # of the settings that name none

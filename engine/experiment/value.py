@@ -10,10 +10,12 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from engine.experiment.bounded import Bounded
 
 
-class Message(BaseModel):
+class Message(Bounded):
     """A frozen value read from JSON; unknown keys are refused."""
 
     # pydantic writes NaN and infinity as null by default; a diverged loss must survive the trip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.problem import Problem
 from engine.experiment.value import shortened
 from engine.installation.builds import Build, builds_for
@@ -22,7 +23,7 @@ from engine.installation.installed import (
 _LONGEST = 2_000
 
 
-class Description(BaseModel, frozen=True, extra="ignore"):
+class Description(Bounded, frozen=True, extra="ignore"):
     """The engine, the folder of engines, the hardware, and the builds of PyTorch for it, best first."""
 
     state: State

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
+from engine.experiment.bounded import check_size
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.description import cleaned
 from engine.installation.wanted import InstallEvent, Wanted
@@ -22,6 +23,7 @@ def wanted_line(wanted: Wanted) -> bytes:
 def read_wanted(line: bytes) -> Wanted:
     """What `wanted_line` wrote. Raises ProblemError."""
     try:
+        check_size(line)
         return _WANTED.validate_json(line)
     except ValueError:
         raise ProblemError(_UNKNOWN) from None
@@ -35,6 +37,7 @@ def event_line(event: InstallEvent | Problem) -> bytes:
 def read_event(line: bytes) -> InstallEvent:
     """What `event_line` wrote; it is untrusted. Raises ProblemError, also for a problem."""
     try:
+        check_size(line)
         event = _EVENT.validate_python(cleaned(from_json(line)))
     except ValueError:
         raise ProblemError(_UNKNOWN) from None

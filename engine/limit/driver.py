@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -37,10 +38,18 @@ _Steps = Iterator[Study[Limit] | Event]
 
 
 class LimitDriver(Driver[Limit]):
-    """The other precisions are tried even if one fails."""
+    """The other precisions are tried even if one fails. No trial starts after `time_limit_seconds`."""
 
-    def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        launcher: Launcher,
+        catalog: Catalog | None = None,
+        time_limit_seconds: float | None = None,
+    ) -> None:
         super().__init__(store, launcher, catalog)
+        self._time_limit_seconds = math.inf if time_limit_seconds is None else time_limit_seconds
+        self._ends = math.inf
         self._forecasts = Forecasts(store.path.parent, launcher.site.name)
         self._trial_runner: TrialRunner | None = None
 
@@ -48,6 +57,10 @@ class LimitDriver(Driver[Limit]):
         super().stop()
         if (runner := self._trial_runner) is not None:
             runner.stop()
+
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() >= self._ends
 
     def prepare(self, study: Study[Limit]) -> Study[Limit]:
         for experiment in study.experiments:
@@ -57,8 +70,9 @@ class LimitDriver(Driver[Limit]):
 
     def steps(self, study: Study[Limit], is_to_end: Callable[[], bool]) -> _Steps:
         first: Problem | None = None
+        self._ends = time.monotonic() + self._time_limit_seconds
         for place in range(len(study.answer.sides)):
-            if is_to_end():
+            if is_to_end() or self._is_late:
                 break
             study = replace(study, place=place)
             try:
@@ -78,7 +92,8 @@ class LimitDriver(Driver[Limit]):
         device = _searchable(experiment, catalog)
         search = self._search(experiment, side.granularity, device, catalog)
         side = side.model_copy(update={"experiment": experiment, "budget_mib": search.budget_mib or None})
-        state = SideSearch(side, search, study.answer.margin_fraction)
+        searches = _searches_algorithms(experiment, catalog)
+        state = SideSearch(side, search, study.answer.margin_fraction, searches_algorithms=searches)
 
         def known() -> Study[Limit]:
             answer = study.answer.with_side(place, state.side)
@@ -132,11 +147,13 @@ class LimitDriver(Driver[Limit]):
         # None where more is known
         self._await_worker(runner)
         state.began = time.monotonic()
-        while not self._stop_asked.is_set() and (size := state.next_batch()) is not None:
+        while not self._stop_asked.is_set() and not self._is_late:
+            if (size := state.next_batch()) is None:
+                return
             yield None
             experiment = state.experiment_of(size)
             last: Event | None = None
-            for last in runner.run(experiment, is_last=state.ends_with_next):
+            for last in runner.run(experiment, is_last=state.ends_with_next, is_quick=state.is_quick):
                 if isinstance(last, Phase | Log):
                     yield last
                 if self._stop_asked.is_set():
@@ -156,6 +173,17 @@ class LimitDriver(Driver[Limit]):
             if why_replaced is not None:
                 runner.replace_worker()
                 yield Log(level="warning", message=f"Its worker was replaced: {why_replaced}")
+
+
+def _searches_algorithms(experiment: Experiment, catalog: Catalog) -> bool:
+    # every recipe but plain has cuDNN search, which does so for convolutions; of models that are not in the
+    # catalog nobody knows whether they have any
+    model = catalog.model(experiment.model)
+    has_convolutions = model is None or model.is_convolutional or experiment.model.library is not None
+    is_own = experiment.own_code is not None
+    return (
+        experiment.device.startswith("cuda") and bool(experiment.step.parts) and (has_convolutions or is_own)
+    )
 
 
 def _resolved(experiment: Experiment, granularity: int, catalog: Catalog) -> Experiment:
@@ -241,14 +269,16 @@ class TrialRunner:
         """True once the next trial's worker has imported torch and waits."""
         return self._worker is not None and self._worker.has_spoken
 
-    def run(self, experiment: Experiment, *, is_last: bool = False) -> Iterator[Event]:
+    def run(
+        self, experiment: Experiment, *, is_last: bool = False, is_quick: bool = False
+    ) -> Iterator[Event]:
         """One trial's events; the last is Tried, Failed, or Finished if it was stopped.
 
         After the last trial no further worker is needed. Raises ProblemError if none can be started, or if
         code may not run.
         """
         worker = self._worker = self._take()
-        job = jobs.TryBatch(experiment=experiment)
+        job = jobs.TryBatch(experiment=experiment, searches_algorithms=not is_quick)
         session = self._session = self._launcher.start_on(worker, job, self._limits)
         self._worker = None if self._is_disposable else worker
         try:

@@ -14,6 +14,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.limit.search import Search
 from engine.protocol.events import Failed
 from engine.protocol.trials import Bound, Cause, LimitResult, LimitSide, Trial, Tried
+from engine.words.names import listed
 from engine.words.numbers import memory_text
 
 TOLERATED_LEAK_MIB = 1.0
@@ -34,7 +35,8 @@ _OUTCOMES = {
 def outcome(trial: Trial) -> str:
     """How one trial ended, in a few words."""
     ending = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
-    return f"{ending}, uncompiled" if trial.uncompiled else ending
+    quick = {"uncompiled": trial.uncompiled, "no cuDNN search": trial.unsearched}
+    return ", ".join([ending, *(word for word, applies in quick.items() if applies)])
 
 
 def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1) -> int:
@@ -48,18 +50,25 @@ def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1
 class SideSearch:
     """The state of the search in one precision, and the `side` as far as it is known.
 
-    Every batch compiles anew, so a recipe that compiles is first searched uncompiled. A compiled step needs
-    different memory, mostly less: compiled trials then start at the uncompiled answer and prove their own.
+    Every batch compiles anew, and cuDNN tries its algorithms anew (`searches_algorithms`), which takes many
+    times as long as the steps. So the first trials leave both out. The whole recipe needs different memory:
+    its trials then start at that answer and verify their own.
     """
 
-    def __init__(self, side: LimitSide, search: Search, margin_fraction: float) -> None:
+    def __init__(
+        self, side: LimitSide, search: Search, margin_fraction: float, *, searches_algorithms: bool = False
+    ) -> None:
         self.side = side
         self.began: float | None = None
         self._search = search
         self._margin_fraction = margin_fraction
         self._experiment = side.experiment
-        self._compiles_later = "compile" in side.experiment.step.parts
-        self._uncompiled: Search | None = None
+        self._left_out = {
+            "uncompiled": "compile" in side.experiment.step.parts,
+            "unsearched": searches_algorithms,
+        }
+        self.is_quick = any(self._left_out.values())
+        self._quick: Search | None = None
         self._tried: Tried | None = None
         self._failed: Failed | None = None
 
@@ -75,9 +84,9 @@ class SideSearch:
     def next_batch(self) -> int | None:
         """The batch to try next; None once the answer is proven."""
         size = self._search.next_batch()
-        if size is None and self._compiles_later and self._search.limit:
-            self._compiles_later = False
-            self._uncompiled, self._search = self._search, self._search.begun_at_answer()
+        if size is None and self.is_quick and self._search.limit:
+            self.is_quick = False
+            self._quick, self._search = self._search, self._search.begun_at_answer()
             size = self._search.next_batch()
         if size is not None:
             self._keep(trying=size)
@@ -86,12 +95,12 @@ class SideSearch:
     @property
     def ends_with_next(self) -> bool:
         """True if the next trial proves the answer, however it goes."""
-        return self._search.ends_with_next and not self._compiles_later
+        return self._search.ends_with_next and not self.is_quick
 
     def experiment_of(self, batch_size: int) -> Experiment:
         """The experiment that tries a batch now."""
         step = self._experiment.step
-        if self._compiles_later:
+        if self.is_quick:
             parts = joined(part for part in step.parts if part != "compile")
             step = step.model_copy(update={"recipe": parts})
         return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
@@ -112,7 +121,8 @@ class SideSearch:
             if self._is_pointless(trial, last.problem):
                 self._failed = last
                 return None, None
-        trial = trial.model_copy(update={"uncompiled": self._compiles_later})
+        if self.is_quick:
+            trial = trial.model_copy(update=self._left_out)
         budget_mib = (self._search.budget_mib if self._tried is None else self._tried.budget_mib) or 0.0
         self._search.learn(trial, budget_mib)
         self._keep(trials=(*self.side.trials, trial), budget_mib=budget_mib or None, trying=None)
@@ -120,24 +130,28 @@ class SideSearch:
 
     def close(self) -> None:
         """Takes in the result, whether the search is complete or not."""
-        search, before = self._search, self._uncompiled
+        search, before = self._search, self._quick
         if before is not None and not search.trials:
             search, before = before, None
-        uncompiled = [] if before is None else before.trials
+        quick = [] if before is None else before.trials
         largest, failure, bound = search.largest_batch, search.first_failure, search.bound_by
-        # a search whose own trials are uncompiled has proven nothing about the experiment yet
-        is_uncompiled = any(trial.uncompiled for trial in search.trials)
-        if is_uncompiled:
+        # a search whose own trials are quick has verified nothing about the experiment yet
+        is_only_quick = any(trial.is_quick for trial in search.trials)
+        if is_only_quick:
             bound = "stopped"
         passed = next((trial for trial in search.trials if trial.fits and trial.batch_size == largest), None)
         sentences = [*_sentences(search, bound, self._experiment, self._tried)]
-        if is_uncompiled:
-            sentences.append("So far the trials ran uncompiled: compiled, the largest batch may differ.")
-        elif uncompiled:
-            first = "trial" if len(uncompiled) == 1 else f"{len(uncompiled)} trials"
+        words = {"uncompiled": "uncompiled", "unsearched": "without cuDNN's search for fast algorithms"}
+        how = listed([words[name] for name, is_left_out in self._left_out.items() if is_left_out])
+        if is_only_quick:
+            sentences.append(f"So far the trials ran {how}, so the largest batch may differ.")
+        elif quick:
+            first = "trial" if len(quick) == 1 else f"{len(quick)} trials"
             sentences.append(
-                f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."
+                f"To save time, the first {first} ran {how}. The answer rests on the whole recipe."
             )
+        if passed is not None and passed.note:
+            sentences.append(passed.note)
         failed = self._failed
         result = LimitResult(
             precision=self._experiment.precision,
@@ -149,7 +163,7 @@ class SideSearch:
             peak_mib=None if passed is None else passed.peak_mib,
             budget_mib=search.budget_mib if search.trials else None,
             bound_by=bound if failed is None else "error",
-            trials=(*uncompiled, *search.trials),
+            trials=(*quick, *search.trials),
             seconds=0.0 if self.began is None else time.monotonic() - self.began,
             note=(" ".join(sentences) or None) if failed is None else failed.problem.message,
         )
@@ -189,7 +203,9 @@ def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Trie
     failure = search.first_failure
     match bound:
         case "stopped":
-            yield "It was stopped before the answer was proven."
+            most = "" if failure is None else f" and at most {failure.batch_size - search.granularity:,}"
+            known = f"at least {search.largest_batch:,}{most} (not verified)" if search.trials else "unknown"
+            yield f"It was stopped early. The largest batch is {known}."
         case "data":
             yield f"The limit is the data, not the memory: {search.limit_reason}."
         case "memory" if not search.largest_batch:

@@ -249,22 +249,21 @@ class Search:
         return "memory" if failure.cause == "spill" else failure.cause
 
     def line(self) -> MemoryLine | None:
-        """The line through the largest batch that passed and one far enough below it.
+        """Return the line through the largest batch that passed and one far enough below it.
 
-        With a single trial it has the forecast's slope. None without figures.
+        Without one that far below, it has the forecast's slope. None without figures.
         """
         known = passed_trials(self.trials)
         if not known:
             return self._first_guess
         top = known[-1]
         apart = [trial for trial in known if trial.batch_size <= APART_FRACTION * top.batch_size]
+        if not apart and self._first_guess is not None:
+            # between near batches other kernels hide the slope, which may even seem to fall
+            slope = self._first_guess.per_sample_mib
+            return MemoryLine(fixed_mib=(top.peak_mib or 0.0) - slope * top.batch_size, per_sample_mib=slope)
         below = apart[-1] if apart else known[0]
-        if below is not top:
-            return line_through(below, top)
-        if self._first_guess is None:
-            return None
-        slope = self._first_guess.per_sample_mib
-        return MemoryLine(fixed_mib=(top.peak_mib or 0.0) - slope * top.batch_size, per_sample_mib=slope)
+        return None if below is top else line_through(below, top)
 
     def recommended_batch(self, margin_fraction: float) -> int:
         """The largest batch that, by the line, leaves the margin free of the memory that can be used."""
@@ -304,7 +303,9 @@ class Search:
 
     def _even(self, target: int, low: int, ceiling: int) -> int:
         """On a card the multiple of `_EVEN_BATCH` nearest to the target, while there are some to choose."""
-        unit, reserves = _EVEN_BATCH // self.granularity, any(trial.reserved_mib for trial in self.trials)
+        has_forecast = self._first_guess is not None and self._first_batch is None
+        reserves = has_forecast or any(trial.reserved_mib for trial in self.trials)
+        unit = _EVEN_BATCH // self.granularity
         if not reserves or _EVEN_BATCH % self.granularity or ceiling - low <= 2 * unit:
             return target
         even = round(target / unit) * unit

@@ -77,6 +77,11 @@ def _of_the_system(look: Look, there: Description | Problem | None) -> Iterator[
     else:
         yield Check.ok("Folder", look.home)
     is_set_up = isinstance(there, Description) and there.engine.is_usable
+    if look.unread:
+        runs = "1 run" if look.unread == 1 else f"{look.unread:,} runs"
+        remedy = "`ammeter resume ID` reads it" if look.unread == 1 else "`ammeter resume ID` reads one"
+        remedy += f". To give up a run that nobody will read, delete its folder in {look.home}/workers."
+        yield Check.note("Unread runs", f"{runs} there: still in training, or not read to the end.", remedy)
     least, free = _LEAST_BYTES if is_set_up else _ENGINE_BYTES, f"{look.free_bytes / BYTES_PER_GIB:,.1f} GiB"
     if look.free_bytes >= least:
         yield Check.ok("Disk", f"{free} free at {look.home}")

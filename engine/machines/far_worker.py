@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import IO, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import Line as OneLine
 from engine.experiment.value import shortened
@@ -42,7 +43,7 @@ _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
 
 
-class _Version(BaseModel, frozen=True):
+class _Version(Bounded, frozen=True):
     protocol: int
 
 
@@ -55,7 +56,7 @@ class Header(_Version):
     host: OneLine = ""
 
 
-class _Ended(BaseModel, frozen=True):
+class _Ended(Bounded, frozen=True):
     status: Annotated[int, Field(ge=-64, le=255)]
     why: Literal["", "patience", "full"] = ""
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.paths import machines_path, write_whole
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, unknown_name
 from engine.experiment.value import shortened
@@ -32,7 +33,7 @@ def _within(folder: str) -> str:
     return folder
 
 
-class Machine(BaseModel, frozen=True, extra="forbid"):
+class Machine(Bounded, frozen=True, extra="forbid"):
     """Another machine, reached by `ssh host`; everything of Ammeter's there is in `folder`, which is relative
     to the home there unless it is absolute. With `slurm` it is the login node of a cluster, whose jobs train,
     or without a host this machine is.
@@ -56,7 +57,7 @@ class Machine(BaseModel, frozen=True, extra="forbid"):
         return f"{self.host or 'this machine'} (Slurm{partition})"
 
 
-class _File(BaseModel, frozen=True):
+class _File(Bounded, frozen=True):
     machines: Annotated[tuple[Machine, ...], Field(max_length=200)] = ()
 
 

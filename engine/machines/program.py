@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from engine.experiment.bounded import check_size
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import shortened
 from engine.installation.control import Stopped
@@ -91,7 +92,9 @@ def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current"
     if answer.status in NOT_FOUND:
         raise ProblemError(not_set_up(machine))
     try:
-        value = cleaned(json.loads(answer.text.strip().rpartition("\n")[2]))
+        said = answer.text.strip().rpartition("\n")[2]
+        check_size(said)
+        value = cleaned(json.loads(said))
         error = value.get("error")
         problem = None if error is None else Problem.model_validate(error)
     except (ValueError, AttributeError, RecursionError):

@@ -54,7 +54,8 @@ def _unanswered(name: str, text: str) -> Problem:
 @dataclass(frozen=True)
 class Look:
     """What is there: the `home` of all that is Ammeter's as an absolute path, the id of its `program` or "",
-    the `uv` found there or "", the `pythons` as "3.12.1", and `free_bytes` of the disk.
+    the `uv` found there or "", the `pythons` as "3.12.1", `free_bytes` of the disk, and the number of runs
+    that are `unread`: they train, or nobody has read them to their end.
 
     `is_own` is True if the folder is missing, empty or Ammeter's.
     """
@@ -69,6 +70,7 @@ class Look:
     uv: str
     pythons: tuple[str, ...]
     program: str
+    unread: int
     chatter: str
 
     @property
@@ -100,6 +102,11 @@ done
 for each in python3 python3.14 python3.13 python3.12 python3.11; do
   command -v "$each" >/dev/null 2>&1 && say python "$("$each" -V 2>&1 | head -n 1)"
 done
+unread=0
+for each in "$home"/workers/*/requests; do
+  grep -q '"do": "keep"' "$each" 2>/dev/null && ! grep -q '"do": "forget"' "$each" && unread=$((unread + 1))
+done
+say unread "$unread"
 [ -x "$home/program/current/bin/python" ] && say program "$(basename "$(readlink "$home/program/current")")"
 true
 """
@@ -123,7 +130,7 @@ def look_at(line: Line, machine: Machine) -> Look:
             key="folder",
             value=machine.folder,
         )
-    free = first("free")
+    free, unread = first("free"), first("unread")
     pythons = (re.fullmatch(r"Python (\d+\.\d+\.\d+)\S*", each.strip()) for each in found.get("python", []))
     return Look(
         home=home,
@@ -136,5 +143,6 @@ def look_at(line: Line, machine: Machine) -> Look:
         uv=first("uv") if first("uv").startswith("/") else "",
         pythons=tuple(dict.fromkeys(each[1] for each in pythons if each)),
         program=first("program") if re.fullmatch(r"[0-9a-f]{1,64}", first("program")) else "",
+        unread=int(unread) if re.fullmatch(r"\d{1,9}", unread) else 0,
         chatter=answer.chatter,
     )

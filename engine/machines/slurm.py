@@ -6,8 +6,9 @@ import re
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.problem import Kind
 from engine.experiment.value import Line, Seconds
 from engine.worker.process import Lost
@@ -49,7 +50,7 @@ def _allowed(option: str) -> str:
 _Word = StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.,@+-]{0,99})?$")
 
 
-class Slurm(BaseModel, frozen=True, extra="forbid"):
+class Slurm(Bounded, frozen=True, extra="forbid"):
     """How jobs are submitted on a machine: each further option of sbatch is "--name=value"."""
 
     partition: Annotated[str, _Word] = ""
@@ -64,7 +65,7 @@ class Slurm(BaseModel, frozen=True, extra="forbid"):
         return (*(f"--{name}={value}" for name, value in named.items() if value), *self.options)
 
 
-class JobState(BaseModel, frozen=True):
+class JobState(Bounded, frozen=True):
     """What Slurm says of a job; untrusted. It is "KEPT" once its worker has begun."""
 
     state: Line

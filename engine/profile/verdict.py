@@ -62,11 +62,13 @@ class Verdict:
 
 _NextStep = tuple[str, Remedy]
 
-MFU = (
-    "MFU (model FLOPs utilisation) is the model's FLOPs per second over the measured peak of matrix products "
-    "and convolutions in its format. The model's FLOPs are those of its forward and backward pass, with a "
-    "multiply-add as two and recomputed activations once; the second is of the whole step, with all its "
-    "waits."
+PEAK_TITLE = "% of measured peak"
+PEAK_MEANING = (
+    f"{PEAK_TITLE} is the model's FLOPs per second relative to the measured peak of matrix products and "
+    "convolutions in its dtype. The FLOPs are those of the forward and backward pass. A multiply-add counts "
+    "as two, recomputed activations count once, and masked attention counts in full. The time is that of the "
+    "full step, with all waits. MFU, as published for other models, is relative to the theoretical peak "
+    "instead, so it is lower."
 )
 
 _BOUNDING_SHARE, _BOUNDING_WAIT = 0.4, 0.3
@@ -106,20 +108,23 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
     return Verdict(bound, sentence, _nothing(longest, profile))
 
 
-def mfu_sentence(profile: StepProfile) -> str | None:
-    """The profile's MFU with the figures that it is made of, or that it is withheld; None where it is
-    unknown."""
-    mfu, peak, flops, name = profile.mfu, profile.peak_tflops, profile.flops, profile.format.upper()
+def peak_sentence(profile: StepProfile) -> str | None:
+    """Return the profile's fraction of the measured peak with its figures, or why it is withheld.
+
+    None where it is unknown.
+    """
+    fraction, peak = profile.fraction_of_measured_peak, profile.peak_tflops
+    flops, name = profile.flops, profile.format.upper()
     if flops and profile.limits is not None and profile.format in profile.limits.withheld:
         return (
-            f"There is no MFU: the peak in {name} could not be measured reliably. Profile again when nothing "
-            "else runs."
+            f"The {PEAK_TITLE} is unknown, because the peak in {name} could not be measured reliably. "
+            "Profile again when nothing else runs."
         )
-    if mfu is None or peak is None or flops is None:
+    if fraction is None or peak is None or flops is None:
         return None
     return (
-        f"MFU {share_text(mfu)}: the model's {number(flops / 1e9)} GFLOPs a step are "
-        f"{throughput_text(flops / profile.step_ms / 1e9)}, and products in {name} reach "
+        f"The model reaches {share_text(fraction)} of the measured peak. Its {number(flops / 1e9)} GFLOPs a "
+        f"step are {throughput_text(flops / profile.step_ms / 1e9)}, and products in {name} reach "
         f"{throughput_text(peak)} on this device."
     )
 

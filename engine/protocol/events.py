@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from engine.experiment.bounded import check_size
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
@@ -360,6 +361,7 @@ def to_line(event: Event) -> bytes:
 def from_line(line: bytes | str) -> Event:
     """The event on a line. Raises ValueError for any other line."""
     try:
+        check_size(line)
         return _adapter().validate_json(line)
     except ValidationError as error:
         first = error.errors()[0]

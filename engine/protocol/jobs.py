@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from engine.experiment.bounded import check_size
 from engine.experiment.experiment import Experiment
 from engine.experiment.settings import MOST_DEVICES
 from engine.experiment.value import Message, Positive, Whole
@@ -59,10 +60,14 @@ class Examine(Message):
 
 
 class TryBatch(Message):
-    """Train an experiment for a few steps, to see whether its batch fits; a `rank` is as in `Train`."""
+    """Train an experiment for a few steps, to see whether its batch fits; a `rank` is as in `Train`.
+
+    With `searches_algorithms` off, cuDNN takes its first algorithms, whatever the recipe says.
+    """
 
     job: Literal["try"] = "try"
     experiment: Experiment
+    searches_algorithms: bool = True
     rank: Rank | None = None
 
 
@@ -169,6 +174,7 @@ def to_line(request: Request) -> bytes:
 def from_line(line: bytes) -> Request:
     """The request on a line. Raises ValueError for any other line."""
     try:
+        check_size(line)
         return _adapter().validate_json(line)
     except ValidationError as error:
         raise ValueError(str(error)) from None

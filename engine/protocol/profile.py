@@ -279,8 +279,8 @@ class StepProfile(Message):
         return None if self.limits is None else self.limits.tflops(self.format)
 
     @property
-    def mfu(self) -> float | None:
-        """Model FLOPs utilisation: the model's FLOPs per second over the measured peak of its format."""
+    def fraction_of_measured_peak(self) -> float | None:
+        """Return the model's FLOPs per second over the measured peak of its format, None if unknown."""
         peak = self.peak_tflops
         return self.flops / self.step_ms / 1e9 / peak if self.flops and self.step_ms and peak else None
 

@@ -139,7 +139,8 @@ class Summary(Message):
     `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search; `spilled_mib` is what a driver
     put into the host's memory. `final_train_loss` is the mean over the last epoch, or over the part of it
     that was trained; accuracies are fractions, 0 to 1. `recipe` is the one in force at the end, its parts
-    joined by "+"; `left_out` says why a requested part, or FP8, is missing. `warmup_seconds` include
+    joined by "+"; `left_out` says why a requested part, or FP8, is missing. `not_done` has the settings that
+    asked for something that the run lacks, by dotted key, each with the reason. `warmup_seconds` include
     compiling and capturing. The memory breakdown is of one step's tensors; `other_mib` is the rest of the
     training peak. Utilisation, activity, power and clock are means over the measured steps, temperature and
     other programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
@@ -172,6 +173,7 @@ class Summary(Message):
     best_epoch: Whole | None = None
     recipe: Line | None = None
     left_out: Annotated[dict[Line, Line], Field(max_length=100)] = Field(default_factory=dict)
+    not_done: Annotated[dict[Line, Line], Field(max_length=100)] = Field(default_factory=dict)
     float32_mode: Literal["strict", "tf32", "default"] | None = None
     warmup_seconds: float | None = None
     compile_seconds: float | None = None

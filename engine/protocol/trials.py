@@ -96,8 +96,9 @@ class Trial(Message):
     """One batch size, really trained for `steps` whole optimizer steps; `cause` is None where it fits.
 
     `peak_mib` is its peak in the quantity of the budget, if it fits: on an accelerator what the caching
-    allocator had allocated, on a CPU the data segment over that of the idle worker. An `uncompiled` trial
-    leaves out a requested `compile`, to come near the answer quickly.
+    allocator had allocated, on a CPU the data segment over that of the idle worker. To come near
+    the answer quickly, an `uncompiled` trial leaves out a requested `compile`, and an `unsearched` one the
+    search of cuDNN for its fastest algorithms.
     """
 
     batch_size: Positive
@@ -109,6 +110,12 @@ class Trial(Message):
     cause: Cause | None = None
     note: Text | None = None
     uncompiled: bool = False
+    unsearched: bool = False
+
+    @property
+    def is_quick(self) -> bool:
+        """Return whether the trial left out a part of the recipe, so that it verifies nothing."""
+        return self.uncompiled or self.unsearched
 
 
 class Tried(Message):
@@ -134,7 +141,7 @@ class LimitResult(Message):
 
     `largest_batch` was trained and passed; 0 where none did. It is `verified` if the next larger batch by the
     granularity was trained too and failed, or if the dataset has no more samples (`bound_by` "data"), with
-    compiled trials if the recipe compiles. `recommended_batch` leaves the requested margin free.
+    trials of the whole recipe. `recommended_batch` leaves the requested margin free.
     """
 
     precision: Precision
@@ -177,8 +184,8 @@ class LimitSide(Message):
 
     @property
     def telling(self) -> tuple[Trial, ...]:
-        """The trials that the answer rests on: the compiled ones, if there are any."""
-        return tuple(trial for trial in self.trials if not trial.uncompiled) or self.trials
+        """The trials that the answer rests on: those of the whole recipe, if there are any."""
+        return tuple(trial for trial in self.trials if not trial.is_quick) or self.trials
 
     @property
     def is_over(self) -> bool:

@@ -162,7 +162,7 @@ def pair_of(
 
 
 def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
-    others = [side for side in comparison.sides if side is not comparison.baseline]
+    others = [report.side for report in comparison.ranked]
     if not others:
         message = "There is only one side here, so it has nothing to race against."
         remedy = "Choose runs in full and in mixed precision of the same training."

@@ -200,8 +200,8 @@ _UNITS: dict[Task, Unit] = {
 def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:
     """The race of a side against the comparison's baseline; `curves` are the samples of each run by its id.
 
-    `side_id` is the id of any run of the side. By default it is the first side under autocast that can be
-    replayed, else the first other one. Raises ProblemError if there is no such side, or nothing to replay.
+    `side_id` is the id of any run of the side. By default it is the best side under autocast that can be
+    replayed, else the best other one. Raises ProblemError if there is no such side, or nothing to replay.
     """
     full, mixed = pair_of(comparison, curves, side_id)
     cells, base_cells = comparison.cells(mixed.side.id), comparison.cells(full.side.id)

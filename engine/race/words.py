@@ -77,9 +77,8 @@ def certainty(race: Race) -> str:
     if race.ratio_interval is None:
         if mine == theirs == 1:
             return f"Measured {times}. Repeats would show how sure the figure is."
-        is_in_order = not any(doubt.kind == "order" for doubt in race.doubts)
-        not_in_turns = "but not in turns, so nobody can say how sure it is"
-        return f"Measured {times}, {'too few to say how sure it is' if is_in_order else not_in_turns}."
+        reasons = (_NO_INTERVAL[doubt.kind] for doubt in race.doubts if doubt.kind in _NO_INTERVAL)
+        return f"Measured {times}, {next(reasons, 'too few to say how sure it is')}."
     low, high = race.ratio_interval
     interval = f"{range_text(low, high)} times as fast"
     if high < 1:
@@ -99,6 +98,10 @@ def doubt_words(race: Race) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sentences))
 
 
+_NO_INTERVAL = {
+    "order": "but not in turns, so nobody can say how sure it is",
+    "outliers": "but one of the two has outliers, so nobody can say how sure it is",
+}
 _TIMES = {1: "once", 2: "twice"}
 _UNSTEADY = "The speed was not steady"
 
@@ -116,6 +119,7 @@ def _doubt_sentence(race: Race, doubt: Doubt) -> str:
 
 _OF_BOTH: dict[str, str] = {
     "order": "The two were not trained in turns, so a change in the machine may look like a difference.",
+    "outliers": "Only one of the two has outliers among its repeats.",
     "device": "The two were not trained on the same machine.",
     "version": "The two were not trained with the same version of the software.",
 }

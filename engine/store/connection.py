@@ -42,6 +42,9 @@ class Connection:
             yield self._sqlite
         except sqlite3.Error as error:
             fail(self.path, error)
+        except UnicodeDecodeError as error:
+            # of SQLite's own words, which quote the damage
+            raise damaged(self.path) from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

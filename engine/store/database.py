@@ -21,7 +21,8 @@ from engine import __version__
 from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
-from engine.store import format16
+from engine.store import format16, format17
+from engine.store.checksums import TRIGGERS
 from engine.store.schema import APPLICATION_ID, KEPT_RUNS, SCHEMA, VERSION
 
 _BUSY_SECONDS = 10.0
@@ -37,7 +38,7 @@ _LOGS = ("-wal", "-journal")
 BESIDE = ("-wal", "-shm")  # the endings of the files that SQLite keeps beside an open store
 
 
-_SPARE_BYTES = 16 * BYTES_PER_MIB  # the most that the migration itself writes
+_SPARE_BYTES = 16 * BYTES_PER_MIB
 
 
 class DamagedError(ProblemError):
@@ -72,6 +73,9 @@ def open_database(path: Path, vfs: str | None = None) -> Opened:
         return open_to_write(path, vfs)
     except (OSError, sqlite3.Error) as error:
         return open_copy(path, error)
+    except UnicodeDecodeError as error:
+        # of SQLite's own words, which quote the damage
+        raise damaged(path) from error
 
 
 def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
@@ -230,7 +234,13 @@ def file_uri(path: PurePath) -> str:
 
 def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
+    # a byte that no text has must hide no row but its own, whose checksum tells
+    connection.text_factory = _text
     return connection
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _look(path: Path, vfs: str | None) -> None:
@@ -311,10 +321,12 @@ def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int]
         if back_up is not None and 0 < version < VERSION:
             copy = back_up(version)
         if version == 0:
-            for statement in f"{SCHEMA}{KEPT_RUNS}".split(";"):
+            for statement in (*f"{SCHEMA}{KEPT_RUNS}".split(";"), *TRIGGERS):
                 connection.execute(statement)
         elif version < VERSION:
-            format16.bring_over(connection)
+            if version == format16.FORMAT:
+                format16.bring_over(connection)
+            format17.bring_over(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
@@ -345,7 +357,8 @@ def back_up(path: Path, version: int, vfs: str | None) -> Path:
     # a connection that is writing cannot be copied from
     with closing(_connect(path, "ro", vfs)) as source:
         size = _scalar(source, "PRAGMA page_count") * _scalar(source, "PRAGMA page_size")
-        if shutil.disk_usage(path.parent).free < size + _SPARE_BYTES:
+        # the copy, and the log of a migration that writes every row
+        if shutil.disk_usage(path.parent).free < 2 * size + _SPARE_BYTES:
             raise NoRoomError(path.parent)
         part.unlink(missing_ok=True)
         try:

@@ -28,8 +28,10 @@ from engine.protocol.events import (
 from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store import samples
-from engine.store.record import unreadable
+from engine.store.checksums import BLOCKS, checksum_of, is_intact
+from engine.store.record import damaged, unreadable
 
+_LINE = "run, position, line, checksum"
 _IS_RANGES = """line LIKE '{"event":"diagnosed"%'"""
 
 
@@ -78,17 +80,18 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
     unkept = Samples | Heartbeat | Ready | RankMemory | Pictures
     kept = (event for event in events if not isinstance(event, unkept))
     first = samples.next_position(connection, "events", run_id)
+    lines = enumerate((to_line(event).decode() for event in kept), first)
     connection.executemany(
-        "INSERT INTO events (run, position, line) VALUES (?, ?, ?)",
-        [(run_id, position, to_line(event).decode()) for position, event in enumerate(kept, first)],
+        "INSERT INTO events (run, position, line, checksum) VALUES (?, ?, ?, ?)",
+        [(run_id, position, line, checksum_of(run_id, position, line)) for position, line in lines],
     )
 
 
 def events_of(connection: sqlite3.Connection, run_id: str, *, with_ranges: bool = True) -> tuple[Event, ...]:
     """The events of a run without its samples. Raises ProblemError of kind STORE for a damaged event."""
     which = "" if with_ranges else f" AND NOT {_IS_RANGES}"
-    statement = f"SELECT line FROM events WHERE run = ?{which} ORDER BY position"
-    return tuple(map(_event, connection.execute(statement, (run_id,))))
+    statement = f"SELECT {_LINE} FROM events WHERE run = ?{which} ORDER BY position"
+    return tuple(_event(connection, run_id, row) for row in connection.execute(statement, (run_id,)))
 
 
 def count_ranges(connection: sqlite3.Connection, run_id: str) -> int:
@@ -99,9 +102,10 @@ def count_ranges(connection: sqlite3.Connection, run_id: str) -> int:
 
 def ranges_of(connection: sqlite3.Connection, run_id: str, number: int | None) -> tuple[Ranges, ...]:
     """The ranges sampled during a run, all or only that number. Raises ProblemError where damaged."""
-    statement = f"SELECT line FROM events WHERE run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
+    which = f"run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
     bounds = (-1, 0) if number is None else (1, number)
-    events = map(_event, connection.execute(statement, (run_id, *bounds)))
+    rows = connection.execute(f"SELECT {_LINE} FROM events WHERE {which}", (run_id, *bounds))
+    events = (_event(connection, run_id, row) for row in rows)
     results = (event.result for event in events if isinstance(event, PartMeasured))
     return tuple(result for result in results if isinstance(result, Ranges))
 
@@ -117,10 +121,10 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
     """Drops all that was recorded after `step`, and the run's end: it resumes from that step."""
     samples.cut(connection, run_id, step)
     rows = connection.execute(
-        "SELECT position, line FROM events WHERE run = ? ORDER BY position", (run_id,)
+        f"SELECT {_LINE} FROM events WHERE run = ? ORDER BY position", (run_id,)
     ).fetchall()
     for row in rows:
-        event = _event(row)
+        event = _event(connection, run_id, row)
         if isinstance(event, Finished | Failed):
             _drop_events(connection, run_id, "=", row["position"])
         elif _is_later(event, step):
@@ -132,7 +136,9 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
             return
 
 
-def _event(row: sqlite3.Row) -> Event:
+def _event(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row) -> Event:
+    if not is_intact(row, BLOCKS["events"]):
+        raise damaged(connection, run_id, "events")
     try:
         return from_line(row["line"])
     except ValueError:

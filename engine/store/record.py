@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,13 +17,13 @@ from functools import cached_property, lru_cache
 from sqlite3 import Row
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
-from pydantic import BaseModel
-
+from engine.experiment.bounded import Bounded
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import PLAIN
 from engine.experiment.value import one_line, printable
 from engine.protocol.events import Environment, Summary
+from engine.store.checksums import SEALED, is_intact
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class Text(NamedTuple):
     json: str
 
 
-class _Excerpt(BaseModel, extra="ignore", from_attributes=True):
+class _Excerpt(Bounded, extra="ignore", from_attributes=True):
     """What is read of a record or of settings in place of all of it."""
 
 
@@ -136,6 +137,24 @@ def unreadable(what: str, why: str = "") -> ProblemError:
     message = f"The {what} of a saved run cannot be read{f': {why}' if why else '.'}"
     remedy = "A newer Ammeter may have written it: read it with that one, or leave it out."
     return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy))
+
+
+def damaged(connection: sqlite3.Connection, run_id: str, what: str) -> ProblemError:
+    """Return the error for a part of a run whose checksum differs; `what` is in the plural."""
+    row = connection.execute("SELECT id, name FROM runs WHERE id = ?", (run_id,)).fetchone()
+    return _damaged(row, what)
+
+
+def _damaged(run: Row, what: str) -> ProblemError:
+    name = f"{one_line(run['name'])} ({one_line(run['id'])})"
+    message = f"The {what} of {name} cannot be read. They are damaged, as their checksum shows."
+    return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=_DAMAGED))
+
+
+_DAMAGED = (
+    "Check the disk. Delete the run, then import it from an archive (.ammeter) or train it again. Other runs "
+    "can still be read."
+)
 
 
 def _experiment(text: str) -> Experiment:
@@ -287,7 +306,7 @@ class ComparisonRecord:
 RUN_COLUMNS = (
     "id, number, name, status, created, started, ended, experiment, environment, summary, problem, detail,"
     " comparison, label, total_steps, tags, note, sweep, cell, repeat, is_pinned, colour, folder, machine,"
-    " (SELECT name FROM sweeps WHERE sweeps.id = runs.sweep) AS sweep_name"
+    " checksum, (SELECT name FROM sweeps WHERE sweeps.id = runs.sweep) AS sweep_name"
 )
 
 
@@ -295,7 +314,13 @@ _NO_TAGS = "[]"
 
 
 def run_from(row: Row) -> RunRecord:
-    """The run in a row of `RUN_COLUMNS`. Raises ValueError, TypeError or OverflowError for a damaged one."""
+    """The run in a row of `RUN_COLUMNS`.
+
+    Raises ValueError, TypeError or OverflowError for a damaged one, and ProblemError where its checksum
+    shows the damage.
+    """
+    if not is_intact(row, SEALED["runs"]):
+        raise _damaged(row, "settings or figures")
     environment, summary, problem = row["environment"], row["summary"], row["problem"]
     return RunRecord(
         id=_text(row["id"]),

@@ -17,6 +17,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol.early_end import EarlyEnd
 from engine.protocol.events import Event, Failed, Finished, Pictures, Started, Summary
 from engine.store import checkpoints, journal, samples
+from engine.store.checksums import seal
 from engine.store.database import open_temporary
 from engine.store.record import Status
 from engine.store.schema import insert
@@ -77,6 +78,7 @@ def _apply(connection: sqlite3.Connection, run_id: str, event: Event) -> None:
             " ended = NULL, summary = NULL, problem = NULL, detail = '' WHERE id = ?",
             (event.experiment.to_json(), event.environment.model_dump_json(), event.total_steps, run_id),
         )
+        seal(connection, "runs", run_id)
     elif isinstance(event, Pictures):
         journal.put(connection, run_id, event.sheet)
     elif isinstance(event, Finished):
@@ -94,6 +96,7 @@ def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: S
         "UPDATE runs SET status = ?, ended = ?, summary = ? WHERE id = ?",
         (status, time.time(), summary.model_dump_json(), run_id),
     )
+    seal(connection, "runs", run_id)
     samples.compact(connection, run_id)
 
 

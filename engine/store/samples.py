@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, joined, joined_bins
+from engine.experiment.problem import ProblemError
 from engine.later import np
 from engine.protocol.events import Samples
-from engine.store.record import unreadable
+from engine.store.checksums import BLOCKS, checksum_of, is_intact
+from engine.store.record import damaged, unreadable
 from engine.store.schema import insert
 
 MOST_ROWS = 65_536  # of a block: it is read whole
@@ -23,6 +25,7 @@ _OUTLINED_STEPS = 32  # the steps of a bin: an outline takes a tenth of what its
 _MANY_ROWS = 2**20  # longer curves are read from the outlines: from the rows they would take seconds
 _JOINED_BLOCKS = 256  # after so many small blocks, which come a few times a second, they are joined
 _WIRE = "<f8"
+_BLOCK = "names, rows, data, run, position, checksum"
 
 
 class Block(NamedTuple):
@@ -66,11 +69,9 @@ def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> Non
 
 def parts_of(connection: sqlite3.Connection, run_id: str) -> Iterator[Columns]:
     """The samples of a run, block by block. Raises ProblemError where they are damaged."""
-    statement = "SELECT names, rows, data FROM samples WHERE run = ? ORDER BY position"
+    statement = f"SELECT {_BLOCK} FROM samples WHERE run = ? ORDER BY position"
     for row in connection.execute(statement, (run_id,)):
-        with _readable():
-            columns = columns_of(Block(*row))
-        yield columns
+        yield _columns_in(connection, run_id, row)
 
 
 def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
@@ -97,17 +98,19 @@ def curves_of(connection: sqlite3.Connection, run_id: str) -> Curves:
 def _outlines(connection: sqlite3.Connection, run_id: str, steps: int) -> Iterator[Bins]:
     # one statement, since blocks are joined while a run is recorded; of two SQLite reads only what it returns
     rows = connection.execute(
-        "SELECT samples.names, samples.rows, coalesce(outlines.data, samples.data), outlines.steps FROM"
+        "SELECT names, rows, coalesce(outlines.data, samples.data) AS data, run, position, steps,"
+        " CASE WHEN steps IS NULL THEN samples.checksum ELSE outlines.checksum END AS checksum FROM"
         " samples LEFT JOIN outlines USING (run, position) WHERE run = ? ORDER BY position",
         (run_id,),
     )
-    for *parts, outlined in rows:
+    for row in rows:
+        outlined = row["steps"]
+        if outlined is None:
+            yield bins_of(_columns_in(connection, run_id, row), steps)
+            continue
+        _check(connection, run_id, row, "outlines")
         with _readable():
-            block = Block(*parts)
-            if outlined is None:
-                bins = bins_of(columns_of(block), steps)
-            else:
-                bins = _bins_in(block, outlined).merged(max(1, steps // outlined))
+            bins = _bins_in(Block(*row[:3]), outlined).merged(max(1, steps // outlined))
         yield bins
 
 
@@ -138,7 +141,11 @@ def compact(connection: sqlite3.Connection, run_id: str) -> None:
 def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int]) -> None:
     if len(positions) < 2:
         return
-    columns = joined(_block_at(connection, run_id, position) for position in positions)
+    try:
+        columns = joined(_block_at(connection, run_id, position) for position in positions)
+    except ProblemError:
+        # a damaged block keeps its checksum, which names it, and the others stay readable beside it
+        return
     _drop(connection, run_id, positions[0], positions[-1])
     for block in blocks_of(columns):
         _put(connection, run_id, positions[-1], block)
@@ -171,16 +178,28 @@ def next_position(connection: sqlite3.Connection, table: str, run_id: str) -> in
 
 
 def _block_at(connection: sqlite3.Connection, run_id: str, position: int) -> Columns:
-    statement = "SELECT names, rows, data FROM samples WHERE run = ? AND position = ?"
+    statement = f"SELECT {_BLOCK} FROM samples WHERE run = ? AND position = ?"
+    return _columns_in(connection, run_id, connection.execute(statement, (run_id, position)).fetchone())
+
+
+def _columns_in(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row) -> Columns:
+    _check(connection, run_id, row, "samples")
     with _readable():
-        return columns_of(Block(*connection.execute(statement, (run_id, position)).fetchone()))
+        return columns_of(Block(*row[:3]))
+
+
+def _check(connection: sqlite3.Connection, run_id: str, row: sqlite3.Row, table: str) -> None:
+    if not is_intact(row, BLOCKS[table]):
+        raise damaged(connection, run_id, "curves")
 
 
 def _put(connection: sqlite3.Connection, run_id: str, position: int, block: Block) -> None:
     place = {"run": run_id, "position": position}
-    insert(connection, "samples", **place, **block._asdict())
+    checksum = checksum_of(run_id, position, *block)
+    insert(connection, "samples", **place, **block._asdict(), checksum=checksum)
     if block.rows >= _LEAST_OUTLINED:
-        insert(connection, "outlines", **place, steps=_OUTLINED_STEPS, data=_outline_of(block))
+        outline = {**place, "steps": _OUTLINED_STEPS, "data": _outline_of(block)}
+        insert(connection, "outlines", **outline, checksum=checksum_of(*outline.values()))
 
 
 def _drop(connection: sqlite3.Connection, run_id: str, first: int, last: int) -> None:

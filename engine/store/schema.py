@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 APPLICATION_ID = 0x416D7472  # marks the file as Ammeter's in SQLite's own header
-VERSION = 17
+VERSION = 18
 
 SCHEMA = """
 CREATE TABLE comparisons (
@@ -42,7 +42,8 @@ CREATE TABLE runs (
     is_pinned INTEGER NOT NULL DEFAULT 0,
     colour TEXT,
     folder TEXT NOT NULL DEFAULT '',
-    machine TEXT NOT NULL DEFAULT ''
+    machine TEXT NOT NULL DEFAULT '',
+    checksum INTEGER
 );
 CREATE INDEX runs_by_status ON runs (status);
 CREATE INDEX runs_by_comparison ON runs (comparison);
@@ -54,6 +55,7 @@ CREATE TABLE samples (
     names TEXT NOT NULL,
     rows INTEGER NOT NULL,
     data BLOB NOT NULL,
+    checksum INTEGER,
     PRIMARY KEY (run, position)
 );
 CREATE TABLE outlines (
@@ -61,6 +63,7 @@ CREATE TABLE outlines (
     position INTEGER NOT NULL,
     steps INTEGER NOT NULL,
     data BLOB NOT NULL,
+    checksum INTEGER,
     PRIMARY KEY (run, position),
     FOREIGN KEY (run, position) REFERENCES samples (run, position) ON DELETE CASCADE
 );
@@ -68,6 +71,7 @@ CREATE TABLE events (
     run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     position INTEGER NOT NULL,
     line TEXT NOT NULL,
+    checksum INTEGER,
     PRIMARY KEY (run, position)
 );
 CREATE TABLE pictures (
@@ -90,7 +94,8 @@ CREATE TABLE sweeps (
     problem TEXT,
     ended REAL,
     ammeter TEXT,
-    machine TEXT NOT NULL DEFAULT ''
+    machine TEXT NOT NULL DEFAULT '',
+    checksum INTEGER
 );
 CREATE TABLE sweep_cells (
     sweep TEXT NOT NULL REFERENCES sweeps (id) ON DELETE CASCADE,
@@ -132,6 +137,8 @@ CREATE TABLE studies (
     ended REAL,
     ammeter TEXT,
     machine TEXT NOT NULL DEFAULT '',
+    not_done TEXT NOT NULL DEFAULT '[]',
+    checksum INTEGER,
     UNIQUE (kind, number)
 );
 """

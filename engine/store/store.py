@@ -14,6 +14,7 @@ from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.events import Event, is_last
 from engine.protocol.jobs import FarPlace
 from engine.store import checkpoints, kept, recording
+from engine.store.checksums import seal
 from engine.store.connection import Connection
 from engine.store.edits import KEPT_SECONDS, Edits, add_comparison, cleaned_name
 from engine.store.queue import Waiting, check_turn, is_deserted, leave, may_take, me, row_of
@@ -113,6 +114,7 @@ class Store(Edits):
                 repeat=repeat,
                 machine=machine,
             )
+            seal(connection, "runs", run_id)
         self._drop_files(replaced)
         return self.run(run_id)
 

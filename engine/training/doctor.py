@@ -20,6 +20,7 @@ from engine.installation.installed import operating_system
 from engine.protocol.events import Check, Environment
 from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
+from engine.training.measuring.card import start_nvml
 from engine.training.models.build import SMALL_CNN, build_model, model_entries
 from engine.training.models.libraries import library_entries
 from engine.training.precision import (
@@ -55,11 +56,8 @@ def nvidia_driver() -> str | None:
     """The version of NVIDIA's driver; None without one."""
     # a machine without the driver's library is nothing unusual
     with contextlib.suppress(pynvml.NVMLError):
-        pynvml.nvmlInit()
-        try:
-            return str(pynvml.nvmlSystemGetDriverVersion())
-        finally:
-            pynvml.nvmlShutdown()
+        start_nvml()
+        return str(pynvml.nvmlSystemGetDriverVersion())
     return None
 
 

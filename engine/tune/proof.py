@@ -17,7 +17,7 @@ from engine.experiment.settings import LEAST_BLOCKS
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Failed, Finished, Summary
 from engine.protocol.tune import CHANGE_KINDS, Gain, Proof, Tuning, TuningTrial
-from engine.statistics import band_of, paired_ratio_interval, typical_ratio
+from engine.statistics import band_of, outlying_side, paired_ratio_interval, typical_ratio
 from engine.tune.candidates import BASELINE, Changes, Places, Space, changed, value_of, with_value
 from engine.tune.halving import Outcome, ranking
 from engine.words.names import left_out_words
@@ -74,7 +74,8 @@ def proven(proof: Proof, baseline: SideRuns, winner: SideRuns) -> Proof:
     pairs = min(len(baseline.speeds), len(winner.speeds))
     speeds, base_speeds = winner.speeds[:pairs], baseline.speeds[:pairs]
     ratio = typical_ratio(speeds, base_speeds)
-    interval = paired_ratio_interval(speeds, base_speeds)
+    has_outliers = outlying_side(speeds, base_speeds, is_paired=True) is not None
+    interval = None if has_outliers else paired_ratio_interval(speeds, base_speeds)
     alike = is_alike(baseline, winner)
     is_disturbed = baseline.is_disturbed or winner.is_disturbed
     return proof.model_copy(
@@ -127,6 +128,8 @@ def _sentence(
     if ratio is None:
         return "It could not be proven: a side has no speed."
     sure = f" (95 % interval {' to '.join(map(number_text, interval))})" if interval else ""
+    if interval is None and pairs > 1:
+        sure = " (outliers on one side only, so no interval)"
     by = f"{pairs:,} runs of each side in turns"
     if baseline.is_disturbed or winner.is_disturbed:
         parts = [

@@ -9,6 +9,7 @@ Only the protocol reaches its stdout: what a library prints goes to stderr.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import queue
 import signal
@@ -100,6 +101,8 @@ def main() -> int:
     # torch with it, once the streams are private: what a library prints as it loads goes to stderr too
     from engine.worker.perform import perform, ready
 
+    # a job collects garbage where it measures memory: not again among what was imported, which stays
+    gc.freeze()
     writer = EventWriter(output_descriptor)
     reader = _RequestReader()
     reader.control.held = lambda begun: writer.put(Held(begun=begun))

@@ -28,14 +28,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from engine.worker.guard import MARK, kill_marked, start_guard
+
 if sys.platform != "win32":
     import fcntl
 
-MARK = "AMMETER_WORKER"  # in the environment of a worker and of all that it starts
 _LOOK_SECONDS = 0.05
 _LAST_WORDS_SECONDS = 0.5
 _END_SECONDS = 5.0
@@ -65,6 +67,17 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a worker, with its `own` variables.
+
+    A worker works in the folder of the user's model, so neither it nor a process that torch starts in it may
+    import or run what merely lies in its current folder.
+    """
+    path = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    safe = {"PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), **safe, **own}
+
+
 def write_whole(path: Path, value: dict[str, Any]) -> None:
     """Writes JSON so that no reader finds half of it."""
     part = path.with_name(f"{path.name}.part")
@@ -87,7 +100,7 @@ class Keeper:
             stdin=subprocess.PIPE,
             stdout=events,
             stderr=subprocess.PIPE,
-            env={**os.environ, **opened["environment"], MARK: folder.name},
+            env=worker_environment({**opened["environment"], MARK: folder.name}),
             start_new_session=True,
         )
         os.close(events)
@@ -126,7 +139,7 @@ class Keeper:
         if status and not self._why and self._disk_is_full:
             # it failed to write before anybody looked
             self._why = "full"
-        self._kill_marked()
+        kill_marked(self._folder.name)
         self._errors.join(_LAST_WORDS_SECONDS)
         part = self._folder / "ended.part"
         with contextlib.suppress(FileNotFoundError):
@@ -205,15 +218,7 @@ class Keeper:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._worker.pid, signal.SIGKILL)
-        self._kill_marked()
-
-    def _kill_marked(self) -> None:
-        """Kills what the worker started, in whatever session."""
-        mark = f"{MARK}={self._folder.name}".encode()
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if mark in (process / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(process.name), signal.SIGKILL)
+        kill_marked(self._folder.name)
 
     def _read_errors(self, stream: IO[bytes]) -> None:
         written, tail, last = 0, b"", b"\n"
@@ -257,6 +262,7 @@ def main() -> int:
         return 0
     # a worker is started once: one whose keeper was killed is gone
     if not (folder / "keeper.json").exists():
+        start_guard(folder.name)
         Keeper(folder).keep()
     return 0
 

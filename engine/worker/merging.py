@@ -242,6 +242,8 @@ def merged(summaries: list[Summary]) -> Summary:
             **figures,
             "first_nan_step": min(nan_steps, default=None),
             "energy": _energy(summaries),
+            # the first to say why
+            "not_done": {key: why for each in reversed(summaries) for key, why in each.not_done.items()},
             "ranks": tuple(own for each in summaries for own in each.ranks),
         }
     )

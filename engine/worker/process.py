@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections import deque
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, cast
@@ -23,7 +23,8 @@ from engine.experiment.value import one_line, shortened
 from engine.later import psutil
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
-from engine.worker.keeper import MARK
+from engine.worker.guard import MARK, start_guard
+from engine.worker.keeper import worker_environment
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
@@ -82,12 +83,24 @@ class Lost(End):
     has_failed: bool = False
 
 
+@cache
+def _outer_mark() -> str:
+    """Return the mark of this process: a worker, whose ranks have marks of their own, or a program."""
+    return os.environ.get(MARK) or uuid.uuid4().hex
+
+
+@cache
+def _guard() -> None:
+    if MARK not in os.environ:
+        start_guard(_outer_mark())
+
+
 class WorkerProcess:
     """A worker in a session of its own, read on two threads; any thread may call it. Raises ProblemError."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
-        self._mark = uuid.uuid4().hex
-        self._process = _started(command, {**os.environ, **(environment or {}), MARK: self._mark})
+        self._mark = f"{_outer_mark()}/{uuid.uuid4().hex}"
+        self._process = _started(command, worker_environment({**(environment or {}), MARK: self._mark}))
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
@@ -165,7 +178,7 @@ class WorkerProcess:
         """Kills what the worker started and left behind, in whatever session."""
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.pid != self.pid and process.environ().get(MARK) == self._mark:
+                if process.pid != self.pid and process.environ().get(MARK, "").startswith(self._mark):
                     process.kill()
 
     def ask_where(self) -> None:
@@ -243,6 +256,7 @@ def stderr_text(line: bytes) -> str:
 
 
 def _started(command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    _guard()
     try:
         return subprocess.Popen(
             command,

@@ -103,7 +103,7 @@ def _here(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
     experiment = job.experiment
     with joined(job.rank, torch.device(experiment.device).type if job.rank else ""):
         if isinstance(job, jobs.TryBatch):
-            yield from try_batch(experiment, control)
+            yield from try_batch(experiment, control, searches_algorithms=job.searches_algorithms)
         elif isinstance(job, jobs.Profile):
             yield from profile_steps(job, control)
         else:

@@ -45,6 +45,7 @@ _LONGEST_REQUEST_BYTES = 64 * 2**20
 _LONGEST_EVENT_BYTES = 33 * 2**20
 _LONGEST_ERROR_BYTES = 8 * 2**10
 _DAYS_KEPT = 14
+_GONE = ".gone"  # the ending of a folder that is being removed
 FOLDERS = {"AMMETER_HOME": "home", "AMMETER_DATA": "datasets", "AMMETER_ENGINE": "engine"}
 
 
@@ -234,20 +235,36 @@ def _write(data: bytes) -> None:
 
 def _remove(folder: Path) -> None:
     # under another name first: half a folder must not pass for a worker
-    gone = folder.with_name(f"{folder.name}.gone")
+    gone = folder.with_name(folder.name.removesuffix(_GONE) + _GONE)
     with contextlib.suppress(FileNotFoundError):
         folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 
 def _clean(home: Path) -> None:
-    """Removes what nobody came back for."""
+    """Removes what nobody came back for, but no run that was not read to its end, and no job that waits.
+
+    Only what nobody can miss goes by the clock, which may jump.
+    """
     oldest = time.time() - _DAYS_KEPT * 24 * 3_600
-    for folder in (*home.glob("workers/*"), *home.glob("allocations/*")):
+    workers, asked = [*home.glob("workers/*")], set[str]()
+    for folder in workers:
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            asked.add(json.loads((folder / "opened.json").read_text())["allocation"]["name"])
+    for folder in (*workers, *home.glob("allocations/*")):
         with contextlib.suppress(FileNotFoundError):
             newest = max((path.stat().st_mtime for path in folder.iterdir()), default=folder.stat().st_mtime)
-            if newest < oldest and not is_kept(folder):
+            if newest < oldest and not (is_kept(folder) or folder.name in asked or _is_unread(folder)):
                 _remove(folder)
+
+
+def _is_unread(folder: Path) -> bool:
+    """Return whether a worker's folder has a run that its reader has not acknowledged."""
+    requests = folder / "requests"
+    if folder.suffix == _GONE or not requests.exists():
+        return False
+    done = {request["do"] for request in requests_in(requests.read_bytes())}
+    return "keep" in done and "forget" not in done
 
 
 def main() -> int:

@@ -167,7 +167,7 @@ class ProcessSession:
         if kill or jobs.ends_worker(self._job):
             self._is_worker_over = True
             self._worker.close()
-            if self._code is not None:
+            if kill or self._code is not None:
                 self._worker.kill_orphans()
 
     def _overdue(self) -> Event | None:

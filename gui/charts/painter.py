@@ -26,7 +26,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from engine.drawing.bar_chart import Bar, axis_end, bar_chart, least_height
+from engine.drawing.bar_chart import Bar, axis_end, bar_chart, least_height, most_height
 from engine.drawing.shapes import Box, Dot, Drawing, Shape, Stroke, Words, colour, wrapped
 from engine.words.numbers import number
 from gui.theme.fonts import font
@@ -146,6 +146,7 @@ class BarChart(Painted):
         """Shows these; `hint` is said instead where none of them has a length."""
         self.bars, self._hint = tuple(bars), hint
         self.setMinimumHeight(int(least_height(len(bars))))
+        self.setMaximumHeight(int(most_height(len(bars))))
         values = ", ".join(f"{bar.title} {bar.note} {number(bar.value)}" for bar in bars)
         self.setAccessibleName(values if axis_end(self.bars) > 0 else hint)
         self.update()

@@ -112,7 +112,7 @@ class BarPanel(Surface):
         self.chart = BarChart()
         self._unit = ElidedLabel("", "unit")
         head = in_row(label(SPEED.title, "panelTitle"), wide(self._unit), spacing=8)
-        in_column(head, wide(self.chart), parent=self, margins=(12, 14, 12, 8), spacing=8)
+        in_column(head, wide(self.chart), Stretch(), parent=self, margins=(12, 14, 12, 8), spacing=8)
 
     def show_comparison(self, comparison: Comparison) -> None:
         """Shows a bar per side."""

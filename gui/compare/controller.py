@@ -62,10 +62,7 @@ class CompareController(QObject):
         self._titles: dict[frozenset[str], str] = {}
         self._connect(panel)
         self._count()
-        self.show_ticked()
-
-    def show_ticked(self) -> None:
-        self.reader.set_runs(self._runs.checked())
+        self.reader.set_runs(runs.checked())
 
     def export(self, form: str = "any") -> None:
         """Exports the compared runs, after asking where to."""
@@ -99,7 +96,6 @@ class CompareController(QObject):
         )
         self._head.export.title_wanted.connect(self._ask_title)
         self._runs.import_wanted.connect(self.importing.ask)
-        self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
         self._runs.export_asked.connect(self.export_runs)
         self._experiments.runs.run_changed.connect(self._show_change)
         self._experiments.runs.list_changed.connect(self._count)

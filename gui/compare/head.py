@@ -10,7 +10,6 @@ from PySide6.QtGui import QActionGroup, QIcon, QMouseEvent
 from PySide6.QtWidgets import QApplication, QLabel, QMenu, QSizePolicy, QToolButton, QWidget
 
 from engine.compare.comparison import Comparison
-from engine.compare.figures import SPEED
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
 from engine.store.record import RunRecord
@@ -123,7 +122,7 @@ class ItemHead(QWidget):
         preferred = (side.id for side in others if self._preferred in [run.id for run in side.runs])
         self._chosen, self._preferred = next(preferred, self._chosen), None
         if self._chosen not in [side.id for side in others]:
-            self._chosen = _telling(comparison, others)
+            self._chosen = None
         runs = [run for side in comparison.sides for run in side.runs]
         models = dict.fromkeys(run.experiment.model for run in runs)
         model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
@@ -185,7 +184,9 @@ class ItemHead(QWidget):
 
     def headline(self) -> str | None:
         """The id of the side in the headline; None if there is only the baseline."""
-        return self._chosen if self._comparison is not None else None
+        if self._comparison is None:
+            return None
+        return self._chosen or next((report.side.id for report in self._comparison.ranked), None)
 
     def set_baseline(self, run_id: str) -> None:
         """Chooses another baseline, as the user can."""
@@ -250,8 +251,3 @@ def title_of(comparison: Comparison) -> str:
         return f"{len(sides)} {'precisions' if are_precisions else 'sides'}"
     others = [side.title for side in sides if side is not comparison.baseline]
     return " against ".join([comparison.baseline.title, *others])
-
-
-def _telling(comparison: Comparison, others: Sequence[Side]) -> str | None:
-    timed = [side for side in others if comparison.cells(side.id)[SPEED.name].ratio is not None]
-    return next((side.id for side in reversed(timed or list(others))), None)

@@ -158,9 +158,9 @@ class _DoubtLine(QWidget):
 
     def show_doubts(self, doubts: Sequence[str]) -> None:
         """Shows the first of these sentences, and how many more there are."""
-        self.doubts = tuple(dict.fromkeys(map(printable, doubts)))
+        shown, self.doubts = self.doubts, tuple(dict.fromkeys(map(printable, doubts)))
         self.setVisible(bool(self.doubts))
-        if self.doubts:
+        if self.doubts and self.doubts != shown:
             self._first.setText(f"With caution: {self.doubts[0]}")
             self._rest.setText("\n".join(self.doubts[1:]))
             self._more.setVisible(len(self.doubts) > 1)

@@ -182,8 +182,8 @@ class ComparePanel(Surface):
     def _figures_page(self) -> QScrollArea:
         page, charts = Surface("page"), QWidget()
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
-        for part in (self.bars, self.settings):
-            part.setMinimumHeight(_LEAST_FIGURES)
+        # not as a minimum of the parts: that would take the place of their content's own
+        self._beside.addStrut(_LEAST_FIGURES)
         parts = (self.table, wide(charts), self.devices, self.published)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
         return scrolled("Figures", page)

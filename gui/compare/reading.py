@@ -152,6 +152,12 @@ class CompareReader(QObject):
         self._run_ids = tuple(run.id for run in sorted(runs, key=lambda run: run.number))
         self.refresh()
 
+    def follow(self, run_ids: Iterable[str]) -> None:
+        """Compare these runs, unless they are shown as they are now."""
+        runs = {run.id: run for run in self._records(run_ids)}
+        if runs != {run_id: read.evidence.run for run_id, read in self._known.items()}:
+            self.set_runs(runs)
+
     def run_ids(self) -> tuple[str, ...]:
         """The compared runs, oldest first."""
         return self._run_ids

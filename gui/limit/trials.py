@@ -32,7 +32,7 @@ class TrialRow(NamedTuple):
         """True if it is the largest batch that is proven to fit."""
         trial = self.trial
         is_largest = self.side.is_proven and trial.batch_size == self.side.largest_batch
-        return is_largest and trial.fits and not trial.uncompiled
+        return is_largest and trial.fits and not trial.is_quick
 
     def result(self) -> str:
         return outcome(self.trial, self.side.largest_batch if self.side.is_proven else 0)
@@ -145,7 +145,7 @@ _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
 
 def outcome(trial: Trial, largest: int) -> str:
-    if trial.fits and trial.batch_size == largest and not trial.uncompiled:
+    if trial.fits and trial.batch_size == largest and not trial.is_quick:
         return "Largest fit"
     return limit_result.outcome(trial).capitalize()
 

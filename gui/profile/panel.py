@@ -16,7 +16,7 @@ from engine.profile.columns import TABLES
 from engine.profile.exchange import exchanges
 from engine.profile.gain import Gain, gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, side_names
-from engine.profile.verdict import MFU, Verdict, mfu_sentence
+from engine.profile.verdict import PEAK_MEANING, Verdict, peak_sentence
 from engine.protocol.profile import StepPart, StepProfile
 from engine.protocol.profiles import Profiles
 from engine.words.names import dataset_words, listed
@@ -298,15 +298,17 @@ def note(view: StudyView[Profiles]) -> str:
 
 
 def figures(profile: StepProfile) -> str:
-    """A profile's utilisation and energy, as far as they are known."""
-    parts = [] if profile.mfu is None else [f"MFU {share_text(profile.mfu)}"]
+    """A profile's % of measured peak and energy, as far as they are known."""
+    fraction = profile.fraction_of_measured_peak
+    parts = [] if fraction is None else [f"{share_text(fraction)} of measured peak"]
     if (energy := profile.energy) is not None:
         parts += [step_energy_text(energy), f"{number(energy.per_thousand_samples())} J per 1,000 samples"]
     return "  ·  ".join(parts)
 
 
 def figures_tip(profile: StepProfile) -> str:
-    parts = [mfu_sentence(profile), MFU if profile.mfu is not None else None]
+    known = profile.fraction_of_measured_peak is not None
+    parts = [peak_sentence(profile), PEAK_MEANING if known else None]
     if (energy := profile.energy) is not None:
         parts.append(ENERGY_COUNTERS[energy.source])
         if (net := energy.net_joules) is not None:

@@ -10,7 +10,7 @@ from engine.drawing.shapes import Drawing
 from engine.profile.bar_picture import PartPlace, bars_drawing, part_places
 from engine.profile.names import part_meaning, part_title, side_names
 from engine.profile.roofline import Mark, roofline_drawing, roofline_marks
-from engine.profile.verdict import MFU, mfu_sentence
+from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
 from engine.protocol.profiles import Profiles
 from engine.words.numbers import number, share_text
 from gui.charts.painter import Picture
@@ -93,7 +93,7 @@ _HOW_TO_READ = (
     "fill the device."
 )
 _NO_LIMITS = "No limits were measured, so there are no lines to compare the marks with."
-_NO_FLOPS = "The model's FLOPs cannot be counted{names}, so there is no MFU."
+_NO_FLOPS = "The model's FLOPs cannot be counted{names}, so the % of measured peak is unknown."
 _LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
 """The height of the picture: a part of its width, within limits."""
 
@@ -155,16 +155,20 @@ class RooflineView(AnswerPage):
             return
         self.roofline = Roofline(profiles)
         texts = [wrapped(text, "body") for text in _utilisation(profiles)]
-        meaning = (label("What MFU means", "heading"), wrapped(MFU, "hint"))
+        meaning = (label(f"What {PEAK_TITLE} means", "heading"), wrapped(PEAK_MEANING, "hint"))
         self.show_answer(_answer(profiles), self.roofline, wrapped(_HOW_TO_READ, "hint"), *texts, *meaning)
 
 
 def _answer(profiles: Profiles) -> str:
     sides = zip(side_names(profiles), profiles.sides, strict=True)
-    known = [
-        f"{share_text(side.profile.mfu)}{f' in {name}' if len(profiles.sides) > 1 else ''}"
+    fractions = [
+        (name, side.profile.fraction_of_measured_peak if side.profile is not None else None)
         for name, side in sides
-        if side.profile is not None and side.profile.mfu is not None
+    ]
+    known = [
+        f"{share_text(fraction)}{f' in {name}' if len(fractions) > 1 else ''}"
+        for name, fraction in fractions
+        if fraction is not None
     ]
     if not known:
         return "How much of the device's peak the model uses is not known."
@@ -178,7 +182,7 @@ def _utilisation(profiles: Profiles) -> list[str]:
     for name, side in zip(side_names(profiles), profiles.sides, strict=True):
         if side.profile is None:
             continue
-        sentence = mfu_sentence(side.profile)
+        sentence = peak_sentence(side.profile)
         if sentence is not None:
             sentences.append(f"{name}: {sentence}" if several else sentence)
         elif side.profile.flops is None:

@@ -83,6 +83,7 @@ class ResultsController(QObject):
         panel, head = self.page.comparison, self.page.head
         self._fill_tab = add_tabs(panel, head, self.maker, lambda: self._studies)
         self._opened: Item | Line | None = None
+        self._ticked: frozenset[str] = frozenset()
         self._is_in_sight = False
         self._background = Background(self)
         self._connect()
@@ -109,7 +110,7 @@ class ResultsController(QObject):
     def _connect(self) -> None:
         runs, head = self._runs, self.page.head
         runs.opened.connect(self._open)
-        runs.checked_changed.connect(self._compare_ticked)
+        runs.checked_changed.connect(self._take_ticks)
         runs.study_deleted.connect(self._delete)
         runs.sweep_requested.connect(partial(self.open_study, "sweep"))
         head.settings.clicked.connect(self._use_settings)
@@ -127,7 +128,8 @@ class ResultsController(QObject):
         for work in self._experiments.orders.values():
             for signal in (work.began, work.ended, work.deleted):
                 signal.connect(lambda _key: self._read_studies())
-        self._experiments.runs.list_changed.connect(self._drop_gone)
+        self._experiments.runs.list_changed.connect(self._follow_runs)
+        self._experiments.runs.run_changed.connect(lambda _run_id: self._follow_runs())
 
     def _connect_study(self, panel: StudyPanel, controller: StudyController[Any]) -> None:
         controller.reported.connect(self._notice.tell)
@@ -154,22 +156,46 @@ class ResultsController(QObject):
             elif item != self._opened:
                 self._open(item)
 
-    def _drop_gone(self) -> None:
-        opened = self._opened
-        if isinstance(opened, Line) and self._experiments.runs.record(opened.run.id) is None:
+    def _take_ticks(self, run_ids: Iterable[str]) -> None:
+        changed, self._ticked = self._ticked.symmetric_difference(run_ids), frozenset(run_ids)
+        # a deleted run loses its tick: that alone must not close what is opened
+        if self._opened is None or any(map(self._experiments.runs.record, changed)):
             self._compare_ticked()
-        elif self._opened is None:
-            self.comparisons.show_ticked()
+
+    def _follow_runs(self) -> None:
+        """Keep what is opened, with the runs that it has now."""
+        opened, model = self._opened, self._runs.model
+        if opened is None:
+            self.comparisons.reader.follow(self._runs.checked())
+            return
+        if isinstance(opened, Item) and opened.study is not None:
+            return
+        keys = opened.run_ids if isinstance(opened, Item) else (opened.key,)
+        left = next((model.lines[key] for key in keys if key in model.lines), None)
+        row = (model.item(opened.key) if isinstance(opened, Item) else None) or left
+        if row is None:
+            self._compare_ticked()
+        elif self.page.is_comparison:
+            self._opened, run_ids = row, self._runs_of(row)
+            self._mark(run_ids)
+            self.comparisons.reader.follow(run_ids)
+        elif row != opened:
+            self._open(row)
+
+    def _runs_of(self, row: Item | Line) -> tuple[str, ...]:
+        """Return the runs to compare where a row is opened, those that have begun."""
+        lines = row.lines if isinstance(row, Item) else (row,)
+        owner = self._runs.model.owner(row.key) if isinstance(row, Line) else None
+        if owner is not None and owner.kind == "comparison":
+            lines = owner.lines
+        return tuple(line.key for line in lines if line.run.status is not Status.QUEUED)
 
     def _open(self, row: Item | Line) -> None:
         self._opened = row
         if isinstance(row, Item) and row.study is not None:
             self._open_study(row, row.study)
             return
-        owner = self._runs.model.owner(row.run.id) if isinstance(row, Line) else row
-        runs = [line.run for line in owner.lines] if owner is not None else []
         if isinstance(row, Line):
-            runs = runs if owner is not None and owner.kind == "comparison" else [row.run]
             self._mark([row.key])
             if row.run.status is Status.FAILED and row.overview.samples_per_second is None:
                 self._show_failure(row.run)
@@ -178,7 +204,7 @@ class ResultsController(QObject):
         elif row.is_failed:
             self._show_failure(row.lines[0].run, row)
             return
-        self._compare([run.id for run in runs if run.status is not Status.QUEUED])
+        self._compare(self._runs_of(row))
 
     def _compare(self, run_ids: Iterable[str]) -> None:
         ids = tuple(run_ids)

@@ -15,6 +15,7 @@ from gui.runs.queue_table import (
     NEXT,
     RELEASE,
     REMOVE,
+    SHOW,
     Action,
     QueueTable,
     Schedule,
@@ -95,6 +96,8 @@ class QueuePanel(QWidget):
     def press(self, action: Action) -> None:
         """Does this to the highlighted items; what is held is released in place of being held."""
         marked = self.highlighted()
+        if action is NEXT and all(item.is_running for item in marked):
+            action = SHOW
         if action is HOLD and all(item.is_held for item in marked):
             action = RELEASE
         if marked:
@@ -120,9 +123,13 @@ class QueuePanel(QWidget):
 
 
 class QueueController(QObject):
-    """Shows the queue, every second while something runs. `scheduled` carries the Schedule."""
+    """Shows the queue, every second while something runs. `scheduled` carries the Schedule.
+
+    `show_wanted` carries the QueueItem in progress, to show its page.
+    """
 
     scheduled = Signal(object)
+    show_wanted = Signal(object)
 
     def __init__(self, panel: QueuePanel, queue: Queue, notice: Notice, parent: QObject) -> None:
         super().__init__(parent)
@@ -183,6 +190,11 @@ class QueueController(QObject):
         """Does this to the items of these keys."""
         if action is REMOVE:
             self._remove(keys)
+            return
+        if action is SHOW:
+            running = next((item for item in self._queue.items() if item.is_running), None)
+            if running is not None:
+                self.show_wanted.emit(running)
             return
         # the first of several is to run first
         for key in reversed(keys) if action is NEXT else keys:

@@ -38,7 +38,7 @@ _ICON, _BUTTON, _BAR_WIDTH, _BAR_HEIGHT = 14, 26, 56, 4
 _LEAST_NAME = 150
 _TIP = (
     "What is in progress, and what waits. Drag a row to move it, or press Alt+Up or Alt+Down; Enter runs it "
-    "next, Space holds or releases it, Ctrl+R repeats it, Delete removes it"
+    "next, or shows what is in progress, Space holds or releases it, Ctrl+R repeats it, Delete removes it"
 )
 
 
@@ -127,6 +127,7 @@ class Action(NamedTuple):
     keys: str
 
 
+SHOW = Action("pulse", "Show", "Enter")
 NEXT = Action("first", "Run next", "Enter")
 HOLD = Action("pause", "Hold", "Space")
 RELEASE = Action("play", "Release", "Space")
@@ -142,8 +143,8 @@ _KEYS = {
 
 
 def actions_of(item: QueueItem) -> tuple[Action, ...]:
-    """The actions on an item; what is in progress can only be repeated."""
-    return (REPEAT,) if item.is_running else (NEXT, RELEASE if item.is_held else HOLD, REPEAT, REMOVE)
+    """The actions on an item; what is in progress can only be shown and repeated."""
+    return (SHOW, REPEAT) if item.is_running else (NEXT, RELEASE if item.is_held else HOLD, REPEAT, REMOVE)
 
 
 class _QueueModel(RowModel[Slot]):
@@ -340,5 +341,5 @@ def _buttons(item: QueueItem, room: QRectF) -> list[tuple[Action, QRect]]:
     left, top = round(room.right()) - 4 * _BUTTON - 8, round(room.center().y()) - _BUTTON // 2
     return [
         (action, QRect(left + place * _BUTTON, top, _BUTTON, _BUTTON))
-        for place, action in enumerate(actions_of(item), 2 if item.is_running else 0)
+        for place, action in enumerate(actions_of(item), 1 if item.is_running else 0)
     ]

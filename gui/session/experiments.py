@@ -288,9 +288,22 @@ class Experiments(QObject):
         return None if is_left else "Another window or a command line will train it."
 
     def stop(self) -> None:
-        """Asks the run in progress to end after the current step; a sweep goes on with its next cell."""
+        """Stop the comparison in progress: its run ends after the current step, the others do not start.
+
+        A sweep continues with its next combination.
+        """
         if not self._thread.skip_turn():
+            self.take_out(*self._mates_that_wait())
             self._thread.stop_run()
+
+    def _mates_that_wait(self) -> tuple[str, ...]:
+        # the engine's thread may be further than its signals
+        current = self._thread.waiting_list.current
+        run = self.runs.record(current if isinstance(current, str) else self.running or "")
+        if run is None or run.comparison is None:
+            return ()
+        waiting = (self.runs.record(run_id) for run_id in self.waiting)
+        return tuple(mate.id for mate in waiting if mate is not None and mate.comparison == run.comparison)
 
     def check_model(self, experiment: Experiment | None) -> None:
         """Asks for a check, answered by `checked`; None cancels it. Raises ProblemError for refused code."""
@@ -339,10 +352,9 @@ class Experiments(QObject):
         unfinished = (view.key for view in self.profiles.unfinished() if view.answer.run_ids == wanted)
         return next(unfinished, None) or self._store.studies.newest_of_runs("profile", wanted)
 
-    def take_out(self, run_id: str) -> None:
-        """Takes a run out of the queue: a new one is deleted, a resumed one is as it was before."""
-        if self._thread.take_out(run_id):
-            self.runs.withdraw(run_id)
+    def take_out(self, *run_ids: str) -> None:
+        """Takes runs out of the queue: new ones are deleted, resumed ones are as they were before."""
+        self.runs.withdraw(*(run_id for run_id in run_ids if self._thread.take_out(run_id)))
 
     def forecasts(self) -> Forecasts:
         """The forecasts of memory that are known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -173,15 +174,18 @@ class SavedRuns(QObject):
             self._changed_store(lambda: self._store.purge(gone))
             self._deleted -= gone
 
-    def withdraw(self, run_id: str) -> None:
-        """Withdraws a queued run: a new one is deleted, a resumed one is as it was before."""
-        self._changed_store(lambda: self._store.withdraw(run_id))
-        self.reload()
-        record, live = self._records.get(run_id), self._live.get(run_id)
-        if record is None:
-            self._live.pop(run_id, None)
-        elif live is not None:
-            live.set_status(record.status.value, record.summary, record.problem)
+    def withdraw(self, *run_ids: str) -> None:
+        """Withdraws queued runs: new ones are deleted, resumed ones are as they were before."""
+        for run_id in run_ids:
+            self._changed_store(partial(self._store.withdraw, run_id))
+        if run_ids:
+            self.reload()
+        for run_id in run_ids:
+            record, live = self._records.get(run_id), self._live.get(run_id)
+            if record is None:
+                self._live.pop(run_id, None)
+            elif live is not None:
+                live.set_status(record.status.value, record.summary, record.problem)
 
     def refresh(self, run_id: str) -> None:
         """Reads a run again."""

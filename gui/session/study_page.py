@@ -34,7 +34,7 @@ class Head(Protocol):
 
 
 class StudyController(QObject, Generic[View]):
-    """Shows work by its key as long as it goes on, and work that has begun in place of other work.
+    """Shows work by its key. Work that starts is shown where nothing else is.
 
     `show_view` shows a view, None for the empty state; `head` are the page's controls. `page_wanted` asks for
     the page; `reported` carries what was done, or why nothing was; `written` the path of a file.
@@ -68,7 +68,7 @@ class StudyController(QObject, Generic[View]):
         head.export.asked.connect(self.export)
         work.changed.connect(self._update)
         if follows:
-            work.began.connect(self._show)
+            work.began.connect(self._begin)
         work.ended.connect(self._end)
         work.deleted.connect(self._drop)
 
@@ -121,6 +121,10 @@ class StudyController(QObject, Generic[View]):
         if self._ordered.view(key) is not None:
             self._show(key)
             self.page_wanted.emit()
+
+    def _begin(self, key: str) -> None:
+        self._update(key)
+        self.open_newest()
 
     def _update(self, key: str) -> None:
         if key == self._key:

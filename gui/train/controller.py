@@ -93,9 +93,10 @@ class LiveController(QObject):
             self.show(left)
 
     def begin(self, run_id: str) -> None:
-        """Shows a run that has begun, and repaints it from now on."""
-        self.show_group(run_id)
+        """Repaint a run that has started from now on; show it, unless something else is in view."""
         record = self._runs.record(run_id)
+        if record is not None and self._belongs_to_view(record):
+            self.show_group(run_id)
         catalog = self._experiments.catalog
         entry = catalog.device(record.experiment.device) if catalog and record is not None else None
         on_cpu = record is not None and (entry is None or not entry.is_gpu)
@@ -118,10 +119,13 @@ class LiveController(QObject):
 
     def _follow_sweep(self, sweep_id: str) -> None:
         view = self._experiments.sweeps.view(sweep_id)
-        words = "" if view is None else view.pilot_words()
-        if words and self._shown and not self._is_training():
-            self.show(())
-        self._live.set_pilot(words)
+        self._live.set_pilot("" if view is None else view.pilot_words())
+
+    def _belongs_to_view(self, run: RunRecord) -> bool:
+        # an answer that is being read must not make way for the next job of the queue
+        shown = [record for run_id in self._shown if (record := self._runs.record(run_id)) is not None]
+        mine = {run.id, run.comparison, run.sweep} - {None}
+        return not shown or any({mate.id, mate.comparison, mate.sweep} & mine for mate in shown)
 
     def _read(self, run_id: str) -> LiveRun | None:
         if self._runs.record(run_id) is None:

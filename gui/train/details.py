@@ -11,7 +11,7 @@ from engine.compare.devices import device_rows
 from engine.compare.figures import ENERGY
 from engine.compare.sides import Side
 from engine.compare.verdict import step_energy_text
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_title
 from engine.protocol.events import Summary
 from engine.words.names import left_out_words, recipe_title
 from engine.words.numbers import memory_text, memory_unit, number
@@ -48,6 +48,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
     lines = {
         "Recipe used": recipe_title(summary.recipe) if summary.recipe else "",
         "Left out": left_out_words(summary.left_out),
+        "Not done": "\n".join(f"{setting_title(key)}: {why}" for key, why in summary.not_done.items()),
         "FP32 matrix products": _FLOAT32.get(summary.float32_mode or "", ""),
         "Warm-up, not counted": _warmup(summary),
         "Waiting for data": "" if waits is None else f"{waits * 100:.1f} % of the time",

@@ -94,7 +94,7 @@ class LiveStrip(QWidget):
             (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
         )
         self.stop = Button(
-            "Stop", "strip", "Stop this run and keep what it recorded; the next in the queue starts", "stop"
+            "Stop", "strip", f"Stop the comparison and keep what it recorded ({keys_of('stop')})", "stop"
         )
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.details = IconButton(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
@@ -134,6 +134,10 @@ class StatCard(Surface):
         figures = "; ".join(f"{row.name} {row.value} {row.after}".strip() for row in rows)
         self.setAccessibleName(f"{self._title.text()} {self._unit.text()}: {figures}")
 
+    def minimumSizeHint(self) -> QSize:
+        # a minimum height of the widget would take the place of its rows' own
+        return super().minimumSizeHint().expandedTo(QSize(0, 72 if self._compact else 96))
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._arrange()
@@ -146,7 +150,6 @@ class StatCard(Surface):
         self._column.setContentsMargins(side, above, right, below)
         self._head.setSpacing(4 if is_narrow else 6)
         self._title.setFixedHeight(18 if self._compact else 24)
-        self.setMinimumHeight(72 if self._compact else 96)
         room = self.width() - side - right
         items = (self._head.itemAt(place) for place in range(self._head.count()))
         parts = [part for item in items if item is not None and (part := item.widget()) is not None]

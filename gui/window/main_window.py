@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QMainWindow, QWidget
 from engine.experiment.checks import Catalog
 from engine.experiment.presets import all_presets, broken_presets
 from engine.experiment.problem import Problem, ProblemError
+from engine.store.queue import RUN
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -22,7 +23,7 @@ from gui.runs.controller import RunsController
 from gui.runs.queue_panel import QueueController
 from gui.runs.queue_table import Schedule
 from gui.session.experiments import Experiments
-from gui.session.items import counted_work
+from gui.session.items import QueueItem, counted_work
 from gui.session.request import Request
 from gui.setup.model.report import CheckController, may_run
 from gui.setup.panel import FormActions, SetupPanel
@@ -89,6 +90,7 @@ class MainWindow(QMainWindow):
             self.backstage.queue, self.experiments.queue, self.notice, self
         )
         self._queue_controller.scheduled.connect(self._show_activity)
+        self._queue_controller.show_wanted.connect(self._show_item)
         self._connect()
         self._install_shortcuts()
         self.experiments.load()
@@ -272,6 +274,13 @@ class MainWindow(QMainWindow):
         precision, colour = (None, None) if run is None else (run.experiment.precision, run.colour)
         self.top_bar.activity.show_activity(activity_of(schedule, precision, colour))
         self.setup.foot.tell(begins=begins_text(schedule))
+
+    def _show_item(self, item: QueueItem) -> None:
+        self.backstage.dismiss()
+        if item.kind == RUN:
+            self.in_view.open(item.key)
+        else:
+            self.others.open(item.kind, item.key)
 
     def import_archive(self, path: Path) -> None:
         """Comes to the front and imports the runs of an archive."""

@@ -111,6 +111,10 @@ class OtherPages(QObject):
         if key in self._controllers:
             self._controllers[key].open_newest()
 
+    def open(self, kind: str, key: str) -> None:
+        """Show work of a kind on the page of its question."""
+        self._controllers[kind].open(key)
+
     def offers(self) -> tuple[Button, ...]:
         """Returns the buttons of the empty pages that ask what the form asks."""
         empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)
@@ -142,7 +146,6 @@ class OtherPages(QObject):
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
         runs.ranges_requested.connect(self.numerics.show_samples)
         experiments.ended.connect(self._offer_to_find)
-        experiments.runs.list_changed.connect(self.comparisons.show_ticked)
         self.results.wanted.connect(partial(window.show_page, "results"))
         self.results.problem.connect(window.tell)
         self.results.form_wanted.connect(window.go_to_form)
@@ -218,11 +221,10 @@ class AnswerController(QObject):
 
 
 def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
-    """A comparison's result for the side that gains most; None without a second side."""
-    reports = [report for report in comparison.reports if not report.is_baseline]
-    if not reports or not runs:
+    """A comparison's result for its best side; None without a second side."""
+    if not comparison.ranked or not runs:
         return None
-    report = max(reports, key=lambda report: report.verdict.speedup or 0.0)
+    report = comparison.ranked[0]
     lines = tuple(tuple(piece for piece in line if piece.role != "aside") for line in report.verdict.lines)
     if report.verdict.outcome == "ratio" and len(lines) > 1:
         lines = ((*lines[0], Piece(",")), *lines[1:])

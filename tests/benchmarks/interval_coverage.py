@@ -8,9 +8,10 @@ stands that of the plain bootstrap, which draws repeats, then blocks within them
 
 Then the machine itself changes: all runs of a comparison are made one after another while it slows down by
 30 %, or wanders (AR(1), 0.6 from run to run, 3 %), in pairs or as repeats that know nothing of one another,
-in turns or one whole side after the other. Then some repeats of one side or of both are slow (an exponential
-tail). Last, single runs slide by 30 %, halve their clocks in mid-run, or do neither, to count how often they
-are flagged, and so are steady comparisons of repeats whose steps have a heavy tail.
+in turns or one whole side after the other. Then some repeats of one side or of both are slow, which may leave
+no interval, and a true gain of 3 % has to be seen. Last, single runs slide by 30 %, halve their clocks in
+mid-run, or do neither, to count how often they are flagged, and so are steady comparisons of repeats whose
+steps have a heavy tail.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.statistics import Interval, drift, drifts, paired_ratio_interval, ratio_interval
+from engine.statistics import (
+    Interval,
+    drift,
+    drifts,
+    outlying_side,
+    paired_ratio_interval,
+    ratio_interval,
+    student,
+)
 
 Floats = NDArray[np.float64]
 
@@ -136,23 +145,74 @@ def _print_changing_machine(generator: np.random.Generator, comparisons: int) ->
             print(f"{name:11}  {repeats:7}{told}")
 
 
+def repeats_of(generator: np.random.Generator, name: str, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """The logarithms of the repeats' speeds, without the true ratio, of shape (comparisons, repeats)."""
+
+    def normal(spread: float) -> Floats:
+        return spread * generator.standard_normal(shape)
+
+    def slow_tail() -> Floats:
+        return 0.02 * (1 - generator.exponential(1, shape))
+
+    if name == "quiet":
+        return normal(0.01), normal(0.01)
+    if name == "slow tails on both sides":
+        return slow_tail() + normal(0.004), slow_tail() + normal(0.004)
+    if name == "slow tail on one side":
+        return slow_tail(), normal(0.004)
+    if name == "the same in pairs alike":
+        common = normal(0.02)
+        return common + slow_tail() + normal(0.003), common + normal(0.003)
+    assert name == "every fifth of one side 10 % slower"
+    # the undisturbed ratio is the truth
+    return normal(0.005) - 0.1 * (generator.random(shape) < 0.2), normal(0.005)
+
+
+REPEATS = (
+    "quiet",
+    "slow tails on both sides",
+    "slow tail on one side",
+    "the same in pairs alike",
+    "every fifth of one side 10 % slower",
+)
+
+
 def _print_slow_repeats(generator: np.random.Generator, comparisons: int) -> None:
-    print("\nslow repeats of  repeats     pairs  unpaired")
+    print("\npairs of repeats: no interval is given (refused), the truth is covered or the interval refused,")
+    print("covered by those given, and their width relative to Student's t")
+    print(f"{'':36}repeats  refused  covered or refused  covered  width")
+    for name in REPEATS:
+        for repeats in (3, 5, 8, 10, 20):
+            logs, base_logs = repeats_of(generator, name, (comparisons, repeats))
+            errors = (logs - base_logs).std(axis=1, ddof=1) / np.sqrt(repeats)
+            given, widths = [], []
+            for mine, theirs, error in zip(TRUE_RATIO * np.exp(logs), np.exp(base_logs), errors, strict=True):
+                interval = paired_ratio_interval(mine, theirs)
+                if interval is not None and outlying_side(mine, theirs, is_paired=True) is None:
+                    given.append(interval)
+                    widths.append(np.log(interval[1] / interval[0]) / (2 * student(repeats - 1) * error))
+            missed = len(given) - sum(low <= TRUE_RATIO <= high for low, high in given)
+            refused = 1 - len(given) / comparisons
+            covered = 1 - missed / max(1, len(given))
+            told = (
+                f"{100 * refused:7.1f} %  {100 * (1 - missed / comparisons):17.1f} %  {100 * covered:6.1f} %"
+            )
+            print(f"{name:36}{repeats:7} {told}  {np.mean(widths):5.2f}")
+
+
+def _print_power(generator: np.random.Generator, comparisons: int) -> None:
+    print("\na true 3 % is seen by pairs whose repeats vary by")
+    print("repeats     0.5 %      1 %    1.5 %      2 %")
     for repeats in (3, 5, 10, 20):
-        shape = (comparisons, repeats)
-        for name, spread in (("neither", None), ("one side", 0.004), ("both", 0.02)):
-            tails = [1 - generator.exponential(1, shape), generator.standard_normal(shape)]
-            if spread is None:
-                tails[0], spread = generator.standard_normal(shape), 0.02
-            elif name == "both":
-                tails[1] = 1 - generator.exponential(1, shape)
-            sides = TRUE_RATIO * np.exp(0.02 * tails[0]), np.exp(spread * tails[1])
-            found = [
-                _fraction([interval for pair in zip(*sides, strict=True) if (interval := of(*pair))])
-                for of in (paired_ratio_interval, ratio_interval)
+        found = []
+        for spread in (0.005, 0.01, 0.015, 0.02):
+            logs = spread * generator.standard_normal((2, comparisons, repeats))
+            pairs = list(zip(1.03 * np.exp(logs[0]), np.exp(logs[1]), strict=True))
+            given = [
+                paired_ratio_interval(*pair) for pair in pairs if outlying_side(*pair, is_paired=True) is None
             ]
-            told = "  ".join(f"{100 * fraction:6.1f} %" for fraction in found)
-            print(f"{name:15}  {repeats:7}  {told}")
+            found.append(sum(interval is not None and interval[0] > 1 for interval in given) / comparisons)
+        print(f"{repeats:7}  " + "  ".join(f"{100 * fraction:5.1f} %" for fraction in found))
 
 
 def _print_drift_of_repeats(generator: np.random.Generator, comparisons: int) -> None:
@@ -202,6 +262,7 @@ def main() -> None:
                 print(f"{repeats:7}  {steps:5,}  {100 * shared:13.0f} %  {told}")
     _print_changing_machine(generator, asked.comparisons)
     _print_slow_repeats(generator, asked.comparisons)
+    _print_power(generator, asked.comparisons)
     _print_drift_of_repeats(generator, asked.comparisons)
     _print_drift(generator, asked.comparisons)
 

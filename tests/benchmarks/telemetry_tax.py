@@ -29,8 +29,7 @@ def with_telemetry(step: PlainStep, telemetry: Telemetry, batches: Batches, step
     telemetry.begin()
     for _ in range(steps):
         inputs, targets = next(batches)
-        telemetry.data_ready()
-        telemetry.record(step([(inputs, targets)]), len(targets), 1e-3)
+        telemetry.record(step([(inputs, targets)]), len(targets), 1e-3, is_reused=step.is_replayed)
         if telemetry.is_due():
             tell(telemetry.collect())
     tell(telemetry.flush())

@@ -35,6 +35,7 @@ from engine.protocol.events import (
 from engine.protocol.summary import RankFigures
 from engine.race.race import Race, race_of
 from engine.store import format16
+from engine.store.checksums import BLOCKS, SEALED
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
@@ -189,6 +190,10 @@ def older(path: Path) -> Callable[[], None]:
             for table in ("runs", "sweeps", "waiting", "studies"):
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN machine")
             connection.execute("DROP TABLE kept_runs")
+            connection.execute("ALTER TABLE studies DROP COLUMN not_done")
+            for table in (*SEALED, *BLOCKS):
+                connection.execute(f"DROP TRIGGER IF EXISTS {table}_unsealed")
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
             connection.execute(f"PRAGMA user_version = {format16.FORMAT}")
 
     return make

@@ -12,6 +12,7 @@ from engine.statistics import (
     Interval,
     drift,
     drifts,
+    outlying_side,
     paired_ratio_interval,
     ratio_interval,
     steadiness,
@@ -59,14 +60,55 @@ def test_repeats_that_are_not_in_pairs_cover_the_truth_too() -> None:
     assert 0.93 <= coverage(ratio_interval, mine, theirs) <= 0.97
 
 
-@pytest.mark.parametrize("interval_of", [ratio_interval, paired_ratio_interval])
-def test_ten_repeats_cover_the_truth_where_some_of_one_side_are_slow(
-    interval_of: Callable[[Floats, Floats], Interval | None],
-) -> None:
+def slow_tail(generator: np.random.Generator, repeats: int) -> Floats:
+    return np.asarray(np.exp(0.02 * (1 - generator.exponential(1, (1_000, repeats)))))
+
+
+@pytest.mark.parametrize("repeats", [8, 10, 20])
+def test_slow_repeats_on_both_sides_make_no_interval_of_pairs_wider_than_students(repeats: int) -> None:
     generator = np.random.default_rng(6)
-    mine = 1.89 * np.exp(0.02 * (1 - generator.exponential(1, (2_000, 10))))
-    theirs = np.exp(0.004 * generator.standard_normal((2_000, 10)))
-    assert 0.93 <= coverage(interval_of, mine, theirs) <= 0.97
+    mine, theirs = 1.89 * slow_tail(generator, repeats), slow_tail(generator, repeats)
+    assert 0.93 <= coverage(paired_ratio_interval, mine, theirs) <= 0.97
+    differences = np.log(mine / theirs)
+    errors = differences.std(axis=1, ddof=1) / np.sqrt(repeats)
+    found = [paired_ratio_interval(one, other) for one, other in zip(mine, theirs, strict=True)]
+    widths = [np.log(interval[1] / interval[0]) for interval in found if interval is not None]
+    assert widths == pytest.approx(2 * student(repeats - 1) * errors)
+
+
+@pytest.mark.parametrize("is_paired", [True, False])
+@pytest.mark.parametrize("slow", [0, 1])
+def test_slow_repeats_on_one_side_are_seen_or_the_truth_is_covered(slow: int, is_paired: bool) -> None:
+    generator = np.random.default_rng(7)
+    sides = [slow_tail(generator, 10), np.exp(0.004 * generator.standard_normal((1_000, 10)))]
+    mine, theirs = sides if slow == 0 else reversed(sides)
+    seen = [outlying_side(*pair, is_paired=is_paired) for pair in zip(mine, theirs, strict=True)]
+    assert seen.count(1 - slow) == 0 and seen.count(slow) >= 850
+    interval_of = paired_ratio_interval if is_paired else ratio_interval
+    found = [interval_of(*pair) for pair in zip(mine, theirs, strict=True)]
+    missed = [interval is not None and not interval[0] <= 1.0 <= interval[1] for interval in found]
+    assert sum(miss for miss, which in zip(missed, seen, strict=True) if which is None) <= 50
+
+
+@pytest.mark.parametrize("repeats", [3, 5, 10])
+def test_quiet_repeats_seldom_count_as_slow_and_ten_show_three_percent(repeats: int) -> None:
+    generator = np.random.default_rng(8)
+    mine, theirs = np.exp(0.01 * generator.standard_normal((2, 1_000, repeats))) * [[[1.03]], [[1.0]]]
+    pairs = list(zip(mine, theirs, strict=True))
+    seen = [outlying_side(*pair, is_paired=True) is None and paired_ratio_interval(*pair) for pair in pairs]
+    assert sum(interval is not False for interval in seen) >= 900
+    if repeats == 10:
+        assert sum(bool(interval) and interval[0] > 1.0 for interval in seen) >= 900
+
+
+def test_too_few_or_too_quiet_repeats_have_no_outliers() -> None:
+    still = [1.0] * 5
+    assert outlying_side([1.0, 1.0, 1.0, 0.5], still[:4], is_paired=True) is None
+    assert outlying_side([1.0, 1.0, 1.0, 0.999, 1.0], still, is_paired=True) is None
+    assert outlying_side([1.0, 1.0, 1.0, 0.8, 1.0], still, is_paired=False) == 0
+    assert outlying_side([1.0, 1.0, 1.0, 0.0, 1.0], still, is_paired=False) is None
+    steady = [1.0, 1.001, 0.999, 1.0, 1.002, 0.998]
+    assert outlying_side(steady, [1.0, 1.001, 0.999, 1.0, 1.2, 1.0], is_paired=True) == 1
 
 
 def test_a_drift_that_both_runs_of_a_pair_share_cancels() -> None:

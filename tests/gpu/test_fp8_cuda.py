@@ -14,6 +14,7 @@ from engine.experiment.experiment import Precision, experiment_from
 from engine.protocol.events import Event, Finished, Samples, Started
 from engine.protocol.jobs import Control
 from engine.training.doctor import device_entries
+from engine.training.models.fp8 import row_scaling_refusal
 from engine.training.runs.loop import train
 
 pytestmark = [
@@ -36,9 +37,8 @@ LANGUAGE: dict[str, Any] = {
     "device": "cuda:0",
     "optimizer": {"learning_rate": 1e-3},
 }
-# by rows from compute capability 9.0 on
 RECIPES = ["tensorwise"]
-if torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0):
+if torch.cuda.is_available() and not row_scaling_refusal(torch.device("cuda:0")):
     RECIPES += ["rowwise", "rowwise_with_gw_hp"]
 
 

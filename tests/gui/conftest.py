@@ -14,7 +14,7 @@ import pytest
 import shiboken6
 from PySide6.QtCore import QObject, Qt, QThread, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox
+from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, experiment_from
@@ -169,6 +169,22 @@ def seen_before() -> Callable[[Path], Settings]:
         return Settings.load(path) if path.exists() else Settings(path, {Key.PAGE: "experiment"})
 
     return settings
+
+
+@pytest.fixture
+def squeezed() -> Callable[[QWidget], list[str]]:
+    """Names the visible parts of a widget that are lower than their content needs."""
+
+    def lower_than_their_content(widget: QWidget) -> list[str]:
+        parts = [part for part in widget.findChildren(QWidget) if part.isVisible()]
+        layouts = [(part, layout) for part in parts if (layout := part.layout()) is not None]
+        return [
+            f"{type(part).__name__} {part.accessibleName()}: {part.height()} of {needed}"
+            for part, layout in layouts
+            if part.height() < (needed := layout.minimumSize().height())
+        ]
+
+    return lower_than_their_content
 
 
 @pytest.fixture

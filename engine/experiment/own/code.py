@@ -10,7 +10,10 @@ import hashlib
 import itertools
 import json
 import re
+import sys
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -128,7 +131,7 @@ def read_code(path: str | Path) -> Code:
         why = "is not valid Python: its text: it is nested too deeply or has null characters"
         raise _refused(place, why, "Correct that line.") from None
     beside: dict[str, str] = {}
-    _collect(place.parent, tree, beside, MOST_CODE_BYTES - len(text.encode()))
+    _collect(place.parent, tree, (), beside, MOST_CODE_BYTES - len(text.encode()))
     try:
         return Code(file=place.name, folder=str(place.parent), text=text, beside=beside)
     except ValidationError:
@@ -205,45 +208,75 @@ def _refused(place: Path, why: str, remedy: str) -> ProblemError:
     return request_error(message, remedy, key="model", value=str(place))
 
 
-def _collect(folder: Path, tree: ast.Module, beside: dict[str, str], room: int) -> int:
+def _collect(folder: Path, tree: ast.Module, package: _Package, beside: dict[str, str], room: int) -> int:
     # adds the modules of `folder` that `tree` imports, and theirs; returns the bytes of room left
-    for module in _imported(tree):
+    for module in _imported(tree, package):
         for place in _files_of(folder, module):
             name = place.relative_to(folder).as_posix()
             if name in beside:
                 continue
             try:
-                text = place.read_text("utf-8-sig")
-                inner = ast.parse(text)
-            except (OSError, ValueError, SyntaxError, RecursionError):
-                # importing it will say what is wrong, with its own file and line
+                with tokenize.open(place) as file:
+                    text = file.read(room + 1)
+            except (OSError, ValueError, SyntaxError):
+                # importing it will say that it is not kept
                 continue
             if len(text.encode()) > room:
                 continue
             beside[name] = text
-            package = place.relative_to(folder).parent.parts
-            for node in ast.walk(inner):
-                # a relative import of its package, written in full
-                if isinstance(node, ast.ImportFrom) and node.level and len(package) >= node.level:
-                    base = package[: len(package) - node.level + 1]
-                    node.module, node.level = ".".join((*base, *filter(None, [node.module]))), 0
-            room = _collect(folder, inner, beside, room - len(text.encode()))
+            room -= len(text.encode())
+            # importing one that is not Python will say so, with its own file and line
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                room = _collect(folder, ast.parse(text), Path(name).parent.parts, beside, room)
     return room
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+_Package = tuple[str, ...]
+_IMPORTERS = ("import_module", "__import__")
+
+
+def _imported(tree: ast.Module, package: _Package) -> Iterator[str]:
+    # by import statements, and by calls that say by which name or in which package; "*" is all of a package
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=module, level=level, names=names):
+                if base := _in_full("." * level + (module or ""), package):
+                    yield base
+                    yield from (f"{base}.{name.name}" for name in names)
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=[name, *_]):
+                match name if called in _IMPORTERS else None:
+                    case ast.Constant(value=str(text)):
+                        yield _in_full(text, package)
+                    case (
+                        ast.JoinedStr(values=[ast.Constant(value=str(text)), *_])
+                        | ast.BinOp(left=ast.Constant(value=str(text)))
+                    ) if "." in text:
+                        yield f"{_in_full(text.rpartition('.')[0] or '.', package)}.*"
+                    case ast.expr() if package:
+                        yield ".".join((*package, "*"))
+
+
+def _in_full(module: str, package: _Package) -> str:
+    # a module's name without the dots of a relative import; empty if they lead out of the folder
+    name = module.lstrip(".")
+    level = len(module) - len(name)
+    if level > len(package):
+        return ""
+    return ".".join((*package[: len(package) - level + 1], name) if level else (name,)).strip(".")
 
 
 def _files_of(folder: Path, module: str) -> Iterator[Path]:
-    # those that its import runs: its packages' and its own
+    # those that its import runs: its packages' and its own; Python's own modules come before any of that name
+    first, *_ = parts = module.split(".")
+    if first in sys.stdlib_module_names:
+        return
     place = folder
-    for part in module.split("."):
+    for part in parts:
+        if part == "*":
+            yield from sorted(filter(Path.is_file, place.glob("*.py"))) if place != folder else ()
+            return
         files = (place / part / "__init__.py", place / f"{part}.py")
         yield from itertools.islice(filter(Path.is_file, files), 1)
         place /= part

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
-from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, request_error
 from engine.experiment.value import BYTES_PER_MIB, LONGEST_TEXT, Message, Whole, shortened
@@ -102,7 +103,7 @@ class Manifest(Message):
     pictures: Annotated[tuple[SheetEntry, ...], Field(max_length=MOST_RUNS)] = ()
 
 
-class FormatOnly(BaseModel, extra="ignore"):
+class FormatOnly(Bounded, extra="ignore"):
     """All that is read of a manifest until its format is known."""
 
     format: Annotated[int, Field(ge=1)]

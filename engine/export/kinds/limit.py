@@ -85,6 +85,7 @@ def _rows(limit: Limit) -> Iterator[Row]:
                 "seconds": trial.seconds,
                 "steps": trial.steps,
                 "uncompiled": trial.uncompiled,
+                "unsearched": trial.unsearched,
                 "note": trial.note or "",
             }
 

@@ -28,7 +28,7 @@ from engine.profile.exchange import (
 from engine.profile.gain import gains, verdicts
 from engine.profile.names import ENERGY_COUNTERS, advice_by_side, failures, part_title, side_names
 from engine.profile.roofline import roofline_drawing
-from engine.profile.verdict import MFU, mfu_sentence
+from engine.profile.verdict import PEAK_MEANING, PEAK_TITLE, peak_sentence
 from engine.protocol.numerics.nonfinite import module_title
 from engine.protocol.profile import Bar, StepPart, StepProfile
 from engine.protocol.profiles import Profiles
@@ -78,7 +78,7 @@ def values(profiles: Profiles) -> dict[str, Any]:
                 "name": name,
                 "verdict": None if verdict is None else asdict(verdict),
                 "gain": None if gain is None else asdict(gain),
-                "mfu": None if side.profile is None else side.profile.mfu,
+                "fraction_of_measured_peak": getattr(side.profile, "fraction_of_measured_peak", None),
                 **json.loads(side.model_dump_json()),
             }
             for name, verdict, gain, side in sides
@@ -87,7 +87,7 @@ def values(profiles: Profiles) -> dict[str, Any]:
 
 
 def write_traces(study: Study[Profiles], path: Path) -> None:
-    """Copies the traces to `path` and, numbered, beside it. Raises ProblemError where there is none."""
+    """Copies the traces to `path` and, numbered, beside it. Raises ProblemError where one is missing."""
     traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
         message = "There is no trace of this profile, or none any more."
@@ -95,6 +95,9 @@ def write_traces(study: Study[Profiles], path: Path) -> None:
     for place, trace in enumerate(traces, 1):
         beside = f"{path.name[: -len(TRACE)]}-{place}{TRACE}"
         shutil.copyfile(trace, path if place == 1 else path.with_name(beside))
+    if missing := len(study.answer.measured()) - len(traces):
+        message = f"Of {len(traces) + missing} traces {missing} cannot be exported. The others were written."
+        raise request_error(message, "Profile again.", key="to", value=path.name)
 
 
 def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
@@ -177,17 +180,18 @@ def _exchange(profiles: Profiles) -> Iterator[Section]:
         yield Section(BY_SIZE, (), SIZE_HEADINGS, rows, SIZE_HEADINGS)
 
 
-_LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", "MFU", "Bandwidth, GB/s")
+_LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", PEAK_TITLE, "Bandwidth, GB/s")
 
 
 def _limits(profiles: Profiles, measured: _Named) -> Section | None:
     if all(profile.limits is None for _, profile in measured):
         return None
-    known = [(name, mfu_sentence(profile)) for name, profile in measured]
+    known = [(name, peak_sentence(profile)) for name, profile in measured]
     sentences = [_named(name, text, measured) for name, text in known if text is not None]
     rows = []
     for name, profile in measured:
-        limits, flops, peak, mfu = profile.limits, profile.flops, profile.peak_tflops, profile.mfu
+        limits, flops, peak = profile.limits, profile.flops, profile.peak_tflops
+        fraction = profile.fraction_of_measured_peak
         reached = flops / profile.step_ms / 1e9 if flops and profile.step_ms else None
         rows.append(
             (
@@ -196,12 +200,12 @@ def _limits(profiles: Profiles, measured: _Named) -> Section | None:
                 NONE if reached is None else throughput_text(reached),
                 profile.format.upper(),
                 NONE if peak is None else throughput_text(peak),
-                NONE if mfu is None else share_text(mfu),
+                NONE if fraction is None else share_text(fraction),
                 number(None if limits is None else limits.gb_per_second),
             )
         )
     right = tuple(heading for heading in _LIMITS[1:] if heading != "Format")
-    notes = (MFU,) if sentences else ()
+    notes = (PEAK_MEANING,) if sentences else ()
     picture = Picture("limits", lambda width: roofline_drawing(profiles, width, _ROOFLINE_HEIGHT))
     return Section(LIMITS, tuple(sentences), _LIMITS, tuple(rows), right, notes, pictures=(picture,))
 
@@ -289,7 +293,8 @@ _NOT_FIGURES = {"bar", "validation", "limits", "energy", "advice", "notes", "exc
 def _side_rows(profiles: Profiles) -> Iterator[Row]:
     for name, profile in _measured(profiles):
         limits, energy = profile.limits, profile.energy
-        row = {"side": name, **profile.model_dump(mode="json", exclude=_NOT_FIGURES), "mfu": profile.mfu}
+        row = {"side": name, **profile.model_dump(mode="json", exclude=_NOT_FIGURES)}
+        row["fraction_of_measured_peak"] = profile.fraction_of_measured_peak
         if limits is not None:
             row |= {f"peak_{peak.format}_tflops": peak.tflops for peak in limits.peaks}
             row["peak_gb_per_second"] = limits.gb_per_second

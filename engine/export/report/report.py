@@ -26,14 +26,14 @@ _MOST_SIDES = 6
 
 
 def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
-    """The report of a content, led by the chosen side, or else by the fastest that did the same work.
+    """The report of a content, led by the chosen side, or else by the best.
 
     The charts that are `drawn` follow its figures. Its `warnings` are the doubts that no answer mentions.
     """
     comparison = content.comparison
     sides, baseline = comparison.sides, comparison.baseline
-    reports = [report for report in comparison.reports if not report.is_baseline or len(sides) == 1]
-    reports = sorted(reports, key=lambda report: (not report.side.holds(content.leading), *_rank(report)))
+    reports = comparison.ranked or comparison.reports
+    reports = tuple(sorted(reports, key=lambda report: not report.side.holds(content.leading)))
     answers = [_answer(report) for report in reports]
     leading, omitted = answers[0].side, len(answers[_MOST_SIDES:])
     are = "side is" if omitted == 1 else "sides are"
@@ -232,11 +232,6 @@ def _runs(sides: Sequence[Side]) -> Section:
     )
     headings = ("Run", "Side", "Seed", "Status", "Started", "Id")
     return Section("Runs", headings=headings, rows=rows, part="appendix")
-
-
-def _rank(report: SideReport) -> tuple[bool, bool, float]:
-    is_unlike = any(doubt.kind in ("workload", "setting", "device") for doubt in report.doubts)
-    return bool(report.spoilers), is_unlike, -(report.verdict.speedup or 0.0)
 
 
 def _answer(report: SideReport) -> Answer:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.library_models import TIMM, ModelRef, override_of, override_value
+from engine.experiment.own.model_settings import is_plain, may_set
 from engine.export.script.own import LINE, OwnFacts, call, literal, own_facts
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
@@ -126,7 +127,7 @@ def _kind(name: ModelRef) -> ModelKind:
         return "small-cnn"
     if name in LANGUAGE_SIZES:
         return "language"
-    if name.library is not None:
+    if name.library is not None and re.fullmatch(r"[\w-]+", name.partition(":")[2], re.ASCII):
         return "timm" if name.library is TIMM else "transformers"
     if re.fullmatch(r"[a-z][a-z0-9_]{1,60}", name) and not keyword.iskeyword(name):
         return "torchvision"
@@ -136,12 +137,16 @@ def _kind(name: ModelRef) -> ModelKind:
 
 
 def _overrides(experiment: Experiment) -> dict[str, Any]:
-    pairs = [override_of(override) for override in experiment.overrides]
-    for key, _ in pairs:
+    settings = {key: override_value(text) for key, text in map(override_of, experiment.overrides)}
+    for key, value in settings.items():
+        message = None
         if "." in key:
             message = f"has '{key}', a setting of a part of {experiment.model}, which no script sets yet."
+        elif not may_set(key) or not is_plain(value):
+            message = f"has '{key}' with a name or a value that could stand for a file or code."
+        if message is not None:
             raise setting_error("overrides", message, "Export another run.", value=key)
-    return {key: override_value(text) for key, text in pairs}
+    return settings
 
 
 def _settings(name: str, image_size: int) -> dict[str, Any]:

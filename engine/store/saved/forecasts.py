@@ -13,9 +13,10 @@ from pathlib import Path
 from statistics import fmean, linear_regression, median
 from typing import Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import Field, ValidationError
 
 from engine import __version__
+from engine.experiment.bounded import Bounded
 from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import file_name_of, write_whole
@@ -106,9 +107,9 @@ _MATTER_AT_TIMES = frozenset(["optimizer.momentum", "label_smoothing", "samples"
 _NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpoint.")
 
 
-class _Kept(BaseModel, extra="forbid", ser_json_inf_nan="strings"):
-    forecasts: dict[str, ForecastMade] = {}
-    peaks: dict[str, tuple[MeasuredPeak, ...]] = {}
+class _Kept(Bounded, extra="forbid", ser_json_inf_nan="strings"):
+    forecasts: dict[str, ForecastMade] = Field(default_factory=dict)
+    peaks: dict[str, tuple[MeasuredPeak, ...]] = Field(default_factory=dict)
 
 
 class Forecasts:

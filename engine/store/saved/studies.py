@@ -17,6 +17,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import one_line
 from engine.protocol.answer import Answer, StudyKind
 from engine.protocol.profiles import Profiles
+from engine.store.checksums import SEALED, is_intact, seal
 from engine.store.connection import Connection
 from engine.store.queue import leave, may_take, me
 from engine.store.saved.study import ANSWERS, Study, StudyEntry, columns_of
@@ -179,6 +180,8 @@ class Studies(SavedTable):
             if kind not in (None, row["kind"]):
                 raise ProblemError(self._missing(study_id))
             try:
+                if not is_intact(row, SEALED["studies"]):
+                    raise ValueError(study_id)
                 return self._study(row)
             except (ValueError, KeyError):
                 message = (
@@ -236,6 +239,7 @@ class Studies(SavedTable):
     def _put(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> Study[A]:
         if _has(connection, study.id):
             self._change(connection, study.id, **columns_of(study), owner=owner)
+            seal(connection, self._table, study.id)
         else:
             statement = "SELECT coalesce(max(number), 0) + 1 FROM studies WHERE kind = ?"
             study = replace(study, number=connection.execute(statement, (study.kind,)).fetchone()[0])
@@ -247,6 +251,7 @@ class Studies(SavedTable):
         insert(
             connection, "studies", **head, created=study.created.timestamp(), owner=owner, **columns_of(study)
         )
+        seal(connection, self._table, study.id)
 
     def _study(self, row: sqlite3.Row) -> Study[Any]:
         return Study(
@@ -258,6 +263,7 @@ class Studies(SavedTable):
             is_over=row["ended"] is not None,
             problem=Problem.model_validate_json(row["problem"]) if row["problem"] else None,
             ammeter=row["ammeter"],
+            not_done=tuple(map(one_line, json.loads(row["not_done"]))),
             answer=ANSWERS[row["kind"]].model_validate_json(row["answer"]),
             folder=self.traces.folder,
         )

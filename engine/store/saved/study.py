@@ -44,8 +44,9 @@ class Study(Generic[A]):
     """A snapshot of a study, made on `machine`, "" for this one.
 
     It `is_over` once it was finished, stopped or failed; not while it goes on, nor if its program ended.
-    `problem` says why it failed. Not saved: what it is `doing`, in a clause, the `place` of the experiment in
-    work, the run `trains` that it trains meanwhile, and the `folder` of its traces.
+    `problem` says why it failed, and `not_done`, in sentences, what was asked for and is missing. Not saved:
+    what it is `doing`, in a clause, the `place` of the experiment in work, the run `trains` that it trains
+    meanwhile, and the `folder` of its traces.
     """
 
     answer: A
@@ -57,6 +58,7 @@ class Study(Generic[A]):
     is_over: bool = False
     ammeter: str | None = __version__
     machine: str = ""
+    not_done: tuple[str, ...] = ()
     doing: str = ""
     place: int = 0
     trains: str | None = None
@@ -115,6 +117,7 @@ def columns_of(study: Study[Any]) -> dict[str, object]:
         "device_name": study.device_name,
         "machine": study.machine,
         "answer": study.answer.model_dump_json(),
+        "not_done": json.dumps(study.not_done),
         "problem": None if study.problem is None else study.problem.model_dump_json(),
         "ended": time.time() if study.is_over else None,
     }

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from engine import __version__
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import Pilot, Plan
 from engine.experiment.sweep import Grid
 from engine.experiment.value import one_line
+from engine.store.checksums import SEALED, is_intact, seal
 from engine.store.connection import Connection
 from engine.store.edits import add_comparison, cleaned_name, drop_comparison
 from engine.store.queue import leave, me, owner_from
@@ -132,6 +133,7 @@ class Sweeps(SavedTable):
                 comparison=comparison,
                 machine=machine,
             )
+            seal(connection, self._table, sweep_id)
             connection.executemany(
                 "INSERT INTO sweep_cells (sweep, position, left_out) VALUES (?, ?, ?)",
                 [(sweep_id, index, reasons.get(index)) for index in range(grid.size)],
@@ -227,6 +229,12 @@ class Sweeps(SavedTable):
         return known[1]
 
     def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> SweepRecord:
+        if not is_intact(row, SEALED["sweeps"]):
+            message = (
+                f"{one_line(row['name'])} cannot be read. Its settings are damaged, as a checksum shows."
+            )
+            remedy = "Delete it, and start it again. Its runs stay."
+            raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy))
         owner = None if row["owner"] is None else owner_from(row["owner"])
         return SweepRecord(
             id=row["id"],

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from engine.curves import Columns
+from engine.experiment.problem import ProblemError
 from engine.protocol.events import Event, Failed, Finished, to_line
 from engine.protocol.pictures import ContactSheet
 from engine.store import checkpoints, journal, samples
+from engine.store.checksums import seal
 from engine.store.edits import bring_back, is_deleted
 from engine.store.queue import me
 from engine.store.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
@@ -62,7 +64,11 @@ def _add(connection: sqlite3.Connection, run: WholeRun) -> Arrival:
     # the id of a copy follows from the run's content, so that the copy is recognized again
     ids = (known, mark[: len(known)])
     for run_id in ids:
-        saved = _read(connection, run_id)
+        try:
+            saved = _read(connection, run_id)
+        except ProblemError:
+            # damaged here, which is what this one was brought for
+            continue
         if saved is None:
             break
         if fingerprint(closed(saved)) == mark:
@@ -107,6 +113,7 @@ def _insert(connection: sqlite3.Connection, run: WholeRun, run_id: str) -> None:
         note=record.note,
         owner=me(),
     )
+    seal(connection, "runs", run_id)
     journal.append(connection, run_id, run.events)
     samples.append(connection, run_id, run.columns)
     if run.pictures is not None:

@@ -15,10 +15,11 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.advice import Checked, Finding, FindingKind, LinearLayer, NotInFP8, Severity
+from engine.training.checks.formats import FormatCheck
 from engine.training.checks.passes import CPU, Pass, Subject, raised, small_batches
 from engine.training.checks.places import CodePlace, ModuleTree, finding_at, running, tensors_text
 from engine.training.checks.static import static_findings, waits_in_text
-from engine.training.checks.watches import format_findings, gradient_findings
+from engine.training.checks.watches import gradient_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
 from engine.training.models.fp8 import layers_sentence, layers_table
@@ -58,6 +59,7 @@ class _Work:
         self.problem: Exception | None = None
         self._experiment = experiment
         self._subject: Subject | None = None
+        self._formats: FormatCheck | None = None
         self._passes: list[Pass] = []
         self._linear_layers: tuple[LinearLayer, ...] = ()
         self._is_given_up = False
@@ -90,7 +92,7 @@ class _Work:
     def _check(self, plan: RunPlan, subject: Subject) -> None:
         experiment = plan.experiment
         self._subject = subject
-        self.findings += format_findings(subject.model, experiment)
+        self._formats = FormatCheck(subject)
         if plan.device_entry.tensor_cores and experiment.precision.is_narrow:
             self.findings += size_findings(subject.model, experiment.batch_size)
         if experiment.precision is Precision.FP8:
@@ -134,7 +136,8 @@ class _Work:
         self.findings.append(finding_at(place, FindingKind.TOO_SLOW, severity, message, remedy))
 
     def answer(self, seconds: float) -> Checked:
-        findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
+        formats = () if self._formats is None else self._formats.findings(self._passes)
+        findings = tuple(_ordered([*self.findings, *formats]))[:MOST_ENTRIES]
         subject = self._subject
         if subject is None:
             return Checked(findings=findings, seconds=seconds)

@@ -118,7 +118,7 @@ class Pass:
         self._gradients = watches.GradientWatch(subject.model)
         self._formats: list[watches.CastWatch | watches.EpsilonWatch] = []
         if not precision.is_autocast:
-            self._formats.append(watches.CastWatch())
+            self._formats.append(watches.CastWatch(subject.model))
         elif subject.workload.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             # perhaps tried in BF16, which is quicker
             self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))
@@ -146,6 +146,12 @@ class Pass:
             self.findings.append(self._raised(error))
         noting = (self._waits, self._losses, *self._formats)
         self.findings = [*(found for watch in noting for found in watch.findings()), *self.findings]
+
+    @property
+    def reached(self) -> frozenset[int] | None:
+        """The ids of the parameters that got a gradient; None without a whole backward pass."""
+        is_known = self.is_complete and (self._goes_back or self._subject.workload.body is not None)
+        return frozenset(self._gradients.reached) if is_known else None
 
     def _make(self) -> None:
         if self._subject.workload.body is not None:

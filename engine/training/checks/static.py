@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.experiment.catalog import Precision
@@ -23,6 +24,7 @@ _SCHEDULER_CLASS = re.compile(r"(LR|Scheduler|Restarts)$")
 # names in a condition that tells a skipped optimizer step
 _LOOKS = re.compile(r"scale|skip|found_inf", re.IGNORECASE)
 _HALF = frozenset({"half", "bfloat16", "float16"})
+_METHODS = {"float16": "half", "float64": "double"}
 
 
 def static_findings(experiment: Experiment) -> list[Finding]:
@@ -41,12 +43,15 @@ def waits_in_text(code: Code) -> list[Finding]:
     return [finding for file in _files(code) for finding in _waits(file)]
 
 
-def half_place(code: Code | None) -> CodePlace | None:
-    """The first cast to 16 bits, as by `.half()`; None without one."""
+def half_place(code: Code | None, dtype: str = "") -> CodePlace | None:
+    """Find the first mention of a dtype, or of any in 16 bits, such as `.half()` or "float16"."""
+    names = {dtype, _METHODS.get(dtype)} if dtype else _HALF
     for file in _files(code) if code is not None else ():
         for node in ast.walk(file.tree):
-            if isinstance(node, ast.Attribute) and node.attr in _HALF:
-                return CodePlace(file.name, node.lineno)
+            if isinstance(node, ast.Attribute | ast.Constant):
+                named = node.attr if isinstance(node, ast.Attribute) else node.value
+                if named in names:
+                    return CodePlace(file.name, node.lineno)
     return None
 
 
@@ -65,7 +70,9 @@ class _File:
 
 def _files(code: Code) -> Iterator[_File]:
     for name, text in ((code.file, code.text), *code.beside.items()):
-        yield _File(name, ast.parse(text))
+        # importing a module that is not Python says so
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            yield _File(name, ast.parse(text))
 
 
 def _in_file(file: _File, experiment: Experiment) -> list[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -11,7 +10,7 @@ from typing import Any, Self, TypeAlias
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
@@ -24,7 +23,7 @@ from engine.training.checks.places import (
     finding_at,
     forward_place,
 )
-from engine.training.checks.static import half_place
+from engine.training.floats import are_finite
 from engine.training.models.weightless import IN_FLOAT32
 from engine.training.ranks.sharing import unused_problem
 
@@ -109,12 +108,19 @@ _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 
 
 class CastWatch(_Watch):
-    """Notes casts to 16 bits. Enter it without autocast, so that what it notes is cast by the code itself."""
+    """Notes casts to 16 bits. Enter it without autocast, so that what it notes is cast by the code itself.
+
+    Casts to a dtype that weights of the model have are for these weights, which have a finding of their own.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self._of_weights = {parameter.dtype for parameter in model.parameters()}
 
     def _after(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         if args and name in _CASTS and isinstance(args[0], torch.Tensor):
             is_cast = args[0].dtype in (torch.float32, torch.float64) and result.dtype in _HALF
-            if is_cast and (place := calling_line()) is not None:
+            if is_cast and result.dtype not in self._of_weights and (place := calling_line()) is not None:
                 self._noted[dtype_text(result), place] += 1
 
     def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
@@ -207,14 +213,14 @@ class NonfiniteWatch(TorchFunctionMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         settings = kwargs or {}
-        is_first = not self._name and _are_finite((args, settings))
+        is_first = not self._name and are_finite((args, settings))
         result = function(*args, **settings)
-        if is_first and not _are_finite(result):
+        if is_first and not are_finite(result):
             self._name, self.place = getattr(function, "__name__", "").strip("_"), calling_line()
             if isinstance(result, torch.Tensor) and result.dtype in _HALF:
                 wide, wide_settings = tree_map_only(torch.Tensor, _widened, (args, settings))
                 with torch.autocast("cpu", enabled=False):
-                    is_held = self._name in _CASTS or _are_finite(function(*wide, **wide_settings))
+                    is_held = self._name in _CASTS or are_finite(function(*wide, **wide_settings))
                 self._overflown = dtype_text(result) if is_held else None
         return result
 
@@ -235,39 +241,8 @@ class NonfiniteWatch(TorchFunctionMode):
         return "", "Look for a logarithm of 0, a division by 0, or inputs that are too large."
 
 
-def _are_finite(value: Any) -> bool:
-    for leaf in tree_leaves(value):
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and not bool(leaf.isfinite().all()):
-            return False
-        if isinstance(leaf, float) and not math.isfinite(leaf):
-            return False
-    return True
-
-
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.dtype in _HALF else tensor
-
-
-def format_findings(model: nn.Module, experiment: Experiment) -> Iterator[Finding]:
-    """Parameters and buffers that hold floats in another format than float32."""
-    parameters = [named for named in model.named_parameters() if _is_other(named[1])]
-    buffers = [named for named in model.named_buffers() if _is_other(named[1])]
-    place, kind = half_place(experiment.own_code), FindingKind.NOT_FLOAT32
-    if parameters:
-        is_scaled = experiment.uses_scaler and parameters[0][1].dtype is torch.float16
-        follows = "small updates of the weights are lost, and no precision is measured as it is named"
-        if is_scaled:
-            follows = "the loss scaler fails with “Attempting to unscale FP16 gradients”"
-        message = f"{_listed('parameter', parameters)} {dtype_text(parameters[0][1])}: {follows}."
-        remedy = "Keep the weights in float32, without .half() or .bfloat16(): autocast casts them."
-        severity: Severity = "error" if is_scaled else "warning"
-        yield finding_at(place, kind, severity, message, remedy, len(parameters))
-    if buffers:
-        rounded = f"{dtype_text(buffers[0][1])}, so what it gathers is rounded"
-        remedy = "Keep it in float32: autocast casts what it should."
-        yield finding_at(
-            place, kind, "warning", f"{_listed('buffer', buffers)} {rounded}.", remedy, len(buffers)
-        )
 
 
 Unused: TypeAlias = dict[str, torch.Tensor]
@@ -280,7 +255,7 @@ class GradientWatch:
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._wanted = [named for named in model.named_parameters() if named[1].requires_grad]
-        self._reached: set[int] = set()
+        self.reached: set[int] = set()  # by id
         self._handles: list[RemovableHandle] = []
 
     def __enter__(self) -> Self:
@@ -295,12 +270,12 @@ class GradientWatch:
             handle.remove()
 
     def _note(self, parameter: torch.Tensor) -> None:
-        self._reached.add(id(parameter))
+        self.reached.add(id(parameter))
 
     @property
     def missing(self) -> Unused:
         """Those that got none, by name."""
-        return {name: parameter for name, parameter in self._wanted if id(parameter) not in self._reached}
+        return {name: parameter for name, parameter in self._wanted if id(parameter) not in self.reached}
 
 
 def gradient_findings(
@@ -323,20 +298,17 @@ def gradient_findings(
             yield finding_at(place, kind, "error", problem.message, problem.remedy, len(waited_for))
             return
     if never:
-        message = f"{_listed('parameter', never)} left without a gradient, so nothing trains it."
+        message = f"{listed('parameter', never)} left without a gradient, so nothing trains it."
         remedy = "Use it in forward, or set its requires_grad to False."
         yield finding_at(place, kind, "warning", message, remedy, len(never))
     if sometimes and is_shared and settings.strategy == "fsdp":
-        message = f"{_listed('parameter', sometimes)} left without a gradient in some steps."
+        message = f"{listed('parameter', sometimes)} left without a gradient in some steps."
         remedy = "Use the same parts of the model on all devices in each step, or FSDP2 hangs."
         yield finding_at(place, kind, "warning", message, remedy, len(sometimes))
 
 
-def _is_other(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.dtype is not torch.float32
-
-
-def _listed(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
+def listed(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
+    """The first of the tensors by name and the number of others, as the begin of a sentence with "is"."""
     others = len(named) - 1
     more = f", like {others:,} more {noun if others == 1 else noun + 's'}," if others else ""
     return f"The {noun} {named[0][0]}{more} is"

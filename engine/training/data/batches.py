@@ -80,6 +80,7 @@ class Source:
 
     train_samples: int
     has_validation = False
+    is_waited_for = True  # False where batches are on the device already, so that no step waits for one
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         """The training batches of epoch `number` (from 1) after the first `skip`, by the seed alone."""
@@ -150,6 +151,7 @@ class Resident(Source):
         self._validation = None if validation is None else validation.to(device)
         self._batch_size, self._seed = experiment.batch_size, experiment.seed
         self._device, self._prepare, self._augment = device, prepare, augment
+        self.is_waited_for = augment is not None or device.type == "cpu"
         self.train_samples = len(train.targets)
         self.has_validation = validation is not None and len(validation.targets) > 0
 
@@ -204,6 +206,7 @@ class Turns(Source):
     def __init__(self, batches: Sequence[Batch], samples: int) -> None:
         self._batches = batches
         self.train_samples = samples
+        self.is_waited_for = False
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         size = batch_samples(self._batches[0])

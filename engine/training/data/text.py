@@ -39,6 +39,7 @@ class Corpus(Source):
         self._length, self._batch_size = experiment.sequence_length, experiment.batch_size
         self._seed, self.train_samples = experiment.seed, experiment.samples
         self._offsets = torch.arange(self._length + 1, device=device)
+        self.is_waited_for = device.type == "cpu"
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         generator = torch.Generator().manual_seed(seed_of(self._seed, number))

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from operator import or_
 from typing import Any
 
@@ -51,12 +51,8 @@ class NvmlReader:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        pynvml.nvmlInit()
-        try:
-            self._handle = handle_of(device)
-        except pynvml.NVMLError:
-            pynvml.nvmlShutdown()
-            raise
+        start_nvml()
+        self._handle = handle_of(device)
         self._activity: ActivityReader | None = None
         with suppress(pynvml.NVMLError):
             self._activity = ActivityReader(self._handle)
@@ -64,9 +60,6 @@ class NvmlReader:
     def close(self) -> None:
         if self._activity is not None:
             self._activity.close()
-        # a driver that is gone has nothing to shut down
-        with suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
 
     def read(self) -> Reading:
         """Asks for each quantity separately: a card that does not support one still tells the others."""
@@ -77,7 +70,8 @@ class NvmlReader:
                 pynvml.nvmlDeviceGetTemperature, self._handle, pynvml.NVML_TEMPERATURE_GPU
             ),
             "clock_mhz": partial(pynvml.nvmlDeviceGetClockInfo, self._handle, pynvml.NVML_CLOCK_SM),
-            "other_programs_mib": self._other_programs_mib,
+            "other_programs_mib": partial(_other_programs_mib, self._handle, self._device),
+            USED: partial(_used_mib, self._handle),
         }
         answers = {name: _answer(ask) for name, ask in asked.items()}
         return Reading(
@@ -93,14 +87,38 @@ class NvmlReader:
         present = (slowdown for bit, slowdown in _SLOWDOWNS.items() if int(reasons) & bit)
         return reduce(or_, present, _NONE)
 
-    def _other_programs_mib(self) -> float | None:
-        processes = [
-            *pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle),
-            *pynvml.nvmlDeviceGetGraphicsRunningProcesses(self._handle),
-        ]
-        reserved = torch.cuda.memory_reserved(self._device)
-        others = others_bytes({user.pid: user.usedGpuMemory for user in processes}, os.getpid(), reserved)
-        return None if others is None else others / BYTES_PER_MIB
+
+@cache
+def start_nvml() -> None:
+    """Load NVIDIA's library once for the whole process. Raise NVMLError without it."""
+    pynvml.nvmlInit()
+
+
+def other_programs_mib(device: torch.device) -> float | None:
+    """Return the memory that other programs hold on the device; None where the driver does not report it."""
+    with suppress(pynvml.NVMLError):
+        start_nvml()
+        return _other_programs_mib(handle_of(device), device)
+    return None
+
+
+def _other_programs_mib(handle: Any, device: torch.device) -> float | None:
+    processes = [
+        *pynvml.nvmlDeviceGetComputeRunningProcesses(handle),
+        *pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle),
+    ]
+    reserved = torch.cuda.memory_reserved(device)
+    others = others_bytes({user.pid: user.usedGpuMemory for user in processes}, os.getpid(), reserved)
+    return None if others is None else others / BYTES_PER_MIB
+
+
+def _used_mib(handle: Any) -> float:
+    try:
+        # without what the driver keeps for itself
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
+    except pynvml.NVMLError:
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    return int(memory.used) / BYTES_PER_MIB
 
 
 def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:
@@ -140,6 +158,8 @@ def handle_of(device: torch.device) -> Any:
 
 PERIOD_SECONDS = 0.2
 _HIGHEST = ("temperature_celsius", "other_programs_mib")
+USED = "device_used_mib"
+"""The column of the memory in use by all programs, which no `Summary` has."""
 
 
 class CardGauge:
@@ -166,12 +186,20 @@ class CardGauge:
 
 
 def card_gauge(device: torch.device) -> CardGauge:
-    """A gauge that is already reading the device, where there is NVML for it."""
+    """A gauge that is already reading the device: by NVML, or else only the memory in use on a GPU."""
     if device.type == "cuda":
         with suppress(pynvml.NVMLError):
             reader = NvmlReader(device)
             return ThreadedGauge(reader.read, on_close=reader.close)
+    if device.type in ("cuda", "xpu"):
+        return ThreadedGauge(partial(_memory_in_use, device))
     return CardGauge()
+
+
+def _memory_in_use(device: torch.device) -> Reading:
+    # in the gauge's thread too: some drivers take 8 ms
+    free, total = torch.get_device_module(device).mem_get_info(device)
+    return Reading({USED: (total - free) / BYTES_PER_MIB})
 
 
 class ThreadedGauge(CardGauge):
@@ -227,7 +255,8 @@ class ThreadedGauge(CardGauge):
                 self._last = reading.columns()
                 if self._counts:
                     self._slowdown |= reading.slowdown or _NONE
-                    for name, value in reading.values.items():
+                    for name in reading.values.keys() - {USED}:
+                        value = reading.values[name]
                         total, count, highest = self._measured[name]
                         self._measured[name] = [total + value, count + 1, max(highest, value)]
             self._closing.wait(self._period_seconds)

@@ -19,7 +19,7 @@ import pynvml
 import torch
 
 from engine.protocol.summary import Energy
-from engine.training.measuring.card import handle_of
+from engine.training.measuring.card import handle_of, start_nvml
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -36,7 +36,6 @@ class Counter:
 
     source: Literal["nvml", "rapl"]
     read: Callable[[], float]
-    close: Callable[[], None] = lambda: None
 
 
 def energy_counter(device: torch.device) -> Counter | None:
@@ -51,20 +50,10 @@ def energy_counter(device: torch.device) -> Counter | None:
 
 def _nvml_counter(device: torch.device) -> Counter:
     # of the whole card; none for a MIG slice, nor before Volta
-    pynvml.nvmlInit()
-    try:
-        handle = handle_of(device)
-        pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
-    except pynvml.NVMLError:
-        pynvml.nvmlShutdown()
-        raise
-
-    def close() -> None:
-        # a driver that is gone has nothing to shut down
-        with suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
-
-    return Counter("nvml", lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3, close)
+    start_nvml()
+    handle = handle_of(device)
+    pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+    return Counter("nvml", lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3)
 
 
 def rapl_counter(folder: Path = POWERCAP) -> Counter:
@@ -163,8 +152,6 @@ class EnergyMeter:
         if self._thread.is_alive():
             self._commands.put("close")
             self._thread.join()
-        if self._counter is not None:
-            self._counter.close()
 
     def _idle(self, seconds: float | None) -> float | None:
         begin = self._point()

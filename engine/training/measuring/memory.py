@@ -88,8 +88,19 @@ def driver_spills() -> bool:
 class MemoryMeter:
     """The meter of a device without such figures, and the base of the others."""
 
+    def __init__(self, period_seconds: float = 0.2) -> None:
+        self._period_seconds = period_seconds
+        self._asked = -math.inf
+        self._last: dict[str, float] = {}
+
     def sample(self) -> dict[str, float]:
-        """The memory columns of a `Samples` event now. Cheap: it is called about 20 times a second."""
+        """Return the memory columns of a `Samples` event, read at most once per `period_seconds`."""
+        now = time.monotonic()
+        if now - self._asked >= self._period_seconds:
+            self._asked, self._last = now, self._read()
+        return self._last
+
+    def _read(self) -> dict[str, float]:
         return {}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
@@ -122,7 +133,8 @@ class AllocatorMeter(MemoryMeter):
     `torch.cuda`.
     """
 
-    def __init__(self, device: torch.device, module: Any = None) -> None:
+    def __init__(self, device: torch.device, module: Any = None, period_seconds: float = 0.2) -> None:
+        super().__init__(period_seconds)
         self._device = device
         self._module: Any = module or torch.get_device_module(device)
         self._counts = self._captures = False
@@ -137,18 +149,13 @@ class AllocatorMeter(MemoryMeter):
         if driver_spills():
             self._room = self._module.mem_get_info(device)[0] + self._module.memory_reserved(device)
 
-    def sample(self) -> dict[str, float]:
+    def _read(self) -> dict[str, float]:
         allocated, reserved = self._close_span()
-        free, total = self._module.mem_get_info(self._device)
-        return {
-            "allocated_mib": allocated / BYTES_PER_MIB,
-            "reserved_mib": reserved / BYTES_PER_MIB,
-            "device_used_mib": (total - free) / BYTES_PER_MIB,
-        }
+        return {"allocated_mib": allocated / BYTES_PER_MIB, "reserved_mib": reserved / BYTES_PER_MIB}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
         self._close_span()
-        self._counts, self._captures = counts, captures
+        self._counts, self._captures, self._asked = counts, captures, -math.inf
 
     def settle(self) -> None:
         # Workspaces of cuDNN's search stay in the cache, where they would count as training's memory. A
@@ -166,9 +173,11 @@ class AllocatorMeter(MemoryMeter):
         )
 
     def _close_span(self) -> tuple[int, int]:
-        # The allocator counts on the host, in the order of the calls, so this does not wait.
-        allocated: int = self._module.max_memory_allocated(self._device)
-        reserved: int = self._module.max_memory_reserved(self._device)
+        # The allocator counts on the host, in the order of the calls, so this does not wait. Each of torch's
+        # functions for a single figure makes and sorts all 140.
+        figures = self._module.memory_stats_as_nested_dict(self._device)
+        allocated: int = figures["allocated_bytes"]["all"]["peak"]
+        reserved: int = figures["reserved_bytes"]["all"]["peak"]
         self._module.reset_peak_memory_stats(self._device)
         self._whole_run = max(self._whole_run, allocated)
         if self._captures:
@@ -184,25 +193,19 @@ class ResidentMeter(MemoryMeter):
     """The meter of a CPU: resident memory over the idle level.
 
     A sample is the peak since the last sample, or since what counts began or ended, where Linux tells it:
-    between steps no activations are left to see. Asking the system takes a third of a millisecond, so it is
-    asked at most once per `period_seconds`.
+    between steps no activations are left to see. Asking the system takes a third of a millisecond.
     """
 
     def __init__(self, period_seconds: float = 0.2) -> None:
+        super().__init__(period_seconds)
         self._process = psutil.Process()
         self._has_own_peak = _reset_resident_peak()
-        self._period_seconds = period_seconds
-        self._asked = -math.inf
         self._counts = False
         self._peak: int | None = None
-        self._last = 0
         self._idle = self._close_span()
 
-    def sample(self) -> dict[str, float]:
-        now = time.monotonic()
-        if now - self._asked >= self._period_seconds:
-            self._asked, self._last = now, self._close_span()
-        return {"resident_mib": self._over_idle(self._last)}
+    def _read(self) -> dict[str, float]:
+        return {"resident_mib": self._over_idle(self._close_span())}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
         self._close_span()

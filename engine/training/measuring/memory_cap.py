@@ -11,17 +11,16 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
-import pynvml
 import torch
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import setting_error
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB, MIB_PER_GIB
-from engine.training.measuring.card import NvmlReader
+from engine.training.measuring.card import other_programs_mib
 from engine.training.measuring.memory import driver_spills, status_bytes
 
 
@@ -45,8 +44,11 @@ class TrialMemory:
         return False
 
     def was_refused(self) -> bool:
-        """True once the caching allocator has refused an allocation, even if a library recovered."""
+        """Return whether the caching allocator has refused an allocation, even if a library recovered."""
         return False
+
+    def forget_refusals(self) -> None:
+        """Count refusals from now on."""
 
     def release(self) -> float:
         """Frees what is no longer used; returns what is still held over the baseline."""
@@ -141,8 +143,7 @@ class AllocatorTrial(TrialMemory):
         self.baseline_mib = self._baseline / BYTES_PER_MIB
         self.budget_mib = self._free_mib if cap_mib is None else min(cap_mib, self._free_mib)
         if device.type == "cuda":
-            with suppress(pynvml.NVMLError), closing(NvmlReader(device)) as reader:
-                self.other_programs_mib = reader.read().values.get("other_programs_mib")
+            self.other_programs_mib = other_programs_mib(device)
 
     def peak_mib(self) -> float | None:
         return float(self._module.max_memory_allocated(self._device)) / BYTES_PER_MIB
@@ -159,13 +160,16 @@ class AllocatorTrial(TrialMemory):
     def was_refused(self) -> bool:
         return self._refusals() > self._refused
 
+    def forget_refusals(self) -> None:
+        self._refused = self._refusals()
+
     def release(self) -> float:
         self._free_unused()
         held: int = self._module.memory_allocated(self._device)
         return max(0, held - self._baseline) / BYTES_PER_MIB
 
     def _refusals(self) -> int:
-        return int(self._module.memory_stats(self._device).get("num_ooms", 0))
+        return int(self._module.memory_stats_as_nested_dict(self._device).get("num_ooms", 0))
 
     def _free_unused(self) -> None:
         gc.collect()

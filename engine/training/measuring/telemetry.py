@@ -1,7 +1,7 @@
 """The figures and the time of each step, gathered without stalling the device.
 
-Each step's row of figures is copied into a block on the device. About 20 times a second the current block is
-copied asynchronously to pinned memory, and another takes its place; the host reads a copy only once the
+Each step's row of figures stays on the device. About 20 times a second the rows since are stacked and copied
+asynchronously to pinned memory, and another block takes their place; the host reads a copy only once the
 device has completed it. Steps are timed on the device where it has a clock of its own.
 """
 
@@ -35,17 +35,25 @@ class HostClock:
         assert isinstance(earlier, float) and isinstance(later, float)
         return later - earlier
 
+    def release(self, mark: Mark) -> None:
+        """Takes back a mark that nothing will read again."""
+
 
 class DeviceClock(HostClock):
     """Clock for an accelerator, which runs behind the host: events on its own timeline."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+        self._released: list[torch.Event] = []  # to make and destroy an event costs more than to record it
 
     def mark(self) -> Mark:
-        event = torch.Event(self._device, enable_timing=True)
+        event = self._released.pop() if self._released else torch.Event(self._device, enable_timing=True)
         event.record()
         return event
+
+    def release(self, mark: Mark) -> None:
+        assert isinstance(mark, torch.Event)
+        self._released.append(mark)
 
     def seconds_between(self, earlier: Mark, later: Mark) -> float:
         assert isinstance(earlier, torch.Event) and isinstance(later, torch.Event)
@@ -119,22 +127,27 @@ class Telemetry:
         `paused_seconds` of the gap are left out of every later row's `seconds`.
         """
         self._offset_seconds -= paused_seconds
-        self._last = self._clock.mark()
+        self._last, self._ready_at = self._clock.mark(), None
         if self._reached is None:
             self._reached = self._last
 
     def data_ready(self) -> None:
-        """Call it once the device has been given all work that the next step's data need."""
+        """Call it once the device has been given all work that the next step's data need, if there is any."""
         self._ready_at = self._clock.mark()
 
-    def record(self, row: torch.Tensor, samples: int, learning_rate: float) -> None:
-        """Takes the figures, float32 (columns,), of the step just given to the device."""
+    def record(
+        self, row: torch.Tensor, samples: int, learning_rate: float, *, is_reused: bool = True
+    ) -> None:
+        """Takes the figures, float32 (columns,), of the step just given to the device.
+
+        `is_reused`: the next step writes to the same row, as a captured one does.
+        """
         assert self._last is not None, "begin() comes before the first step"
         end = self._clock.mark()
         self.steps += 1
         ready = self._ready_at if self._ready_at is not None else self._last
         span = _Span(self.steps, samples, learning_rate, self._last, ready, end, self._offset_seconds)
-        self._blocks[0].add(row, span)
+        self._blocks[0].add(row.clone() if is_reused else row, span)
         self._last, self._ready_at = end, None
         if self._blocks[0].is_full:
             self._land()
@@ -178,25 +191,35 @@ class Telemetry:
             block.spans.clear()
 
     def _rows(self, spans: list[_Span], values: NDArray[np.float64]) -> Rows:
-        between = self._clock.seconds_between
+        times = np.array([self._times(span) for span in spans])
         return Rows(
             step=np.array([span.step for span in spans]),
             samples=np.array([span.samples for span in spans]),
-            seconds=np.array([self._reach(span) + span.offset_seconds for span in spans]),
-            step_seconds=np.array([between(span.begin, span.end) for span in spans]),
-            wait_seconds=np.array([between(span.begin, span.ready) for span in spans]),
+            seconds=times[:, 0],
+            step_seconds=times[:, 1],
+            wait_seconds=times[:, 2],
             learning_rate=np.array([span.learning_rate for span in spans]),
             figures={name: values[:, column] for column, name in enumerate(self._columns)},
         )
 
-    def _reach(self, span: _Span) -> float:
-        # from the start of the first step to this step's end, including the gap before it
+    def _times(self, span: _Span) -> tuple[float, float, float]:
+        # from the start of the first step to this step's end, including the gap before it; the step's own
+        # time; and its wait. Each question to a device costs microseconds, so each is asked once.
         between, reached = self._clock.seconds_between, self._reached
         assert reached is not None, "begin() comes before the first step"
-        gap = 0.0 if span.begin is reached else between(reached, span.begin)
+        gap = 0.0
+        if span.begin is not reached:
+            gap = between(reached, span.begin)
+            self._clock.release(reached)
+        own = between(span.begin, span.end)
+        wait = 0.0
+        if span.ready is not span.begin:
+            wait = between(span.begin, span.ready)
+            self._clock.release(span.ready)
+        self._clock.release(span.begin)
         self._reached = span.end
-        self._reached_seconds += gap + between(span.begin, span.end)
-        return self._reached_seconds
+        self._reached_seconds += gap + own
+        return self._reached_seconds + span.offset_seconds, own, wait
 
 
 @dataclass(frozen=True)
@@ -212,15 +235,12 @@ class _Span:
 
 class _Block:
     def __init__(self, device: torch.device, columns: int) -> None:
-        self._on_device = torch.zeros(_ROWS, columns, device=device)
         # On a CPU the rows are already where they are read, with nothing to wait for.
         is_host = device.type == "cpu"
-        self._on_host = (
-            self._on_device
-            if is_host
-            else torch.zeros(_ROWS, columns, pin_memory=device.type in ("cuda", "xpu"))
-        )
+        is_pinned = device.type in ("cuda", "xpu")
+        self._on_host = torch.zeros(0 if is_host else _ROWS, columns, pin_memory=is_pinned)
         self._passed = None if is_host else torch.Event(device)
+        self._rows: list[torch.Tensor] = []
         self.spans: list[_Span] = []
 
     @property
@@ -228,13 +248,16 @@ class _Block:
         return len(self.spans) == _ROWS
 
     def add(self, row: torch.Tensor, span: _Span) -> None:
-        self._on_device[len(self.spans)].copy_(row)
+        self._rows.append(row)
         self.spans.append(span)
 
     def send(self) -> None:
-        if self._passed is not None:
-            rows = len(self.spans)
-            self._on_host[:rows].copy_(self._on_device[:rows], non_blocking=True)
+        rows = torch.stack(self._rows)
+        self._rows.clear()
+        if self._passed is None:
+            self._on_host = rows
+        else:
+            self._on_host[: len(rows)].copy_(rows, non_blocking=True)
             self._passed.record()
 
     def has_arrived(self) -> bool:

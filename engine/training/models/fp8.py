@@ -16,7 +16,7 @@ from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import request_error
 from engine.experiment.settings import Step
 from engine.protocol.advice import LinearLayer, NotInFP8
-from engine.training.models.libraries import quiet
+from engine.training.models.libraries import library_reason, quiet
 from engine.training.models.recompute import Around, own_class, put_around
 from engine.words.names import listed
 
@@ -150,17 +150,39 @@ def convert(
 
 
 def check_recipe(experiment: Experiment, device: torch.device) -> None:
-    """Raises ProblemError for a scaling that the device does not have."""
+    """Try the experiment's FP8 scaling on its GPU. Raise ProblemError if the GPU refuses it."""
     recipe = experiment.step.fp8_recipe
     if experiment.precision is not Precision.FP8 or recipe == "tensorwise" or device.type != "cuda":
         return
-    if (capability := torch.cuda.get_device_capability(device)) < _HOPPER:
-        shown = ".".join(map(str, capability))
-        message = f"FP8 scaling is '{recipe}', which needs compute capability 9.0; this card has {shown}."
+    if refusal := row_scaling_refusal(device):
+        message = f"FP8 scaling is '{recipe}', but this GPU does not multiply by rows: {refusal}"
         raise request_error(message, "Set it to tensorwise.", key="step.fp8_recipe", value=recipe)
 
 
-_HOPPER = (9, 0)
+def row_scaling_refusal(device: torch.device) -> str:
+    """Return why the device refuses an FP8 matmul with scales by row, in PyTorch's words; empty if it works.
+
+    A trial takes less than a millisecond. No table would be right: kernels depend on the GPU, on the build of
+    PyTorch and on the system.
+    """
+    numbers = torch.ones(_TRIED, _TRIED, device=device).to(torch.float8_e4m3fn)
+    scales = torch.ones(_TRIED, 1, device=device)
+    for is_fast in (True, False):  # outputs are summed the fast way, gradients are not
+        try:
+            torch._scaled_mm(
+                numbers,
+                numbers.t(),
+                scale_a=scales,
+                scale_b=scales.t(),
+                out_dtype=torch.bfloat16,
+                use_fast_accum=is_fast,
+            ).sum().item()  # errors of a kernel appear when it is waited for
+        except Exception as error:  # noqa: BLE001 - what has no kernel fails in any way
+            return f"{library_reason(error)}."
+    return ""
+
+
+_TRIED = 32
 
 
 def _torchao() -> tuple[Any, type[nn.Module]]:

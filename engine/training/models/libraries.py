@@ -127,6 +127,14 @@ def override_problem(override: str, message: str, remedy: str) -> Problem:
     return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
 
 
+def unplain(override: str) -> Problem:
+    """Return the problem with a value that could name a file, a repository or code."""
+    message = (
+        "but a value must consist of numbers, true, false, null, or words that Ammeter knows, such as gelu."
+    )
+    return override_problem(override, message, "Change or remove it.")
+
+
 def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
     """A model that cannot be trained, for a reason that its library gives; overrides come first."""
     if overrides:
@@ -193,8 +201,8 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-# Said of many causes, and of memory only where the device is full: NCCL, and libraries as their handles are
-# created, allocate beside PyTorch at first use.
+# Said of many causes: of these only a full device is out of memory. NCCL allocates beside PyTorch at first
+# use, and so do the libraries whose handles are created then.
 _PERHAPS_OUT_OF_MEMORY = re.compile(
     r"Failed to CUDA (host )?[cm]?alloc|ncclUnhandledCudaError"
     r"|(CUBLAS|CUBLASLT|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS)_STATUS_NOT_INITIALIZED"

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from engine.experiment.own.code import MODEL, Code
+from engine.experiment.own.code import MODEL, MOST_CODE_BYTES, Code
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
 from engine.training.models.outputs import value_words
@@ -225,23 +225,52 @@ def _remember(path: str, code: Code, text: str) -> None:
 
 
 class _KeptModules(importlib.abc.MetaPathFinder):
+    """Finds what the code keeps, before any other finder. Nothing else of its folder can be imported."""
+
     def __init__(self, code: Code) -> None:
         self.code = code
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        if fullname.partition(".")[0] in sys.stdlib_module_names:
+            return None
         place = fullname.replace(".", "/")
         for relative, is_package in ((f"{place}/__init__.py", True), (f"{place}.py", False)):
-            if (text := self.code.beside.get(relative)) is not None:
+            text = self.code.beside.get(relative)
+            if text is None and is_package and any(name.startswith(f"{place}/") for name in self.code.beside):
+                # a folder without that file, unless it is also a package that is installed
+                text = "" if importlib.machinery.PathFinder.find_spec(fullname, path) is None else None
+            if text is not None:
                 file = str(Path(self.code.folder) / relative)
                 loader = _KeptLoader(file, text)
                 _remember(file, self.code, text)
                 spec = importlib.util.spec_from_file_location(fullname, file, loader=loader)
                 if spec is not None and is_package:
-                    spec.submodule_search_locations = [str(Path(file).parent)]
+                    spec.submodule_search_locations = []
                 return spec
         return None
+
+
+class _NotKeptModules(importlib.abc.MetaPathFinder):
+    """Says, after all other finders, that a module lies in the folder and does not belong to the code."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        folder, place = Path(self.code.folder), fullname.replace(".", "/")
+        names = (f"{place}{suffix}" for suffix in (*importlib.machinery.all_suffixes(), "/__init__.py"))
+        found = next((name for name in names if _may_serve(folder) and (folder / name).is_file()), None)
+        if found is None:
+            return None
+        raise ModuleNotFoundError(
+            f"{found} is in the folder of {self.code.file}, but the run does not keep it. Only modules that "
+            f"import statements name are kept, as text in UTF-8 of at most {MOST_CODE_BYTES // 2**10:,} KiB.",
+            name=fullname,
+        )
 
 
 class _KeptLoader(importlib.abc.InspectLoader):
@@ -259,17 +288,13 @@ class _KeptLoader(importlib.abc.InspectLoader):
 
 
 def _serve_modules(code: Code) -> None:
-    # imports find the kept modules first, then what else lies in the folder
-    for finder in [finder for finder in sys.meta_path if isinstance(finder, _KeptModules)]:
-        sys.meta_path.remove(finder)
+    ours = (_KeptModules, _NotKeptModules)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, ours)]
     for name, module in list(sys.modules.items()):
         # of an earlier execution, perhaps of another text
         if getattr(module, "__file__", None) in _executed:
             del sys.modules[name]
-    sys.meta_path.insert(0, _KeptModules(code))
-    if code.folder not in sys.path and _may_serve(Path(code.folder)):
-        # last: a file named like a module of Python's or of a library's stands in for none of these
-        sys.path.append(code.folder)
+    sys.meta_path[:] = [_KeptModules(code), *sys.meta_path, _NotKeptModules(code)]
 
 
 def _may_serve(folder: Path) -> bool:

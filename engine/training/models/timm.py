@@ -14,6 +14,7 @@ from torch import nn
 
 from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import TIMM, override_of, override_value
+from engine.experiment.own.model_settings import is_plain, may_set
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.training.models import libraries
 from engine.training.models.libraries import quiet, refusal
@@ -33,7 +34,7 @@ def build_timm_model(
 ) -> nn.Module:
     """A classifier with random weights, on the CPU, tried on two pictures. Raises ProblemError."""
     timm = libraries.imported(TIMM.package)
-    settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, overrides)}
+    settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, name, overrides)}
 
     def construct() -> nn.Module:
         with quiet():
@@ -68,16 +69,19 @@ def _created(timm: Any, name: str, settings: dict[str, Any]) -> nn.Module:
     return model
 
 
-def _arguments(timm: Any, overrides: Sequence[str]) -> dict[str, Any]:
-    # not those that would load weights, or are set here
-    not_its_own = _NOT_ITS_OWN | set(inspect.signature(timm.create_model).parameters)
+def _arguments(timm: Any, name: str, overrides: Sequence[str]) -> dict[str, Any]:
     arguments = {}
     for override in overrides:
         key, text = override_of(override)
-        if key in not_its_own or "." in key:
-            message = f"but '{key}' is no setting of an architecture, or the dataset decides it."
+        value = override_value(text)
+        if key in _NOT_ITS_OWN:
+            message = f"but the dataset decides {key}, or Ammeter does."
             raise ProblemError(libraries.override_problem(override, message, f"Remove {key}."))
-        arguments[key] = override_value(text)
+        if not may_set(key) or "." in key:
+            raise ProblemError(_not_taken(timm, name, key, overrides))
+        if not is_plain(value):
+            raise ProblemError(libraries.unplain(override))
+        arguments[key] = value
     return arguments
 
 
@@ -85,13 +89,15 @@ def _not_taken(timm: Any, name: str, key: str, overrides: Sequence[str]) -> Prob
     names: list[str] = []
     with suppress(Exception), Weightless(), quiet():
         model = _created(timm, name, {})
-        names = sorted(set(inspect.signature(type(model)).parameters) - _NOT_ITS_OWN - {"kwargs", "cfg"})
+        names = sorted(filter(may_set, set(inspect.signature(type(model)).parameters) - _NOT_ITS_OWN))
     near = difflib.get_close_matches(key, names, n=3, cutoff=0.6)
     override = next((text for text in overrides if override_of(text)[0] == key), key)
     remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove {key}."
     if names and not near:
         remedy += f" It takes {', '.join(names)}."
-    return libraries.override_problem(override, f"but {name} has no setting of that name.", remedy)
+    return libraries.override_problem(
+        override, f"but {name} has no setting of that name that can be set here.", remedy
+    )
 
 
 def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], reason: str) -> Problem:

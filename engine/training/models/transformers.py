@@ -16,6 +16,7 @@ from torch import nn
 
 from engine.experiment.experiment import setting_problem
 from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
+from engine.experiment.own.model_settings import is_plain, may_set
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.training.models import libraries
 from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, quiet, refusal
@@ -128,7 +129,7 @@ def _own_keys(config: Any) -> set[str]:
 
 def all_keys(config: Any) -> Iterator[str]:
     """The dotted keys that can be overridden."""
-    yield from _own_keys(config)
+    yield from filter(may_set, _own_keys(config))
     for part, inner in _parts(config):
         yield from (f"{part}.{key}" for key in all_keys(inner))
 
@@ -143,21 +144,21 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
     *parts, last = key.split(".")
     for part in parts:
         config = None if config is None else dict(_parts(config)).get(part)
-    if config is None or last not in _own_keys(config):
+    if config is None or last not in _own_keys(config) or not may_set(last):
         raise ProblemError(_unknown(name, default, override, key))
     now, message, wanted = getattr(config, last, None), "", ""
     value = text if isinstance(now, str) else override_value(text)
     if isinstance(now, float) and type(value) is int:
         value = float(value)
     kind, words = next((known for known in _KINDS if isinstance(now, known[0])), (type(value), ""))
-    if last in _ALSO_TAKEN and "/" in text:
-        message, wanted = "but code from the Hugging Face Hub is not run.", f"{key}=sdpa or {key}=eager"
-    elif isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
+    if isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
         message, wanted = f"but {last} of {name} is a list.", f"{key}={list(now)}"
     elif value is not None and type(value) is not kind:
         message, wanted = f"but {last} of {name} is {words}.", f"{key}={now}"
     if message:
         raise ProblemError(libraries.override_problem(override, message, f"Write it as {wanted}."))
+    if not is_plain(value):
+        raise ProblemError(libraries.unplain(override))
     return key, value
 
 
@@ -167,7 +168,9 @@ def _unknown(name: str, default: Any, override: str, key: str) -> Problem:
     near = [known for known in keys if known.rpartition(".")[2] == last]
     near = near or difflib.get_close_matches(key, keys, n=3, cutoff=0.6)
     remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove it; it has {', '.join(keys)}."
-    return libraries.override_problem(override, f"but {name} has no setting '{key}'.", remedy)
+    return libraries.override_problem(
+        override, f"but {name} has no setting '{key}' that can be set here.", remedy
+    )
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -331,7 +331,7 @@ def _seconds(operations: tuple[Operation, ...]) -> float:
 
 
 def _memory(evidence: Evidence) -> Iterator[Advice]:
-    if evidence.cost is None or evidence.fp32_cost is None or evidence.half_parameters:
+    if evidence.cost is None or evidence.fp32_cost is None or not evidence.is_float32:
         return
     parts, full = evidence.cost.breakdown, evidence.fp32_cost.breakdown
     if parts.activations_mib is None or full.activations_mib is None:

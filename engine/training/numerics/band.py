@@ -26,6 +26,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Phase
 from engine.training.data.batches import Batch
+from engine.training.floats import floating
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase, with_precision
 
 REPEATS = 4
@@ -238,7 +239,7 @@ def _watched(model: nn.Module, found: dict[str, Output]) -> Iterator[None]:
     def hook_of(name: str) -> Any:
         def keep(module: nn.Module, inputs: Any, result: Any) -> None:
             tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-            floats = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
+            floats = list(floating(tensors))
             if floats and name not in found:
                 found[name] = _kept(floats)
 

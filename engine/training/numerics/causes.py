@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from engine.protocol.numerics.nonfinite import (
     FirstNonfinite,
     module_title,
 )
+from engine.training.floats import are_finite, floating, legible
 from engine.training.numerics.watch import Call
 from engine.words.names import listed
 
@@ -64,7 +65,14 @@ _WORDS = {
     "native_batch_norm": "batch normalisation",
     "mse_loss": "squared error",
 }
-_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64}
+_WIDER = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex64,
+    torch.complex64: torch.complex128,
+    **dict.fromkeys((torch.float8_e4m3fn, torch.float8_e5m2), torch.float32),
+}
 
 
 @dataclass(frozen=True)
@@ -125,13 +133,14 @@ def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node
     device = outputs[0].device.type
     with torch.no_grad(), torch.autocast(device, enabled=False):
         wider = _in_wider_format(call)
-        if wider and all(bool(tensor.isfinite().all()) for tensor in wider):
+        if wider and are_finite(wider):
             return Judgement(Cause.OVERFLOW, max(float(tensor.abs().max()) for tensor in wider), node)
         return Judgement(_cause(call, inputs, outputs), math.inf if wider else None, node)
 
 
 def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Cause:
     name = call.name.removeprefix("aten.").rstrip("_")
+    outputs = list(map(legible, outputs))
     has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
     has_infinity = any(bool(tensor.isinf().any()) for tensor in outputs)
     if name in _SOFTMAXES and inputs and bool((inputs[0] == -torch.inf).all(call.args[1]).any()):
@@ -145,7 +154,10 @@ def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> C
 
 def _divides_by_zero(name: str, args: Sequence[Any]) -> bool:
     divisor = args[1] if name == "div" else args[0]
-    return bool((divisor == 0).any()) if isinstance(divisor, Tensor) else divisor == 0
+    if not isinstance(divisor, Tensor):
+        return bool(divisor == 0)
+    is_plain = divisor.layout is torch.strided and not divisor.is_nested
+    return any(bool((part == 0).any()) for part in ([divisor] if is_plain else floating([divisor])))
 
 
 def _in_wider_format(call: Call) -> list[Tensor]:
@@ -166,21 +178,6 @@ def _in_wider_format(call: Call) -> list[Tensor]:
     except (RuntimeError, TypeError):  # not made for that format, or no memory is left for it
         return []
     return list(floating(call.outputs_in(outputs)))
-
-
-def is_floating(tensor: Tensor) -> bool:
-    """True for a tensor that can hold NaN and Inf, and is not empty."""
-    return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.numel() > 0
-
-
-def legible(tensor: Tensor) -> Tensor:
-    """The tensor, in float32 where it is of FP8, of which torch computes little."""
-    return tensor.float() if tensor.itemsize == 1 else tensor
-
-
-def floating(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Those of the tensors that can hold NaN and Inf."""
-    return (tensor.detach() for tensor in tensors if is_floating(tensor))
 
 
 @dataclass(frozen=True)
@@ -243,6 +240,9 @@ def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
     if cause is Cause.INITIAL:
         name = origin.judgement.weight
         return f"The weight {name} holds {values} before step {origin.step:,} has changed it."
+    if origin.operation == CONSTANT:
+        read = f"In step {origin.step:,}, the model read a tensor with {values}"
+        return f"{read} that no operation of the step made."
     who = f"the {_words(origin)} {_place(origin, around)}"
     inputs = ""
     if origin.least is not None and origin.most is not None:
@@ -319,6 +319,8 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
             return f"Leave at least one value of every row unmasked in {where}.", ()
         case Cause.INPUT:
             return "Remove or replace the values of the dataset that are not finite.", ()
+        case _ if origin.operation == CONSTANT:
+            return "Check the model's buffers, and the tensors that its code builds.", ()
         case Cause.OVERFLOW if helping:
             return f"K{proven[1:]}", kept
         case Cause.OVERFLOW if around.bf16_helps:

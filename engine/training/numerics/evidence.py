@@ -43,7 +43,8 @@ class Cost:
 class Evidence:
     """Measurements of an experiment. `cost` and `fp32_cost` are None where they were not made.
 
-    `half_parameters` are the model's parameters in FP16, `epsilon` the optimizer's smallest, if it has any.
+    `half_parameters` are the trained parameters in FP16; with `is_float32` all are in float32, frozen ones
+    too. `epsilon` is the optimizer's smallest, if it has any.
     """
 
     experiment: Experiment
@@ -54,6 +55,7 @@ class Evidence:
     fp32_cost: Cost | None = None
     odd_sizes: tuple[OddSize, ...] = ()
     half_parameters: tuple[str, ...] = ()
+    is_float32: bool = True
     epsilon: float | None = None
 
 
@@ -64,8 +66,8 @@ def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evi
     yield numerics_phase("Cost of the precision", 0.0)
     group = next(bench.groups(1))
     with bench.trainee() as trainee:
-        weights = trainee.model.named_parameters()
-        half = tuple(name for name, weight in weights if weight.dtype is torch.float16)
+        weights = dict(trainee.model.named_parameters())
+        half = tuple(name for name, it in weights.items() if it.dtype is torch.float16 and it.requires_grad)
         odd = tuple(odd_sizes(trainee.model))
         epsilon = min(
             (options["eps"] for options in trainee.step.optimizer.param_groups if "eps" in options),
@@ -86,6 +88,7 @@ def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evi
         fp32_cost=fp32_cost,
         odd_sizes=odd,
         half_parameters=half,
+        is_float32=all(weight.dtype is torch.float32 for weight in weights.values()),
         epsilon=epsilon,
     )
 

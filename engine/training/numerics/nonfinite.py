@@ -27,11 +27,12 @@ from engine.protocol.numerics.nonfinite import (
     most_skips,
 )
 from engine.training.data.batches import Batch, batch_samples
+from engine.training.floats import are_finite, floating
 from engine.training.models.recompute import own_class
 from engine.training.numerics.bench import Bench, Figures, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span
-from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, copied, restore_state
+from engine.training.runs.checkpoints import Checkpoints, capture_state, copied, restore_state
 
 _KEPT_STEPS = 4
 _REPEATS = 2
@@ -123,7 +124,7 @@ class _Search:
     def _trouble(self, figures: Figures, group: list[Batch]) -> str | None:
         if not math.isfinite(figures.loss):
             return "the loss is not finite"
-        if not are_finite(dict(self._trainee.model.named_parameters())):
+        if not are_finite(list(self._trainee.model.parameters())):
             return "a weight is not finite"
         if not figures.skipped:
             return None
@@ -292,7 +293,7 @@ def _steps_of(state: Mapping[str, Any]) -> int:
 
 
 def _greatest(module: nn.Module) -> float:
-    weights = [weight.detach().abs().max() for weight in module.parameters() if weight.numel()]
+    weights = [weight.abs().max() for weight in floating(module.parameters())]
     return float(torch.stack(weights).max()) if weights else 0.0
 
 

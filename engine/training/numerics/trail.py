@@ -14,17 +14,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from engine.protocol.numerics.nonfinite import OPTIMIZER, Cause, Direction
 from engine.training.data.batches import Batch
-from engine.training.numerics.causes import (
-    BATCH,
-    CONSTANT,
-    WEIGHT,
-    Judgement,
-    Origin,
-    floating,
-    is_floating,
-    judged,
-    legible,
-)
+from engine.training.floats import floating, legible
+from engine.training.numerics.causes import BATCH, CONSTANT, WEIGHT, Judgement, Origin, judged
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
 _UNSET = re.compile(r"aten\.((new_)?empty(_like|_permuted|_strided)?|resize_)")
@@ -60,17 +51,19 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         self._count = 0
         for name, module in model.named_modules():
             for own, weight in module.named_parameters(recurse=False):
-                self._owners_of[_key(weight)] = name
-                self._weights[_key(weight)] = f"{name}.{own}".lstrip(".")
+                for part in floating([weight]):
+                    self._owners_of[_key(part)] = name
+                    self._weights[_key(part)] = f"{name}.{own}".lstrip(".")
 
     def begin(self, step: int, group: Iterable[Batch]) -> None:
         """Call it before each step, with its batches."""
         self.step, self.overflow = step, None
-        self._batch = {_key(leaf) for leaf in tree_leaves(list(group)) if isinstance(leaf, Tensor)}
+        leaves = [leaf for leaf in tree_leaves(list(group)) if isinstance(leaf, Tensor)]
+        self._batch = set(map(_key, floating(leaves)))
 
     def origin_of(self, tensors: Iterable[Tensor]) -> Origin | None:
         """The first origin of those among the tensors that are not finite."""
-        origins = [self._origin(tensor) for tensor in tensors if _kinds(tensor)]
+        origins = [self._origin(part) for part in floating(tensors) if _kinds(part)]
         return min(origins, key=lambda origin: origin.rank, default=None)
 
     def watch(self, call: Call) -> Any:
@@ -101,10 +94,8 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         return copied, self._inputs(copied, call), known
 
     def _inputs(self, call: Call, original: Call) -> list[Tensor]:
-        pairs = zip(_read(call), _read(original), strict=True)
-        return [
-            tensor for tensor, read in pairs if not (is_floating(read) and _key(read) in self._meaningless)
-        ]
+        pairs = zip(floating(_read(call)), floating(_read(original)), strict=True)
+        return [part for part, read in pairs if _key(read) not in self._meaningless]
 
     def _cause_of(
         self,
@@ -221,7 +212,7 @@ def _kept_address(tensor: Tensor) -> StorageWeakRef:
 
 
 def _kinds(tensor: Tensor) -> frozenset[str]:
-    if not is_floating(tensor) or bool((tensor := legible(tensor)).isfinite().all()):
+    if bool((tensor := legible(tensor)).isfinite().all()):
         return frozenset()
     tests = {"nan": tensor.isnan(), "inf": tensor == math.inf, "-inf": tensor == -math.inf}
     return frozenset(kind for kind, test in tests.items() if bool(test.any()))

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
-from torch.utils.flop_counter import flop_registry
 
 from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch
 from engine.training.models.weightless import Weightless
 from engine.training.precision import float32_mode
+from engine.training.profile.formulas import flops_of
 from engine.training.runs.prepare import RunPlan, plain
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
@@ -93,7 +93,7 @@ def _recurrent_in_parts() -> Iterator[None]:
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts by PyTorch's own formulas, but not what a backward pass computes a second time.
+    """Counts by the formulas, but not what a backward pass computes a second time.
 
     `torch.utils.checkpoint` does that with gradients enabled, in a backward pass without. A pass that began
     with gradients enabled (`create_graph`) counts as a whole. PyTorch's `FlopCounterMode` also counts by
@@ -104,7 +104,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = 0
+        self.flops = 0.0
         self._began_enabled: dict[int, bool] = {}
 
     def __torch_dispatch__(
@@ -112,9 +112,8 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         settings = kwargs or {}
         result = function(*args, **settings)
-        formula = flop_registry.get(getattr(function, "_overloadpacket", function))
-        if not self._is_recomputed() and formula is not None:
-            self.flops += formula(*args, **settings, out_val=result)
+        if not self._is_recomputed() and (flops := flops_of(function, args, settings, result)) is not None:
+            self.flops += flops.needed
         return result
 
     def _is_recomputed(self) -> bool:

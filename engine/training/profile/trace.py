@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
 from engine.protocol.numerics.nonfinite import Direction
+from engine.training.profile.formulas import flops_of, has_flops
 
 WorkKind = Literal["kernel", "copy", "set"]
 
@@ -209,16 +209,15 @@ class Counts:
 
 def product_around(operation: HostOperation) -> HostOperation | None:
     """The outermost operation around this, or this itself, whose FLOPs have a formula."""
-    known = [each for each in operation.around() if _packet(each.name) in flop_registry]
+    known = [each for each in operation.around() if _has_flops(each.name)]
     return known[-1] if known else None
 
 
 def counts_of(operation: HostOperation) -> Counts | None:
     """An operation's FLOPs and moved bytes; None where its inputs do not tell.
 
-    The operation is called again on tensors without content, for the shapes of its outputs; FLOPs are by the
-    formulas of `torch.utils.flop_counter`, where a multiply-add is two. An expanded input counts as large as
-    what it is expanded from.
+    The operation is called again on tensors without content, for the shapes of its outputs. An expanded input
+    counts as large as what it is expanded from.
     """
     return None if operation.signature is None else _counts(operation.name, operation.signature)
 
@@ -227,6 +226,12 @@ def counts_of(operation: HostOperation) -> Counts | None:
 def _packet(name: str) -> Any:
     namespace, _, short = name.partition("::")
     return getattr(torch.ops.aten, short, None) if namespace == "aten" and short.isidentifier() else None
+
+
+@lru_cache(_MOST_SIGNATURES)
+def _has_flops(name: str) -> bool:
+    packet = _packet(name)
+    return packet is not None and has_flops(packet)
 
 
 @lru_cache(_MOST_SIGNATURES)
@@ -259,14 +264,13 @@ def _counted(operator: Any, signature: Signature) -> Counts:
         raise TypeError("no tensors")
     with warnings.catch_warnings(action="ignore"), torch.no_grad():
         result = operator(*args, **kwargs)
-    formula = flop_registry.get(operator.overloadpacket)
-    flops = None if formula is None else float(formula(*args, **kwargs, out_val=result))
+    flops = flops_of(operator, tuple(args), kwargs, result)
     outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
     name = operator._schema.name
     read = inputs[1:] if name in _ONLY_WRITING | _GATHERING else inputs
     if name in _GATHERING:
         read = [*read, *outputs]
-    return Counts(flops, float(sum(map(_bytes, [*read, *outputs]))))
+    return Counts(None if flops is None else flops.computed, float(sum(map(_bytes, [*read, *outputs]))))
 
 
 def _value(parameter: Any, recorded: str, shape: Any, strides: Any, value: str) -> Any:

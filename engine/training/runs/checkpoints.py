@@ -14,16 +14,18 @@ from typing import IO, Any, Literal, Self, cast
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map_only
 
+from engine.experiment.bounded import Bounded
 from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.settings import Scaler
 from engine.experiment.value import Positive, Seconds, StepNumber, Whole
 from engine.protocol.numerics.nonfinite import most_skips
+from engine.training.floats import are_finite
 from engine.training.measuring.telemetry import Rows
 from engine.training.ranks.sharded import gathered, own_shard, own_shards
 from engine.training.ranks.sharing import share_buffers, summed
@@ -105,7 +107,7 @@ class Checkpoints:
         return state
 
 
-class _Tally(BaseModel):
+class _Tally(Bounded):
     steps: StepNumber
     seconds: Seconds
     skipped_steps: Whole
@@ -119,7 +121,7 @@ class _Tally(BaseModel):
     loss_samples: Whole
 
 
-class _Progress(BaseModel):
+class _Progress(Bounded):
     epoch: Positive
     batches_done: Whole
     paused_seconds: Seconds
@@ -147,11 +149,6 @@ def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
         )
         raise ProblemError(_problem(message))
     return {**state, "progress": progress.model_dump()}
-
-
-def are_finite(weights: Mapping[str, Any]) -> bool:
-    tensors = [value for value in weights.values() if isinstance(value, torch.Tensor)]
-    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point())
 
 
 def capture_state(

@@ -145,7 +145,10 @@ def _sample_ranges(run: Run, sampler: RangeSampler, group: list[Batch]) -> Itera
     yield from _send(run)
     yield from _enter(run, PhaseName.NUMERICS)
     began = time.perf_counter()
-    yield sampler.sample(group, run.telemetry.steps)
+    sampled = sampler.sample(group, run.telemetry.steps)
+    if isinstance(sampled, Log):
+        run.not_done["measure.range_every"] = sampled.message
+    yield sampled
     run.end_pause(time.perf_counter() - began, is_sampling=True)
 
 
@@ -166,7 +169,10 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
         if first_nan is not None and not had_nan:
             message = f"The loss is not a number (NaN) from step {first_nan:,} on."
             yield Log(level="warning", message=message, step=first_nan)
-        if run.rewind is not None and run.rewind.meets_trouble(rows) and run.rewind.state is not None:
+        if run.rewind is not None and run.rewind.meets_trouble(rows):
+            if run.rewind.state is None:
+                run.not_done[_ASKED_BY["rewind"]] = "The run went wrong before a first state was kept."
+                continue
             yield from _save(run, "rewind")
             run.telemetry.begin()
     for note in run.step.record.take_notes():
@@ -194,11 +200,21 @@ def _save(run: Run, kind: CheckpointKind) -> Iterator[Event]:
     except ProblemError as error:
         # A run of hours is not thrown away because its checkpoint could not be written.
         problem = error.problem
+        run.not_done[_ASKED_BY[kind]] = problem.message
         yield Log(level="warning", message=f"{problem.message} {problem.remedy} The run goes on.")
         return
+    run.not_done.pop(_ASKED_BY[kind], None)
     if kind == "rewind" and run.rewind is not None:
         message = f"The state after step {run.rewind.steps:,} is saved: Find it in Numerics begins there."
         yield Log(message=message)
+
+
+_ASKED_BY: dict[CheckpointKind, str] = {
+    "best": "checkpoint.best",
+    "last": "checkpoint.last",
+    "rewind": "checkpoint.rewind_every",
+}
+"""The setting that asks for a checkpoint."""
 
 
 def _finish(run: Run) -> Iterator[Event]:

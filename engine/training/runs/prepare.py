@@ -31,7 +31,7 @@ from engine.training.data.picture_sets import download
 from engine.training.data.picture_sources import is_kept
 from engine.training.doctor import environment_of
 from engine.training.measuring.breakdown import Instruments
-from engine.training.measuring.card import card_gauge
+from engine.training.measuring.card import CardGauge, card_gauge
 from engine.training.measuring.energy import EnergyMeter, energy_meter
 from engine.training.measuring.memory import memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
@@ -79,9 +79,8 @@ class RunPlan:
         self.samples_per_epoch = self.facts.train_samples // resolved.devices
         self.steps_per_epoch = _steps_per_epoch(resolved, self.samples_per_epoch)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
-        self.counts_energy = True
+        self.reads_card = True
         self.linear_layers: tuple[LinearLayer, ...] = ()  # those of the last model that was built for FP8
-        check_recipe(resolved, self.device)
 
     @cached_property
     def tokens(self) -> Mapping[str, int]:
@@ -109,10 +108,12 @@ class RunPlan:
 
 
 def take_device(plan: RunPlan) -> None:
-    """Makes the plan's device the current one. Raises ProblemError for a cap that it cannot have."""
+    """Makes the plan's device the current one. Raises ProblemError for a cap or scaling it cannot have."""
     check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
     if plan.device.type in ("cuda", "xpu"):
         torch.get_device_module(plan.device).set_device(plan.device)
+    # not sooner: a forecast leaves the GPU alone
+    check_recipe(plan.experiment, plan.device)
 
 
 @contextmanager
@@ -152,13 +153,13 @@ def prepare(
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
     with ExitStack() as undo:
         # before the model is on the device: it measures the idle power
-        energy = energy_meter(plan.device) if plan.counts_energy else EnergyMeter(None)
+        energy = energy_meter(plan.device) if plan.reads_card else EnergyMeter(None)
         undo.callback(energy.close)
         is_convolutional = plan.workload.is_convolutional(model)
         step = plan.workload.step(model, experiment, plan.device, is_convolutional=is_convolutional)
         source = plan.workload.source(plan.device, step.memory_format)
         undo.callback(source.close)
-        card = card_gauge(plan.device)
+        card = card_gauge(plan.device) if plan.reads_card else CardGauge()
         undo.callback(card.close)
         instruments = Instruments(plan.device, memory, card, energy)
         run = Run(
@@ -282,10 +283,7 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
             notes.append(UNCOMPILED_FP8)
     if note := device.precision(experiment.precision).note:
         notes.append(f"{experiment.precision.label} on {device.title}: {note}.")
-    is_fused = experiment.optimizer.fused or (
-        experiment.optimizer.fused is None and "fused" in experiment.step.parts
-    )
-    if experiment.uses_scaler and device.is_gpu and not is_fused:
+    if experiment.uses_scaler and device.is_gpu and not experiment.wants_fused:
         notes.append("The optimizer is not fused, so GradScaler.step waits for the device in every step.")
     if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
         notes.append("The whole dataset is on the device, so no loader process is started.")

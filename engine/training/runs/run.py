@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from engine.experiment.catalog import Precision
+from engine.experiment.settings import FAST, PLAIN
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.summary import RankFigures
@@ -61,6 +62,7 @@ class Run:
         self.rewind = Rewind(every, self.experiment.scaler, self.device) if keeps else None
         is_pure = self.experiment.precision is Precision.BF16_PURE
         self._unchanged = UnchangedWeights(step.model, self.total_steps) if is_pure else None
+        self.not_done: dict[str, str] = {}
         self._batches_done = 0
         self._paused_seconds = self._sampling_seconds = 0.0
         self._unsent: list[Rows] = []
@@ -113,7 +115,8 @@ class Run:
 
     def _groups(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
         while group := list(islice(batches, self.experiment.step.gradient_accumulation)):
-            self.telemetry.data_ready()
+            if self.source.is_waited_for:
+                self.telemetry.data_ready()
             yield group
 
     def train_on(self, group: list[Batch]) -> None:
@@ -143,7 +146,6 @@ class Run:
             # the work beside the step is in no step's time
             unchanged.begin()
             self.telemetry.begin()
-            self.telemetry.data_ready()
         with (
             # the second step's memory is broken down: the first allocates workspaces
             self.instruments.weighing(self.step) if begun == 1 and is_warming else nullcontext(),
@@ -156,7 +158,8 @@ class Run:
             except ValueError as error:
                 check_normalised(error, min(map(batch_samples, group)))
                 raise
-        self.telemetry.record(figures, samples, rate * self.step.rate_factor)
+        is_reused = self.step.is_replayed
+        self.telemetry.record(figures, samples, rate * self.step.rate_factor, is_reused=is_reused)
         if unchanged is not None:
             unchanged.end()
             self.telemetry.begin()
@@ -296,6 +299,7 @@ class Run:
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
             "recipe": self.step.record.recipe,
             "left_out": {**self._left_out, **self.step.record.left_out},
+            "not_done": {**self._missing(), **self.not_done},
             "float32_mode": "strict" if mode == "tf32" and self.device.type != "cuda" else mode,
             "compile_seconds": self.step.compile_seconds,
             "capture_seconds": self.step.capture_seconds,
@@ -303,6 +307,20 @@ class Run:
             "sampling_seconds": self._sampling_seconds or None,
         }
         return self._as_rank(totals.model_copy(update=figures))
+
+    def _missing(self) -> dict[str, str]:
+        """Return what the settings ask for by name and the run cannot have, by key, with the reason."""
+        settings, left_out = self.experiment, self.step.record.left_out
+        missing = {}
+        if left_out and settings.step.recipe not in (PLAIN, FAST):
+            missing["step.recipe"] = "; ".join(f"{part}: {why}" for part, why in left_out.items())
+        if settings.optimizer.fused and "fused" in left_out:
+            missing["optimizer.fused"] = left_out["fused"]
+        if self._left_out:
+            missing["precision"] = next(iter(self._left_out.values()))
+        if settings.measure.range_every > self.total_steps:
+            missing["measure.range_every"] = f"The run has only {self.total_steps:,} steps."
+        return missing
 
     def _as_rank(self, summary: Summary) -> Summary:
         if here().count == 1:

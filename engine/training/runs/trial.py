@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 import torch
 
-from engine.experiment.checks import accumulation_problem
+from engine.experiment.checks import Catalog, accumulation_problem
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
@@ -18,6 +19,7 @@ from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
 from engine.training.data.batches import Batch, batch_samples
+from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
@@ -25,8 +27,15 @@ from engine.training.models.build import count_parameters
 from engine.training.ranks.sharded import shards
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
+from engine.training.steps.recipe import cudnn_search
 
 LEAST_STEPS = 3  # the first whole step makes the optimizer's state; fragmentation shows in those after it
+MOST_STEPS = 20
+"""The most whole steps that a trial makes while an optimizer has no state."""
+_NO_STATE = (
+    f"No weight was updated in {MOST_STEPS} steps, so the peak does not include the optimizer's state. "
+    "Check the loss for NaN and Inf."
+)
 
 # The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"
@@ -34,34 +43,40 @@ _HIDES_A_REFUSAL = "unable to find an engine"
 _FEW_BITS = {"adamw-8bit": 1 + 4 / 256, "adamw-4bit": 0.5 + 4 / 128, "adamw-fp8": 1 + 4 / 256}
 
 
-def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
+def try_batch(
+    experiment: Experiment, control: Control, *, searches_algorithms: bool = True
+) -> Iterator[Event]:
     """Trains at the experiment's batch size just long enough to know; the last event is `Tried`.
 
-    Makes at least three whole optimizer steps, more if the recipe needs them to be steady, the smaller group
-    that may end an epoch, a short validation, and a step after these. Raises ProblemError of kind `REQUEST`
-    where the experiment cannot run here, and any error of a step other than a lack of memory.
+    Makes at least three whole optimizer steps, more until the recipe is steady and the optimizers have their
+    state, the smaller group that may end an epoch, a short validation, and a step after these. Raises
+    ProblemError of kind `REQUEST` where the experiment cannot run here, and any error of a step other than a
+    lack of memory.
     """
     began = time.perf_counter()
     control.step = 0
     # a minimum of what prolongs a run without changing its memory
     measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_STEPS})
-    plan = RunPlan(experiment.model_copy(update={"measure": measure}), read_catalog())
+    # a large scale overflows, and skipped steps never allocate the optimizer's state
+    scaler = experiment.scaler.model_copy(update={"init_scale": 1.0})
+    experiment = experiment.model_copy(update={"measure": measure, "scaler": scaler})
+    # a trial may have fetched the data
+    plan = RunPlan(experiment, _catalog().model_copy(update={"datasets": dataset_entries()}))
+    # on a CPU what is kept would count as the trial's own
+    plan.workload.copies_model = plan.device.type != "cpu"
     plan.experiment = _validated_in_short(plan)
-    # a search makes many trials, and none tells its energy: it need not wait for the idle power
-    plan.counts_energy = False
+    # a search makes many trials, and none reports power or activity: each would wait for the idle power
+    plan.reads_card = False
     samples, batch_size = plan.samples_per_epoch, plan.experiment.batch_size
     if samples < plan.experiment.device_step_samples:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
     take_device(plan)
     memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)
-    progress = _TrialProgress()
+    progress = _TrialProgress(memory)
     control.has_spilled = memory.has_spilled
     try:
-        with conditions(plan):
+        with conditions(plan), nullcontext() if searches_algorithms else cudnn_search(False):
             yield from _train(plan, control, progress)
-        if progress.is_uncaptured and memory.was_refused():
-            # a run would go on without the capture, but that is not what was asked for
-            progress.cause = "memory"
     except Exception as error:
         is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
         if not is_said and not (memory.was_refused() and _HIDES_A_REFUSAL in str(error)):
@@ -87,12 +102,19 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     )
 
 
+@cache
+def _catalog() -> Catalog:
+    # once in a worker, which may make many trials
+    return read_catalog()
+
+
 @dataclass
 class _TrialProgress:
+    memory: TrialMemory
     whole_steps: int = 0
     parameters: int | None = None
     cause: Cause | None = None
-    is_uncaptured: bool = False
+    lacks_state: bool = False
     was_stopped: bool = False
 
     def note(self, started: Started) -> None:
@@ -117,9 +139,8 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
         return
     with closing(run):
         yield from _train_until_steady(run, progress)
-        progress.is_uncaptured = "capture" in run.step.record.left_out
         if not control.stop_requested.is_set():
-            _end_epoch(plan, run)
+            _end_epoch(plan, run, progress)
             if run.experiment.validation.every and run.source.has_validation:
                 run.validate()
             if plan.total_steps > plan.steps_per_epoch:
@@ -128,7 +149,7 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
                 run.begin_epoch()
                 run.telemetry.begin()
                 if (group := next(run.groups(), None)) is not None:
-                    _train_on(run, group)
+                    _train_on(run, group, progress)
         progress.was_stopped = control.stop_requested.is_set()
 
 
@@ -140,31 +161,49 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
             if run.training_phase is not phase:
                 phase = run.training_phase
                 yield Phase(name=phase)
-            _train_on(run, group)
+            _train_on(run, group, progress)
             progress.whole_steps += sum(map(batch_samples, group)) == run.experiment.device_step_samples
-            is_steady = run.step.next_phase() is None and progress.whole_steps >= LEAST_STEPS
+            progress.lacks_state = lacks_state(run.step.optimizer)
+            least = MOST_STEPS if progress.lacks_state else LEAST_STEPS
+            is_steady = run.step.next_phase() is None and progress.whole_steps >= least
             if is_steady or run.control.stop_requested.is_set():
                 return
         run.begin_epoch()
 
 
-def _end_epoch(plan: RunPlan, run: Run) -> None:
+def lacks_state(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether an optimizer that keeps state for its weights has none yet."""
+    return any(
+        not member.state
+        # SGD without momentum keeps none
+        and any(group.get("momentum", 1) for group in member.param_groups)
+        and any(weight.requires_grad for group in member.param_groups for weight in group["params"])
+        for member in getattr(optimizer, "members", (optimizer,))
+    )
+
+
+def _end_epoch(plan: RunPlan, run: Run, progress: _TrialProgress) -> None:
     # the smaller group that ends an epoch, if the run reaches one: beside a captured step it takes memory
     accumulated = plan.experiment.step.gradient_accumulation
     is_smaller = plan.samples_per_epoch % plan.experiment.device_step_samples != 0
     if is_smaller and plan.total_steps >= plan.steps_per_epoch:
         batches = run.source.epoch(run.epoch, (plan.steps_per_epoch - 1) * accumulated)
         group = list(islice(batches, accumulated))
-        run.telemetry.data_ready()
-        _train_on(run, group)
+        _train_on(run, group, progress)
 
 
-def _train_on(run: Run, group: list[Batch]) -> None:
+def _train_on(run: Run, group: list[Batch], progress: _TrialProgress) -> None:
     # a single left-over sample is left out: some models cannot train on one
     left_over = batch_samples(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
+        # of earlier refusals, as in cuDNN's search, the libraries have recovered
+        progress.memory.forget_refusals()
+        had_failed = run.step.capture_failed
         run.train_on(group)
+        if run.step.capture_failed and not had_failed and progress.memory.was_refused():
+            # a run would continue without the capture, but that is not what was asked for
+            progress.cause = "memory"
         for rows in run.telemetry.flush():
             run.take(rows)
 
@@ -181,7 +220,7 @@ def _trial(plan: RunPlan, memory: TrialMemory, progress: _TrialProgress, seconds
         seconds=seconds,
         steps=progress.whole_steps,
         cause=progress.cause,
-        note=SPILLED if progress.cause == "spill" else None,
+        note=SPILLED if progress.cause == "spill" else _NO_STATE if fits and progress.lacks_state else None,
     )
 
 

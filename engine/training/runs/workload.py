@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+import math
+from copy import deepcopy
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -34,10 +36,20 @@ from engine.training.steps.recipe import build_step
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
+_MOST_COPIED = 250_000_000  # weights, of which the host then keeps 1 GiB
+_built = lru_cache(maxsize=1)(build_model)
+
+
+def _copy_of_built(*named: Any, **settings: Any) -> nn.Module:
+    return deepcopy(_built(*named, **settings))
+
+
 class Workload:
     """The model, data and loss of a resolved experiment; a file of the user's defines what it likes of them.
 
-    Executes that file. Raises ProblemError where its data cannot be used, and what the file raises.
+    With `copies_model`, a model of the catalog is built once in this process and copied, random weights and
+    all: to draw them takes several times as long. Executes that file. Raises ProblemError where its data
+    cannot be used, and what the file raises.
     """
 
     def __init__(self, experiment: Experiment, entry: ModelEntry) -> None:
@@ -46,6 +58,7 @@ class Workload:
         self.entry = entry
         is_own = code is not None and model.file is not None
         self.own = OwnFile(code, model.class_name, experiment.seed) if code and is_own else None
+        self.copies_model = False
         self._is_of_library = model.library is not None
         self._draws_data = self._is_of_library and entry.task == OWN == experiment.dataset
         self._task: Task = "classification" if self._draws_data else entry.task
@@ -66,7 +79,9 @@ class Workload:
         if self.own is not None:
             return self.own.build()
         experiment = self.experiment
-        return build_model(
+        is_small = (self.entry.parameters or math.inf) <= _MOST_COPIED
+        copies = self.copies_model and is_small and not self._is_of_library
+        return (_copy_of_built if copies else build_model)(
             experiment.model,
             image_size=experiment.image_size or self.facts.image_size,
             channels=self.channels,

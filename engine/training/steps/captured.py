@@ -358,7 +358,7 @@ class CapturedStep(CompiledStep):
             capture = Capture(self, batches, self._stream)
         except Exception as error:  # noqa: BLE001 - what cannot be captured may fail in any way
             self.record.leave_out("capture", f"it failed here ({reason_of(error)})")
-            self._plan.is_given_up = True
+            self._plan.is_given_up = self.capture_failed = True
             return None
         self.capture_seconds = (self.capture_seconds or 0.0) + time.perf_counter() - began
         return capture

@@ -172,7 +172,7 @@ class OwnStep(PlainStep):
         self._average(optimizer)
         if self._clip_norm is not None:
             self.unscale(optimizer)
-            norm = clip_grad_norm_(_parameters_of(optimizer), self._clip_norm, error_if_nonfinite=False)
+            norm = clip_grad_norm_(parameters_of(optimizer), self._clip_norm, error_if_nonfinite=False)
             self._norm = norm if self._norm is None else torch.maximum(self._norm, norm)
         self.scaler.step(optimizer)
         self._stepped.add(id(optimizer))
@@ -183,7 +183,7 @@ class OwnStep(PlainStep):
 
     def _average(self, optimizer: torch.optim.Optimizer) -> None:
         if id(optimizer) not in self._averaged:
-            average_gradients(_parameters_of(optimizer))
+            average_gradients(parameters_of(optimizer))
             self._averaged.add(id(optimizer))
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
@@ -201,7 +201,8 @@ class OwnStep(PlainStep):
             done.clear()
 
 
-def _parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Return the parameters of all groups of an optimizer."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 

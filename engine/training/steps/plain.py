@@ -214,6 +214,7 @@ class PlainStep:
         self.memory_format = memory_format
         self.compile_seconds: float | None = None
         self.capture_seconds: float | None = None
+        self.capture_failed = False  # not where a capture was ruled out before it was tried
         self._loss_function = loss_function
         # sharded, it casts by itself
         self.autocast_precision = Precision.FP32 if is_sharded(model) else experiment.precision

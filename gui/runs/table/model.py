@@ -31,6 +31,8 @@ class RunsModel(RunsList, QAbstractTableModel):
     tags_changed = Signal()
     checked_changed = Signal(object)  # tuple[str, ...]
     rename_requested = Signal(object, str)  # Item or Line, the new name
+    reordering = Signal()
+    reordered = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         QAbstractTableModel.__init__(self, parent)
@@ -38,6 +40,8 @@ class RunsModel(RunsList, QAbstractTableModel):
         self.sorted_by = (Column.WHEN, Qt.SortOrder.DescendingOrder)
         self._checked: set[str] = set()
         self._progress: dict[str, float] = {}
+        self.is_rearranging = False
+        """True while rows come, go or move, and a view's current row with them."""
 
     def take(self, runs: Iterable[RunRecord]) -> None:
         """Shows these runs and no others; ticks, progress and the views' places stay with their runs."""
@@ -235,7 +239,11 @@ class RunsModel(RunsList, QAbstractTableModel):
         return Qt.DropAction.CopyAction
 
     def _show(self) -> None:
-        rows = self.in_view()
+        self.is_rearranging = True
+        self._rearrange(self.in_view())
+        self.is_rearranging = False
+
+    def _rearrange(self, rows: list[Row]) -> None:
         gone, new = set(self.shown).difference(rows), set(rows).difference(self.shown)
         if len(gone) + len(new) > _MANY:
             self.beginResetModel()
@@ -261,6 +269,7 @@ class RunsModel(RunsList, QAbstractTableModel):
             self.dataChanged.emit(self.index(place, 0), self.index(place, len(Column) - 1))
 
     def _put_in_order(self, rows: list[Row]) -> None:
+        self.reordering.emit()
         self.layoutAboutToBeChanged.emit()
         # only now: a view's selection is kept as persistent indexes of its own from here on
         before = self.persistentIndexList()
@@ -270,6 +279,7 @@ class RunsModel(RunsList, QAbstractTableModel):
         after = [self.index(places[row], index.column()) for row, index in zip(kept, before, strict=True)]
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()
+        self.reordered.emit()
 
     def _emit_columns(self, first: Column, last: Column) -> None:
         if self.shown:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, QModelIndex, QRect, QSignalBlocker, Qt
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QRect, QSignalBlocker, Qt
 from PySide6.QtGui import QColor, QDrag, QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QHeaderView, QTableView
 
@@ -18,6 +18,7 @@ from gui.runs.table.rows import Heading, Item
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets.labels import describe
+from gui.widgets.table.model import selected_places, selection_of
 
 if TYPE_CHECKING:
     from gui.runs.panel import RunsPanel
@@ -124,6 +125,8 @@ class RunsTable(QTableView):
         self.clicked.connect(self._move_to)
         self._runs.modelAboutToBeReset.connect(self._keep_highlights)
         self._runs.modelReset.connect(self._bring_highlights_back)
+        self._runs.reordering.connect(self._take_highlights_off)
+        self._runs.reordered.connect(self._put_highlights_on)
         self._runs.tags_changed.connect(self._fit_columns)
 
     def _set_up_headers(self) -> None:
@@ -145,7 +148,7 @@ class RunsTable(QTableView):
         self._fit_columns()
 
     def _highlighted_rows(self) -> list[int]:
-        return sorted(index.row() for index in self.selectionModel().selectedRows())
+        return selected_places(self.selectionModel())
 
     def highlighted(self) -> tuple[RunRecord, ...]:
         """The runs of the highlighted rows, top to bottom."""
@@ -201,7 +204,7 @@ class RunsTable(QTableView):
 
     def startDrag(self, supportedActions: Qt.DropAction) -> None:  # noqa: N803 - Qt's name
         drag = QDrag(self)
-        drag.setMimeData(self._runs.mimeData(self.selectionModel().selectedRows()))
+        drag.setMimeData(self._runs.mimeData([self._runs.index(row, 0) for row in self._highlighted_rows()]))
         drag.setPixmap(drag_pixmap(self.highlighted()))
         drag.exec(supportedActions, Qt.DropAction.CopyAction)
 
@@ -218,13 +221,24 @@ class RunsTable(QTableView):
         self._kept = tuple(self._runs.shown[row].key for row in self._highlighted_rows())
 
     def _bring_highlights_back(self) -> None:
-        rows, selection = map(self._runs.row_of, self._kept), QItemSelection()
-        for row in (found := [row for row in rows if row is not None]):
-            selection.select(self._runs.index(row, 0), self._runs.index(row, len(Column) - 1))
-        if found:
+        places = {shown.key: row for row, shown in enumerate(self._runs.shown)}
+        found = sorted(places[key] for key in self._kept if key in places)
+        if not found:
+            return
+        if not self.currentIndex().isValid():
             current = self._runs.index(found[0], Column.NAME)
             self.selectionModel().setCurrentIndex(current, _SELECT.NoUpdate)
-            self.selectionModel().select(selection, _SELECT.Select)
+        self.selectionModel().select(selection_of(self._runs, found), _SELECT.Select)
+
+    def _take_highlights_off(self) -> None:
+        # Qt would move each cell of the selection by itself, which takes seconds for thousands of rows
+        self._keep_highlights()
+        with QSignalBlocker(self.selectionModel()):
+            self.selectionModel().clearSelection()
+
+    def _put_highlights_on(self) -> None:
+        with QSignalBlocker(self.selectionModel()):
+            self._bring_highlights_back()
 
     def _double_clicked(self, index: QModelIndex) -> None:
         runs = self._runs.runs_at(index.row())
@@ -232,7 +246,9 @@ class RunsTable(QTableView):
             self.panel.open_requested.emit(runs[0].id)
 
     def _move_to(self, index: QModelIndex) -> None:
-        if index.isValid() and not isinstance(row := self._runs.shown[index.row()], Heading):
+        if not index.isValid() or self._runs.is_rearranging:
+            return
+        if not isinstance(row := self._runs.shown[index.row()], Heading):
             self.panel.opened.emit(row)
 
     def name_inset(self) -> int:

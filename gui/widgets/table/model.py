@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Generic
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QAbstractTableModel,
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    Qt,
+)
 
 from gui.widgets.labels import plain_tip
 from gui.widgets.table.columns import Column, Row, in_order
@@ -13,6 +22,24 @@ from gui.widgets.table.columns import Column, Row, in_order
 Index = QModelIndex | QPersistentModelIndex
 _INVALID = QModelIndex()
 _NONE = -1
+
+
+def selected_places(selection: QItemSelectionModel) -> list[int]:
+    """Return the selected rows in order, where whole rows are selected.
+
+    `selectedRows` asks for the flags of every cell, which takes seconds for thousands of rows.
+    """
+    ranges = selection.selection().toList()
+    return sorted({row for each in ranges for row in range(each.top(), each.bottom() + 1)})
+
+
+def selection_of(model: QAbstractItemModel, places: Iterable[int]) -> QItemSelection:
+    """Return a selection of whole rows, a range for each stretch of them; `places` are in order."""
+    selection, last_column = QItemSelection(), model.columnCount() - 1
+    for _, numbered in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        stretch = [row for _, row in numbered]
+        selection.select(model.index(stretch[0], 0), model.index(stretch[-1], last_column))
+    return selection
 
 
 class RowModel(QAbstractTableModel, Generic[Row]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Generic
 
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, QRectF, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -24,7 +24,7 @@ from gui.widgets.boxes import Part, Stretch, in_column, in_row, scrolled_in, wid
 from gui.widgets.buttons import FilterEdit
 from gui.widgets.labels import describe, label, set_text
 from gui.widgets.table.columns import Column, Row, fitted_widths
-from gui.widgets.table.model import Index, RowModel
+from gui.widgets.table.model import Index, RowModel, selected_places, selection_of
 from gui.widgets.table.painting import PADDING, Cells, Header, cell_font, cell_width
 
 ROW_HEIGHT = 28
@@ -123,20 +123,17 @@ class ResultTable(QTableView, Generic[Row]):
         """The rows that are selected, from top to bottom."""
         if self.selectionModel() is None:
             return ()
-        places = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return tuple(self.row_model.rows[place] for place in places)
+        return tuple(self.row_model.rows[place] for place in selected_places(self.selectionModel()))
 
     def select_keys(self, keys: Iterable[Hashable], column: int = 0) -> None:
         """Selects the rows of these keys, without `selected`."""
-        wanted, selection, model = set(keys), QItemSelection(), self.row_model
+        wanted, model = set(keys), self.row_model
         places = [place for place, row in enumerate(model.rows) if model.key(row) in wanted]
-        for place in places:
-            selection.select(model.index(place, 0), model.index(place, len(model.columns) - 1))
         chooser = self.selectionModel()
         chooser.blockSignals(True)
         if places:
             chooser.setCurrentIndex(model.index(places[0], max(column, 0)), _FLAGS.NoUpdate)
-        chooser.select(selection, _FLAGS.ClearAndSelect)
+        chooser.select(selection_of(model, places), _FLAGS.ClearAndSelect)
         chooser.blockSignals(False)
         self.viewport().update()
 

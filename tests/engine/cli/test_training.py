@@ -18,8 +18,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from engine.cli import main
+from engine.cli.session import status_of
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
+from engine.experiment.paths import checkpoints_folder, store_path
 from engine.runner import Runner
 from engine.store.record import Status
 from engine.store.store import Store
@@ -96,6 +99,28 @@ def test_a_run_that_fails_is_saved_and_exits_1(answer):
         (run,) = store.runs()
     assert run.status is Status.FAILED and run.problem is not None
     assert run.problem.message == found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "key"),
+    [
+        ("checkpoint.last=true", "checkpoint.last"),
+        ("measure.range_every=1000", "measure.range_every"),
+        ("step.recipe=capture", "step.recipe"),
+    ],
+)
+def test_a_run_that_lacks_what_was_asked_for_says_so_everywhere(answer, capsys, asked, key):
+    # a file in the place of the folder: nobody can write there, not even root
+    checkpoints_folder(store_path()).parent.mkdir(parents=True, exist_ok=True)
+    checkpoints_folder(store_path()).touch()
+    status, run = answer("run", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, "--set", asked)
+    assert (status, run["status"]) == (3, "finished")
+    assert list(run["summary"]["not_done"]) == [key]
+    assert main(["show", run["id"]]) == 0
+    assert "Not done" in capsys.readouterr().out
+    with Store() as store:
+        assert status_of(store.runs()) == 3
+    assert f"lacks what {key} asks for" in capsys.readouterr().err
 
 
 @pytest.fixture

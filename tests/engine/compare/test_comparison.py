@@ -93,7 +93,7 @@ def test_repeats_of_both_sides_give_the_ratio_an_interval_in_pairs_if_they_can(r
     other = both(record, "samples_per_second", drift, [2 * speed for speed in drift])[1]
     assert other.ratio_interval == pytest.approx((2.0, 2.0))
     base = [1_000.0, 1_300.0, 700.0, 900.0, 1_100.0]
-    gains = [1.90, 1.92, 1.88, 1.91, 1.70]
+    gains = [1.90, 1.94, 1.84, 1.91, 1.87]
     other = both(record, "samples_per_second", base, [a * b for a, b in zip(base, gains, strict=True)])[1]
     assert other.ratio_interval is not None and other.ratio is not None
     assert other.ratio_interval[0] < other.ratio < other.ratio_interval[1]
@@ -305,3 +305,47 @@ def test_no_time_and_no_memory_of_an_emulated_fp8_is_compared_with_another(recor
     on_card = fp8.model_copy(update={"device": "cuda:0"})
     found = compared([record(1, bf16, **summary), record(2, on_card, **summary)])
     assert found.cells(found.sides[1].id)["seconds"].ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("faster", "best"),
+    [
+        ({}, "fp16"),
+        ({"samples_per_second": None}, "bf16"),
+        ({"other_programs_mib": 2_048.0}, "bf16"),
+        ({"first_nan_step": 7, "final_train_loss": math.nan}, "bf16"),
+        ({"label_smoothing": 0.1}, "bf16"),
+    ],
+    ids=["sound", "no speed", "disturbed", "diverged", "other settings"],
+)
+def test_the_best_side_is_the_fastest_that_is_sound(
+    record: Record, faster: dict[str, Any], best: str
+) -> None:
+    figures = {name: value for name, value in faster.items() if name not in Experiment.model_fields}
+    settings = {name: value for name, value in faster.items() if name not in figures}
+    # neither the first nor the last is the fastest
+    runs = [
+        record(1, FP32, samples_per_second=800.0),
+        record(2, Experiment(precision=Precision.TF32), samples_per_second=1_000.0),
+        record(3, FP16.model_copy(update=settings), **{"samples_per_second": 2_000.0, **figures}),
+        record(4, Experiment(precision=Precision.BF16), samples_per_second=1_500.0),
+        record(5, Experiment(precision=Precision.DEFAULT), samples_per_second=900.0),
+    ]
+    assert compared(runs).ranked[0].side.precision == best
+
+
+def test_a_side_that_is_known_to_learn_worse_is_not_the_best(record: Record) -> None:
+    def sides(*accuracies: list[float]) -> list[RunRecord]:
+        experiments = (FP32, FP16, Experiment(precision=Precision.BF16))
+        made = zip(experiments, (1, 101, 201), accuracies, (1.0, 3.0, 2.0), strict=True)
+        return [
+            dataclasses.replace(run, summary=run.summary.model_copy(update={"samples_per_second": speed}))
+            for experiment, first, values, speed in made
+            for run in repeats(record, experiment, first, "final_validation_accuracy", values)
+            if run.summary is not None
+        ]
+
+    alike = [0.60, 0.61, 0.62]
+    assert compared(sides(alike, alike, alike)).ranked[0].side.precision == "fp16"
+    assert compared(sides(alike, [0.40, 0.41, 0.42], alike)).ranked[0].side.precision == "bf16"
+    assert compared(sides(alike, [0.70, 0.71, 0.72], alike)).ranked[0].side.precision == "fp16"

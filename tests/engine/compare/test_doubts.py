@@ -226,6 +226,22 @@ def test_an_order_that_goes_with_the_side_is_told(record: Record) -> None:
     assert doubts(run(1, FP32), run(2, FP16)) == [], "a single pair claims no interval"
 
 
+def test_outliers_of_one_side_leave_no_interval(record: Record) -> None:
+    speeds = [(1_000, 1_900), (1_001, 1_902), (999, 1_905), (1_000, 1_500), (1_002, 1_901), (1_001, 1_600)]
+    runs = []
+    for seed, pair in enumerate(speeds):
+        for experiment, speed in zip((FP32, FP16), pair, strict=True):
+            own = experiment.model_copy(update={"seed": seed})
+            runs.append(record(len(runs) + 1, own, samples_per_second=float(speed)))
+    found = compare([Evidence(run, np.empty(0), ()) for run in runs]).reports[1]
+    ((kind, sentence),) = [(doubt.kind, doubt.sentence) for doubt in found.doubts]
+    assert kind == "outliers"
+    assert sentence == (
+        "Only FP16 AMP has outliers among its repeats (1,500 to 1,905 samples/s), so there is no interval."
+    )
+    assert found.verdict.speedup_ci is None and "outliers on one side, so no interval" in found.text
+
+
 SHORT = Experiment(measure=Measure(warmup_steps=2, block_steps=3))
 
 

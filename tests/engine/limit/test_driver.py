@@ -202,6 +202,11 @@ def test_how_many_samples_a_file_has_only_a_trial_shows(scripted):
     assert result.note is not None and "not the memory: its own data has no more samples." in result.note
 
 
+def test_what_a_trial_that_fits_could_not_count_is_said_of_the_answer(scripted):
+    result = result_of(follow(scripted("tried(batch, note='No weight was updated.')"), tiny(samples=12)))
+    assert result.note is not None and result.note.endswith("No weight was updated.")
+
+
 WAITS_TO_BE_STOPPED = """
 if batch <= 8:
     tried(batch)
@@ -281,33 +286,75 @@ def test_the_first_trial_begins_when_its_worker_is_ready(scripted, tmp_path):
     search.close()
 
 
-# compiled and uncompiled have limits of their own
-COMPILES = """
-compiled = "fast" in line
-tried(batch, None if batch <= ({compiled} if compiled else {uncompiled}) else 'memory')
+# the whole recipe and what leaves out a part have limits of their own
+QUICK_FIRST = """
+whole = json.loads(line)["searches_algorithms"] and {recipe!r} in line
+tried(batch, None if batch <= ({whole} if whole else {quick}) else 'memory')
 """
+NO_SEARCH = "without cuDNN's search for fast algorithms"
+LANGUAGE = {"model": "causal-lm-tiny", "dataset": "synthetic-tokens", "image_size": None, "num_classes": 64}
 
 
-@pytest.mark.parametrize(("uncompiled", "compiled"), [(77, 77), (77, 90), (77, 60), (0, 3), (5, 0)])
-def test_what_compiles_is_searched_uncompiled_and_proven_compiled(uncompiled, compiled, scripted, store):
-    driver = scripted(COMPILES.format(uncompiled=uncompiled, compiled=compiled))
-    result = result_of(follow(driver, tiny(**FAST)))
-    assert (result.largest_batch, result.first_failure) == (compiled, compiled + 1)
-    assert result.verified is (compiled > 0) and result.bound_by == "memory"
-    later = [trial.uncompiled for trial in result.trials].index(False)
-    assert later > 0 and not any(trial.uncompiled for trial in result.trials[later:])
-    assert result.trials[later].batch_size == max(1, uncompiled)
+@pytest.mark.parametrize(
+    ("settings", "how"),
+    [
+        pytest.param(FAST, f"uncompiled and {NO_SEARCH}", id="fast"),
+        pytest.param({**FAST, "step": {"recipe": "fused+capture"}}, NO_SEARCH, id="captured"),
+        pytest.param({**FAST, "step": {"recipe": "channels_last"}}, NO_SEARCH, id="channels_last"),
+        pytest.param({**FAST, **LANGUAGE}, "uncompiled", id="without convolutions"),
+        pytest.param({**FAST, "device": "cpu"}, "uncompiled", id="on a CPU"),
+    ],
+)
+@pytest.mark.parametrize(("quick", "whole"), [(77, 77), (77, 90), (77, 60), (0, 3), (5, 0)])
+def test_the_search_leaves_out_what_takes_long_and_verifies_with_the_whole_recipe(
+    quick, whole, settings, how, scripted, store
+):
+    driver = scripted(QUICK_FIRST.format(whole=whole, quick=quick, recipe=settings["step"]["recipe"]))
+    result = result_of(follow(driver, tiny(**settings)))
+    assert (result.largest_batch, result.first_failure) == (whole, whole + 1)
+    assert result.verified is (whole > 0) and result.bound_by == "memory"
+    later = [trial.is_quick for trial in result.trials].index(False)
+    assert later > 0 and not any(trial.is_quick for trial in result.trials[later:])
+    assert result.trials[later].batch_size == max(1, quick)
     first = f"{later} trials" if later > 1 else "trial"
-    told = f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."
+    told = f"To save time, the first {first} ran {how}. The answer rests on the whole recipe."
     assert result.note is not None and result.note.endswith(told)
     assert saved(store).result == result
 
 
-def test_a_recipe_that_does_not_compile_is_searched_once(scripted):
-    driver = scripted(COMPILES.format(uncompiled=77, compiled=0))
-    result = result_of(follow(driver, tiny(device="cuda:0", step={"recipe": "fused+capture"})))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"device": "cuda:0"}, id="plain"),
+        pytest.param({"device": "cpu", "step": {"recipe": "fused"}}, id="on a CPU"),
+        pytest.param({"device": "cuda:0", "step": {"recipe": "fused+capture"}, **LANGUAGE}, id="language"),
+    ],
+)
+def test_a_recipe_that_neither_compiles_nor_searches_is_searched_once(settings, scripted):
+    driver = scripted(QUICK_FIRST.format(whole=77, quick=0, recipe=""))
+    result = result_of(follow(driver, tiny(**settings)))
     assert result.largest_batch == 77 and result.note is None
-    assert not any(trial.uncompiled for trial in result.trials)
+    assert not any(trial.is_quick for trial in result.trials)
+
+
+@pytest.mark.parametrize(
+    ("trials", "told"),
+    [
+        (0, "The largest batch is unknown."),
+        (1, "The largest batch is at least 8 (not verified)."),
+        (3, "The largest batch is at least 32 and at most 96 (not verified)."),
+    ],
+)
+def test_a_search_whose_time_is_over_ends_with_a_range(trials, told, scripted):
+    driver = scripted("tried(batch, None if batch <= 77 else 'memory')")
+    events: list[Known] = []
+    for event in driver.follow(ask(tiny())):
+        events.append(event)
+        if isinstance(event, Study) and len(event.answer.sides[0].trials) == trials:
+            driver._ends = 0.0
+    result = result_of(events)
+    assert len(result.trials) == trials and not result.verified and result.bound_by == "stopped"
+    assert result.note == f"It was stopped early. {told}"
 
 
 NEVER_COMPILES = """
@@ -326,7 +373,9 @@ def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(scripted):
     driver = scripted(NEVER_COMPILES + waits)
     result = stopped_once(driver, tiny(**FAST), lambda batches: batches.count(77) == 2)
     assert (result.largest_batch, result.verified, result.bound_by) == (77, False, "stopped")
-    assert result.note is not None and "compiled, the largest batch may differ" in result.note
+    assert result.note is not None and result.note.endswith(
+        f"So far the trials ran uncompiled and {NO_SEARCH}, so the largest batch may differ."
+    )
 
 
 def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(scripted, store):

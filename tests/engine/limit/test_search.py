@@ -125,6 +125,18 @@ def test_a_forecast_spares_the_small_trials():
     assert len(search.trials) <= 5
 
 
+@pytest.mark.parametrize("budget_mib", [8_192, 12_288, 16_384, 24_576])
+@pytest.mark.parametrize("slope", [42.65, 82.51, 129.0, 166.0])
+def test_odd_batches_that_take_more_than_larger_even_ones_do_not_mislead(slope, budget_mib):
+    search = search_all(
+        lambda batch: 441 + slope * (batch + batch % 2),
+        budget_mib,
+        held=lambda batch: 1.005 * (441 + slope * (batch + batch % 2)),
+        first_guess=line(440, slope),
+    )
+    assert search.is_proven and len(search.trials) <= 6, [each.batch_size for each in search.trials]
+
+
 def test_a_forecast_that_is_far_off_is_not_asked_again():
     search = search_all(lambda batch: 441 + 81.1 * batch, 24_576, first_guess=line(10, 1.0))
     assert search.largest_batch == 297

@@ -85,6 +85,15 @@ def test_what_the_login_prints_is_told_and_does_not_disturb(home, near_line):
     assert machine.program == program_id()
 
 
+def test_runs_that_nobody_has_read_are_told(home, near_line):
+    for name, requests in (("1", '{"n": 1, "do": "keep"}\n'), ("2", '{"do": "keep"}\n{"do": "forget"}\n')):
+        folder = home / ".ammeter/workers" / name
+        folder.mkdir(parents=True)
+        (folder / "requests").write_text(requests)
+    unread = told(check_machine(FAR, near_line())[1])["Unread runs"]
+    assert "1 run there" in unread.detail and f"{home}/.ammeter/workers" in unread.remedy
+
+
 def test_a_folder_with_other_files_is_refused(home, near_line):
     (home / "thesis.tex").touch()
     found = told(check_machine(FAR.model_copy(update={"folder": str(home)}), near_line())[1])

@@ -100,6 +100,7 @@ def test_a_side_that_fails_leaves_the_others(store, catalog, scripted):
     *_, last = ProfileDriver(store, launcher, catalog).follow(ask([FP32, BF16]))
     study = saved(store)
     assert isinstance(last, Finished) and study.problem is None
+    assert len(study.not_done) == 1 and "FP32" in study.not_done[0]
     problem = study.answer.sides[0].problem
     assert problem is not None and problem.kind is Kind.OUT_OF_MEMORY and len(study.answer.measured()) == 1
     assert study.folder is not None and [path.name for path in study.folder.iterdir()] == traces(study)

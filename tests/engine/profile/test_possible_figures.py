@@ -18,7 +18,7 @@ from engine.profile.bar_picture import bars_drawing
 from engine.profile.gain import gains, verdicts
 from engine.profile.names import advice_by_side
 from engine.profile.roofline import roofline_drawing
-from engine.profile.verdict import Verdict, mfu_sentence
+from engine.profile.verdict import Verdict, peak_sentence
 from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
 from engine.protocol.profiles import Profiles, ProfileSide
 
@@ -95,7 +95,7 @@ def told(profiles: Profiles) -> Iterator[str]:
     for verdict in filter(None, verdicts(profiles)):
         yield f"{verdict.sentence} {verdict.next_step}"
     yield from (gain.sentence for gain in gains(profiles) if gain is not None)
-    yield from (sentence for profile in profiles.measured() if (sentence := mfu_sentence(profile)))
+    yield from (sentence for profile in profiles.measured() if (sentence := peak_sentence(profile)))
     for drawing in (bars_drawing(profiles, 900), roofline_drawing(profiles, 900, 400)):
         yield from words_of(drawing)
     for section in sections(profiles):
@@ -124,7 +124,7 @@ def test_no_share_exceeds_the_whole_and_no_ratio_its_own_figures(profiles):
 def test_no_step_reaches_more_than_the_peak_that_is_told(profiles):
     for side in json.loads(json.dumps(as_json(profiles)))["sides"]:
         profile, limits = side["profile"], side["profile"]["limits"]
-        assert side["mfu"] is None or side["mfu"] <= 1
+        assert side["fraction_of_measured_peak"] is None or side["fraction_of_measured_peak"] <= 1
         reached = (profile["flops"] or 0.0) / profile["step_ms"] / 1e9
         for peak in limits["peaks"] if limits else ():
             assert peak["format"] != profile["format"] or reached <= peak["tflops"]

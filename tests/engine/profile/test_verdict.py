@@ -8,7 +8,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.profile.gain import gains, verdicts
-from engine.profile.verdict import Bound, mfu_sentence, verdict_of
+from engine.profile.verdict import Bound, peak_sentence, verdict_of
 from engine.protocol.advice import Advice, AdviceKind
 from engine.protocol.profile import Bar, Limits, Peak, StepPart, StepProfile, TimeRow
 from engine.protocol.profiles import Profiles, ProfileSide
@@ -164,27 +164,33 @@ def test_a_side_that_nothing_helps_learns_of_a_faster_one():
     assert unsure is not None and unsure.changes == ()
 
 
-def test_mfu_is_told_with_its_figures():
+def test_the_fraction_of_the_measured_peak_comes_with_its_figures():
     found = profile(matrix_units=9.0, memory=1.0).model_copy(update={"flops": 3.5e12})
-    assert mfu_sentence(found) == (
-        "MFU 50\N{NO-BREAK SPACE}%: the model's 3,500 GFLOPs a step are 350 TFLOP/s, and products in FP16 "
-        "reach 700 TFLOP/s on this device."
+    assert peak_sentence(found) == (
+        "The model reaches 50\N{NO-BREAK SPACE}% of the measured peak. Its 3,500 GFLOPs a step are 350 "
+        "TFLOP/s, and products in FP16 reach 700 TFLOP/s on this device."
     )
-    assert mfu_sentence(profile(memory=1.0)) is None
+    assert peak_sentence(profile(memory=1.0)) is None
 
 
 def test_a_peak_that_the_step_exceeds_is_withheld_with_all_that_rests_on_it():
     found = with_flops(profile(matrix=9.0, memory=1.0), 1.1 * 9.0 * GPU_PEAKS["fp32"] * 1e9)
     assert found.limits is not None and found.limits.withheld == ("fp32",)
-    assert (found.mfu, found.peak_tflops, found.matrix_share_of_peak) == (None, None, None)
-    assert mfu_sentence(found) == (
-        "There is no MFU: the peak in FP32 could not be measured reliably. Profile again when nothing else "
-        "runs."
+    assert (found.fraction_of_measured_peak, found.peak_tflops, found.matrix_share_of_peak) == (
+        None,
+        None,
+        None,
+    )
+    assert peak_sentence(found) == (
+        "The % of measured peak is unknown, because the peak in FP32 could not be measured reliably. Profile "
+        "again when nothing else runs."
     )
     verdict = verdict_of(found, experiment())
     assert "peak" not in verdict.sentence and verdict.changes == ()
     below = with_flops(profile(matrix=9.0, memory=1.0), 0.9 * 9.0 * GPU_PEAKS["fp32"] * 1e9)
-    assert below.mfu == pytest.approx(0.81) and below.matrix_share_of_peak == pytest.approx(0.9)
+    assert below.fraction_of_measured_peak == pytest.approx(
+        0.81
+    ) and below.matrix_share_of_peak == pytest.approx(0.9)
 
 
 def test_sides_of_a_device_share_the_best_of_what_was_measured():
@@ -195,7 +201,7 @@ def test_sides_of_a_device_share_the_best_of_what_was_measured():
     # what one side exceeds holds for no other
     exceeded = profiles(profile(matrix=9.0), with_flops(profile(matrix=9.0), 60.0 * 9e9), precision="fp32")
     assert [known.limits and known.limits.withheld for known in exceeded.measured()] == [("fp32",)] * 2
-    assert [known.mfu for known in exceeded.measured()] == [None, None]
+    assert [known.fraction_of_measured_peak for known in exceeded.measured()] == [None, None]
 
 
 def with_flops(found: StepProfile, flops: float) -> StepProfile:

@@ -302,13 +302,13 @@ def test_of_repeats_the_most_typical_whole_pair_is_shown(racers: Any) -> None:
     assert race.full.run is whole and race.full.stopped == ""
 
 
-def test_the_first_side_under_autocast_with_a_curve_races_unless_another_is_chosen(racers: Any) -> None:
+def test_the_best_side_under_autocast_with_a_curve_races_unless_another_is_chosen(racers: Any) -> None:
     racers.add(FP32, 1_000)
-    tf32 = racers.add(Precision.TF32, 1_400)
-    fp16 = racers.add(FP16, 2_500)
+    tf32 = racers.add(Precision.TF32, 2_700)
     racers.add(Precision.BF16, 2_400)
+    fp16 = racers.add(FP16, 2_500)
     assert racers.race().mixed.run is fp16
-    assert racers.race(side_id=tf32.id).ratio == pytest.approx(1.4)
+    assert racers.race(side_id=tf32.id).ratio == pytest.approx(2.7)
     racers.runs.clear()
     racers.add(FP32, 1_000)
     del racers.curves[racers.add(FP16, 2_500).id]

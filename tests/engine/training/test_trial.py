@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import mmap
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from engine.experiment.experiment import Experiment, layered
+from engine.experiment.experiment import Experiment, experiment_from, layered
+from engine.experiment.own.code import with_code
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Finished, Phase
 from engine.protocol.jobs import Control
@@ -19,7 +22,7 @@ from engine.training.measuring.memory_cap import DataSegment
 from engine.training.runs import prepare
 from engine.training.runs.prepare import RunPlan
 from engine.training.runs.run import Run
-from engine.training.runs.trial import LEAST_STEPS, _validated_in_short, try_batch
+from engine.training.runs.trial import LEAST_STEPS, MOST_STEPS, _validated_in_short, try_batch
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",
@@ -59,9 +62,10 @@ def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_r
     assert found.model_mib is not None and found.model_mib == pytest.approx(2 * (sgd.model_mib or 0))
 
 
-def test_a_trial_does_not_wait_for_the_idle_power(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("gauge", ["energy_meter", "card_gauge"])
+def test_a_trial_reads_neither_power_nor_activity(gauge: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(prepare, "energy_meter", asked.append)
+    monkeypatch.setattr(prepare, gauge, asked.append)
     assert tried().trial.fits and not asked
 
 
@@ -119,10 +123,155 @@ def test_the_segments_peak_outlives_what_was_in_it() -> None:
     assert memory.release() < 8
 
 
-@pytest.mark.parametrize(("recipe", "cause"), [("fused+capture", "memory"), ("fused", None)])
-def test_a_batch_whose_capture_was_refused_memory_does_not_fit(
-    recipe: str, cause: str | None, monkeypatch: pytest.MonkeyPatch
+NET = """
+import torch
+from torch import nn
+
+def model():
+    return nn.ModuleList([nn.Linear(4, 8), nn.Linear(8, 3)])
+
+def batch(size):
+    return torch.randn(size, 4), torch.randint(3, (size,))
+
+def optimizer(model):
+    return [torch.optim.AdamW(part.parameters()) for part in model]
+"""
+TAKING_TURNS = (
+    NET
+    + """
+steps = 0
+
+def step(train, batch):
+    global steps
+    steps += 1
+    first, second = train.model
+    with train.autocast():
+        loss = second(first(batch[0])).square().mean()
+    train.backward(loss)
+    train.step(train.optimizers[steps % 5 == 0])
+"""
+)
+NEVER_FINITE = (
+    NET
+    + """
+def step(train, batch):
+    first, second = train.model
+    train.backward(second(first(batch[0])).sum() * float("nan"))
+    for each in train.optimizers:
+        train.step(each)
+"""
+)
+
+
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """For each trial that ended: how many weights have state in its optimizer."""
+    counted: list[int] = []
+    close = Run.close
+
+    def noted(run: Run) -> None:
+        counted.append(len(run.step.optimizer.state))
+        close(run)
+
+    monkeypatch.setattr(Run, "close", noted)
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "weights"),
+    [
+        pytest.param(None, {"precision": "fp16", "scaler": {"init_scale": 2.0**40}}, 10, id="large scale"),
+        pytest.param(TAKING_TURNS, {"precision": "fp32"}, 4, id="optimizers in turns"),
+        pytest.param(TAKING_TURNS, {"precision": "fp16"}, 4, id="optimizers in turns, scaled"),
+    ],
+)
+def test_a_trial_ends_once_every_optimizer_has_its_state(
+    text: str | None, settings: dict[str, Any], weights: int, states: list[int], tmp_path: Path
 ) -> None:
-    # a CPU leaves every capture out
-    monkeypatch.setattr(DataSegment, "was_refused", lambda memory: True)
+    found = tried(**settings) if text is None else tried_file(tmp_path, text, **settings)
+    assert found.trial.fits and states == [weights] and found.trial.note is None
+
+
+def test_a_trial_that_updates_no_weight_says_that_state_is_missing(states: list[int], tmp_path: Path) -> None:
+    found = tried_file(tmp_path, NEVER_FINITE, precision="fp16")
+    assert found.trial.steps == MOST_STEPS and states == [0]
+    assert found.trial.note is not None and "does not include the optimizer's state" in found.trial.note
+
+
+def test_an_optimizer_that_keeps_no_state_needs_no_more_steps() -> None:
+    assert tried(optimizer={"name": "sgd", "momentum": 0.0}).trial.steps <= LEAST_STEPS + 1
+
+
+def tried_file(folder: Path, text: str, **settings: Any) -> Tried:
+    path = folder / "net.py"
+    path.write_text(text, encoding="utf-8")
+    asked = {"model": str(path), "samples": 1_000, "batch_size": 4, "steps": 8, "device": "cpu", **settings}
+    experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
+    last = list(try_batch(experiment, Control()))[-1]
+    assert isinstance(last, Tried)
+    return last
+
+
+class Refusals:
+    """Makes the allocator of a trial refuse, and captures fail, in steps of a number."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, refused: int, capture_fails: int | None) -> None:
+        self.steps = self.count = self.known = 0
+        train_on = Run.train_on
+
+        def noted(run: Run, group: list[Batch]) -> None:
+            self.steps += 1
+            train_on(run, group)
+            self.count += self.steps == refused
+            if self.steps == capture_fails:
+                run.step.capture_failed = True
+
+        monkeypatch.setattr(Run, "train_on", noted)
+        monkeypatch.setattr(DataSegment, "was_refused", lambda memory: self.count > self.known)
+        monkeypatch.setattr(DataSegment, "forget_refusals", lambda memory: self.forget())
+
+    def forget(self) -> None:
+        self.known = self.count
+
+
+@pytest.mark.parametrize(
+    ("refused", "capture_fails", "cause"),
+    [
+        pytest.param(3, 3, "memory", id="the capture was refused memory"),
+        pytest.param(1, 3, None, id="cuDNN's search was, and the capture failed otherwise"),
+        pytest.param(3, 2, None, id="a step after a failed capture recovered"),
+        pytest.param(1, None, None, id="no capture was tried"),
+    ],
+)
+@pytest.mark.parametrize("recipe", ["plain", "fused+capture", "channels_last+fused+capture"])
+def test_only_a_capture_that_was_refused_memory_means_that_a_batch_does_not_fit(
+    recipe: str,
+    refused: int,
+    capture_fails: int | None,
+    cause: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # a CPU rules out every capture beforehand, which is no failure
+    Refusals(monkeypatch, refused, capture_fails)
     assert tried(step={"recipe": recipe}).trial.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("recipe", "searches", "expected"),
+    [("fused", True, True), ("fused", False, False), ("plain", True, False)],
+)
+def test_a_quick_trial_leaves_out_cudnns_search_and_sets_it_back(
+    recipe: str, searches: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[bool] = set()
+    train_on = Run.train_on
+
+    def noted(run: Run, group: list[Batch]) -> None:
+        seen.add(torch.backends.cudnn.benchmark)
+        train_on(run, group)
+
+    monkeypatch.setattr(Run, "train_on", noted)
+    before = torch.backends.cudnn.benchmark
+    experiment = Experiment.model_validate(layered(TINY, {"step": {"recipe": recipe}}))
+    *_, last = try_batch(experiment, Control(), searches_algorithms=searches)
+    assert isinstance(last, Tried) and seen == {expected} and torch.backends.cudnn.benchmark is before

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.worker import relay
-from engine.worker.keeper import is_kept, requests_in
+from engine.worker.keeper import is_kept, requests_in, worker_environment
 from tests.far import CLONE, FarMachine, eventually
 
 WORKER = "0" * 32
@@ -190,6 +190,53 @@ def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: FarMachine) 
         assert near.folders() == [young, lived]
 
 
+@pytest.mark.parametrize(
+    ("requests", "stays"),
+    [(("keep", "send"), True), (("keep", "send", "close", "forget"), False), (("send",), False)],
+)
+def test_a_run_stays_until_its_reader_has_acknowledged_it_whatever_the_clock_says(near, requests, stays):
+    folder = near.home / "workers" / ("4" * 32)
+    folder.mkdir(parents=True)
+    lines = (json.dumps({"n": number, "do": do}) for number, do in enumerate(requests, 1))
+    (folder / "requests").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "ended").write_text("{}")
+    for path in folder.iterdir():
+        os.utime(path, (0, 0))
+    relay._clean(near.home)
+    assert folder.exists() is stays
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_allocation_stays_while_a_worker_is_there_that_asked_for_it(near, waits):
+    folder, allocation = near.home / "workers" / ("5" * 32), near.home / "allocations" / ("6" * 32)
+    for each in (folder, allocation):
+        each.mkdir(parents=True)
+    asked = {"name": allocation.name, "arguments": []}
+    (folder / "opened.json").write_text(json.dumps({"allocation": asked if waits else None}))
+    (allocation / "job").write_text("7")
+    os.utime(allocation / "job", (0, 0))
+    relay._clean(near.home)
+    assert folder.exists() and allocation.exists() is waits
+
+
 def test_only_whole_requests_are_ones():
     lines = b'{"n": 1, "do": "kill"}\n{"n": 2, "do"\n[]\n{"do": "kill"}\n\xff\n{"n": 3, "do": "keep"}\n'
     assert [request["n"] for request in requests_in(lines)] == [1, 3]
+
+
+@pytest.mark.parametrize("options", [(), ("-P",)])
+def test_neither_a_worker_nor_what_it_starts_imports_from_its_current_folder(options, tmp_path, monkeypatch):
+    (tmp_path / "planted.py").touch()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "named.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(["", ".", str(tmp_path / "kept"), "../" + tmp_path.name])
+    )
+
+    def imports(name: str) -> bool:
+        command = [sys.executable, *options, "-S", "-c", f"import {name}"]
+        done = subprocess.run(command, env=worker_environment({}), capture_output=True, check=False)
+        return done.returncode == 0
+
+    assert imports("named") and not imports("planted")

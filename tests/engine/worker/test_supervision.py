@@ -178,10 +178,14 @@ def test_a_profile_may_end_its_files_before_it_stops(launch):
     assert isinstance(last, Finished) and last.summary.steps == 5
 
 
-def test_a_dead_worker_takes_its_orphans_along(launch):
-    session = launch("""
-    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
-    child = subprocess.Popen(sleeper, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+@pytest.mark.parametrize("is_rank", [False, True])
+def test_a_dead_worker_takes_its_orphans_along(launch, is_rank):
+    # a rank has a session and a mark of its own, and a stopped one does not see that its stdin has closed
+    session = launch(f"""
+    sleeper = [sys.executable, "-c", "import os, time; os.kill(os.getpid(), {19 * is_rank}); time.sleep(600)"]
+    mark = os.environ["AMMETER_WORKER"] + "{"/1" * is_rank}"
+    how = dict(start_new_session={is_rank}, env=dict(os.environ, AMMETER_WORKER=mark))
+    child = subprocess.Popen(sleeper, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **how)
     started()
     say(event="log", message=str(child.pid))
     os._exit(1)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.experiment import experiment_from
+from engine.experiment.own.code import with_code
 from engine.protocol import jobs
 from engine.protocol.events import (
     CatalogRead,
@@ -143,6 +144,27 @@ def test_an_idle_worker_is_out_of_reach_of_a_terminals_ctrl_c_and_ends_with_its_
         assert os.getpgid(worker.pid) != os.getpgid(0)
         assert os.getsid(worker.pid) == worker.pid
     assert worker.close(timeout_seconds=20.0) == 0
+
+
+ASKS_FOR_GARBAGE = """
+import gc
+
+def model():
+    raise RuntimeError(f"{gc.get_freeze_count() > 100_000}: out of the collector's reach")
+
+def batch(size): ...
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_does_not_collect_among_what_it_has_imported(launcher, tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(ASKS_FOR_GARBAGE)
+    asked = with_code({"model": str(path), "device": "cpu"}, names_model=True, names_dataset=False)
+    experiment = experiment_from(asked)
+    launcher.trusted_code.add(experiment.own_code)
+    *_, last = run(launcher.start(jobs.CheckModel(experiment=experiment)))
+    assert "True: out of the collector's reach" in last.model_dump_json()
 
 
 def test_what_a_library_prints_does_not_reach_the_protocol():

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.compare.comparison import setting_rows
-from engine.experiment.experiment import FACTS, Experiment, all_settings, setting_title
+from engine.experiment.experiment import FACTS, Experiment, Precision, all_settings, setting_title
 from engine.export.report.report import setting_lines
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -27,9 +27,10 @@ class TestChoices:
     ) -> None:
         half, tf32, full = trained("fp16", 1_760.0), trained("tf32", 1_755.0), trained("fp32", 880.0)
         workspace.show(half, tf32, full)
+        assert "FP16 AMP trained 2.00 times as fast as FP32" in workspace.words
+        workspace.choose("TF32")
         assert "TF32 trained 1.99 times as fast as FP32" in workspace.words and "plain" not in workspace.words
         workspace.choose("FP16 AMP")
-        assert "FP16 AMP trained 2.00 times as fast as FP32" in workspace.words
         with qtbot.waitSignal(workspace.reader.shown):
             workspace.choose("Swap")
         assert "FP32 trained 0.50 times as fast as FP16 AMP" in workspace.words
@@ -50,6 +51,20 @@ class TestChoices:
         assert "FP16 AMP trained 1.89 times as fast as FP32" in workspace.words
         workspace.show(*runs)
         assert workspace.head.baseline() == runs[0].id
+
+    def test_of_many_sides_the_sentence_is_about_the_best_until_another_is_chosen(
+        self, workspace: Any, trained: Trained
+    ) -> None:
+        precisions = [precision.value for precision in Precision]
+        runs = [trained(one, 800.0 + 100 * (place % 6)) for place, one in enumerate(precisions)]
+        for count in (3, 6, 8):
+            workspace.show(*runs[:count])
+            best = max(workspace.panel.comparison.ranked, key=lambda report: report.verdict.speedup)
+            assert workspace.head.headline() == best.side.id
+            assert f"{best.side.title} trained {best.verdict.speedup:.2f} times as fast" in workspace.words
+        workspace.choose("TF32")
+        workspace.show(*runs, trained("bf16", 9_000.0, settings=workspace.FAST))
+        assert workspace.words.startswith("TF32"), "what a person chose stays"
 
     def test_settings_that_differ_come_first_then_five_then_all_on_request(
         self, workspace: Any, trained: Trained

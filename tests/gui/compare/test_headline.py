@@ -94,6 +94,9 @@ class TestHeadline:
         )
         more.click()
         assert any(one.isVisible() for one in labels)
+        with workspace.qtbot.waitSignal(workspace.reader.shown):
+            workspace.reader.refresh()
+        assert any(one.isVisible() for one in labels), "what is read again must not close it"
 
     def test_the_precision_alone_raises_no_caution_and_memory_of_different_kinds_is_not_compared(
         self, workspace: Any, trained: Trained

@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.drawing.bar_chart import Bar, axis_end
 from engine.drawing.looks import SideLook
+from engine.experiment.experiment import Precision
 from engine.export.report.published import WARNING
 from engine.protocol.summary import RankFigures
 from engine.store.record import RunRecord
@@ -118,6 +119,20 @@ class TestBars:
     ) -> None:
         workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0), trained("bf16", None))
         assert "FP16 AMP trained 1.89 times as fast as FP32" in workspace.words
+
+
+@pytest.mark.parametrize("width", [560, 780, 1_400])
+@pytest.mark.parametrize("count", [1, 2, len(Precision)])
+def test_bars_and_all_settings_have_the_height_that_they_need(
+    workspace: Any, trained: Trained, squeezed: Any, count: int, width: int
+) -> None:
+    workspace.window.resize(width, 500)
+    workspace.show(*(trained(precision.value, 800.0) for precision in list(Precision)[:count]))
+    panel = workspace.panel
+    for _ in range(2):
+        workspace.qtbot.waitUntil(lambda: not squeezed(panel.figures))
+        panel.settings.show_all.click()
+    assert panel.settings.show_all.text().startswith("Show all")
 
 
 RESNET = {"model": "resnet50", "dataset": "synthetic", "image_size": 224, "batch_size": 256}

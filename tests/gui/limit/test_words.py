@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Precision, experiment_from
-from engine.limit.result import recommended_batch
+from engine.limit.result import outcome, recommended_batch
 from engine.protocol.events import Phase, PhaseName
 from engine.protocol.trials import Bound, Limit, LimitResult, LimitSide, MemoryLine, Trial
 from gui.limit.panel import content_of
@@ -90,6 +90,17 @@ def test_then_the_compiled_ones_do_on_the_chart_too() -> None:
     assert recommended_batch(side, 0.1) == 89
     (shown,) = content_of(view, on_gpu=True, shows_forecast=False).sides
     assert [batch for batch, _ in shown.passed] == [90, 98] and shown.failed == (110, 99)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        ({"unsearched": True}, "fits, no cuDNN search"),
+        ({"uncompiled": True, "unsearched": True}, "fits, uncompiled, no cuDNN search"),
+    ],
+)
+def test_a_quick_trial_says_what_it_left_out(left_out: dict[str, bool], words: str) -> None:
+    assert outcome(Trial(batch_size=8, fits=True, **left_out)) == words
 
 
 def test_the_table_has_all_trials_and_one_answer() -> None:

@@ -154,6 +154,89 @@ def test_ticking_compares_and_unticking_all_shows_nothing(results: Results, pair
     assert reader.run_ids() == () and results.window.runs.table.marked == frozenset()
 
 
+def add_run(store: Store, precision: Precision = Precision.TF32, comparison: str | None = None) -> str:
+    run_id = store.add(Experiment(precision=precision), comparison=comparison, label=precision.label).id
+    store.begin(run_id)
+    store.record(run_id, [Finished(summary=Summary(samples_per_second=750.0, steps=200))])
+    return run_id
+
+
+def nothing_is_to_be_read(results: Results) -> bool:
+    reader = results.controller.comparisons.reader
+    return not (reader._is_stale or reader._is_reading)
+
+
+@pytest.mark.parametrize(
+    ("opened", "others"),
+    [
+        *((one, 1) for one in ("a comparison", "a run of it", "a run alone", "a study")),
+        # so many reset the table, which brings its current row back
+        ("what is ticked", 70),
+    ],
+)
+def test_what_is_opened_stays_when_runs_come_and_go(
+    results: Results, store: Store, pair: tuple[str, str], opened: str, others: int
+) -> None:
+    alone = add_run(store)
+    add_limit(store)
+    results.window.experiments.limits.ended.emit("")
+    runs, model, reader = results.window.experiments.runs, results.window.runs.model, results.controller
+    runs.reload()
+    if opened == "what is ticked":
+        # another row is the current one
+        results.compare(results.item("comparison"))
+        results.window.runs.set_checked([alone])
+    else:
+        keys = {"a run of it": pair[1], "a run alone": alone}
+        kind = "limit" if opened == "a study" else "comparison"
+        row = model.row_of(keys.get(opened, results.item(kind).key))
+        assert row is not None
+        results.window.runs.table.setCurrentIndex(model.index(row, 1))
+    results.qtbot.waitUntil(lambda: nothing_is_to_be_read(results))
+    marked, head = results.window.runs.table.marked, reader.page.head
+    title, words = head.title.whole_text(), reader.page.comparison.headline.text()
+    assert title
+    added = [add_run(store) for _ in range(others)]
+    for change in (
+        runs.reload,
+        lambda: runs.delete(added),
+        lambda: results.window.runs.filter.setText("xyz"),
+    ):
+        change()
+        results.qtbot.waitUntil(lambda: nothing_is_to_be_read(results))
+        assert (head.title.whole_text(), reader.page.comparison.headline.text()) == (title, words)
+        assert results.window.runs.table.marked == marked
+
+
+def test_a_deleted_run_that_was_ticked_does_not_close_what_is_opened(
+    results: Results, store: Store, pair: tuple[str, str]
+) -> None:
+    ticked = add_run(store)
+    results.window.experiments.runs.reload()
+    results.window.runs.set_checked([ticked])
+    results.compare(results.item("comparison"))
+    results.window.experiments.runs.delete([ticked])
+    assert results.controller.comparisons.reader.run_ids() == pair and results.window.runs.checked() == ()
+
+
+def test_a_comparison_that_is_opened_takes_in_a_run_that_joins_it_and_goes_on_without_one_that_is_deleted(
+    results: Results, store: Store, pair: tuple[str, str]
+) -> None:
+    results.compare(results.item("comparison"))
+    runs, reader = results.window.experiments.runs, results.controller.comparisons.reader
+    third = add_run(store, comparison=store.run(pair[0]).comparison)
+    for do, left in (
+        (runs.reload, (*pair, third)),
+        (lambda: runs.delete([third]), pair),
+        (lambda: runs.delete([pair[1]]), pair[:1]),
+        (lambda: runs.delete([pair[0]]), ()),
+    ):
+        with results.qtbot.waitSignal(reader.shown):
+            do()
+        assert reader.run_ids() == left
+    assert "Train one model in two precisions" in results.controller.page.comparison.headline.text()
+
+
 def test_a_click_on_a_run_shows_its_comparison_with_the_sentence_about_it(
     results: Results, pair: tuple[str, str], store: Store
 ) -> None:
@@ -189,6 +272,22 @@ def test_a_study_has_a_row_with_its_result_and_opens_with_its_own_view(
     wanted = item.study.experiment if item.study is not None else None
     assert wanted is not None
     assert window.setup.text("batch_size") == f"{wanted.batch_size}"
+
+
+@pytest.mark.parametrize("kind", ["limit", "tune"])
+def test_the_answer_on_the_page_of_a_question_stays_when_another_one_starts(
+    store: Store, start: Callable[[], MainWindow], kind: StudyKind
+) -> None:
+    for _ in range(2):
+        STUDIES[kind][0](store)
+    window = start()
+    work, controller = window.experiments.orders[kind], window.others._controllers[kind]
+    newest, older = work.saved()
+    work.began.emit(older)
+    assert controller._key == newest, "an empty page shows what there is"
+    controller.open(older)
+    work.began.emit(newest)
+    assert controller._key == older
 
 
 def test_a_profile_opens_beside_a_narrow_list_is_deleted_from_its_row_and_brought_back(

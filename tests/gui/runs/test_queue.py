@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment
 from engine.store.store import Store
 from engine.words.numbers import share_text
 from gui.runs.queue_panel import QueuePanel
-from gui.runs.queue_table import HOLD, NEXT, REMOVE, REPEAT, Schedule, schedule, summary_text
+from gui.runs.queue_table import HOLD, NEXT, REMOVE, REPEAT, SHOW, Schedule, schedule, summary_text
 from gui.session.items import QueueItem
 from gui.theme.theme import theme
 from gui.window.main_window import MainWindow
@@ -129,7 +129,17 @@ def test_a_rows_button_asks_for_its_item(qtbot: QtBot, panel: QueuePanel, does: 
     place = panel.table.button_place(1, REMOVE).center()
     qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
     does.act.assert_called_once_with(["b"], REMOVE)
-    assert [action.text().split("\t")[0] for action in panel.menu_for(RUNNING).actions()] == ["Repeat"]
+    words = [action.text().split("\t")[0] for action in panel.menu_for(RUNNING).actions()]
+    assert words == ["Show", "Repeat"]
+
+
+def test_what_is_in_progress_can_be_shown(qtbot: QtBot, panel: QueuePanel, does: MagicMock) -> None:
+    panel.show_schedule(planned(RUNNING, SWEEP))
+    place = panel.table.button_place(0, SHOW).center()
+    qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    panel.table.selectRow(0)
+    qtbot.keyClick(panel.table, Qt.Key.Key_Return)
+    assert [call.args for call in does.act.call_args_list] == [(["a"], SHOW)] * 2
 
 
 def press(window: MainWindow, words: str) -> None:

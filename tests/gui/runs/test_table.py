@@ -203,6 +203,20 @@ def test_sorting_moves_what_views_remember_when_it_begins(panel: RunsPanel) -> N
     assert [model.shown[one.row()].key for one in remembered] == [other]
 
 
+def test_sorting_keeps_highlights_and_asks_no_cell_for_its_flags(
+    panel: RunsPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel.table.sortByColumn(Column.NAME, Qt.SortOrder.AscendingOrder)
+    panel.table.selectAll()
+    highlighted, asked = {run.id for run in panel.table.highlighted()}, []
+    assert len(highlighted) > 3
+    flags = panel.model.flags
+    monkeypatch.setattr(panel.model, "flags", lambda index: asked.append(index) or flags(index))
+    panel.table.sortByColumn(Column.SPEED, Qt.SortOrder.DescendingOrder)
+    assert {run.id for run in panel.table.highlighted()} == highlighted
+    assert len(asked) < panel.model.rowCount() * panel.model.columnCount() / 2
+
+
 def test_an_update_keeps_ticks_and_highlights(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
     panel.set_checked([rows.runs[1].id, rows.runs[2].id])
     panel.table.selectRow(rows.place(4))

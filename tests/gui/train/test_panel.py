@@ -63,6 +63,16 @@ def test_the_cards_compare_both_runs(panel: LivePanel, live: Any) -> None:
     assert cards.quality.texts()[0] == "FP32 61.3"
 
 
+@pytest.mark.parametrize("size", [(1_120, 840), (780, 640), (640, 500)])
+def test_the_cards_of_many_runs_are_not_squeezed_while_they_train(
+    panel: LivePanel, live: Any, qtbot: QtBot, squeezed: Any, size: tuple[int, int]
+) -> None:
+    panel.resize(*size)
+    runs = [live.run(one.value, live.started(one.value), live.samples(1, 50)) for one in Precision]
+    panel.set_runs(runs)
+    qtbot.waitUntil(lambda: not squeezed(panel.cards))
+
+
 def test_the_cards_name_the_memory_and_the_samples_as_what_they_are(panel: LivePanel, live: Any) -> None:
     panel.set_runs([live.run("fp32")])
     assert panel.cards.memory.accessibleName().startswith("Peak memory"), "nobody knows yet whose"

@@ -59,7 +59,9 @@ def made(
             saved,
             ("Keep fc in FP32.", "FP16 parts from FP32 at step 2.", "99.5 %", "<script>alert"),
         ),
-        "profile": Made(PROFILE, profiled, ("FP16 AMP is 2.91 times", "No room <script>", "58.0", "MFU")),
+        "profile": Made(
+            PROFILE, profiled, ("FP16 AMP is 2.91 times", "No room <script>", "58.0", "of the measured peak")
+        ),
         "sweep": Made(SWEEP, swept, ("1.50 times as fast", "The loss diverged in FP32", "1.50×")),
         "tune": Made(TUNE, tuned, ("1.91 times as fast", "1.45 to 1.55", "TF32: a format", "BF16 AMP")),
     }
@@ -185,7 +187,7 @@ def test_the_trials_of_a_limit_are_rows_in_full(searched: Study[Limit], tmp_path
     rows = rows_in(LIMIT.export(searched, tmp_path / "x.csv"))
     assert list(rows[0]) == [
         *("precision", "batch_size", "fits", "cause", "peak_mib", "reserved_mib", "budget_mib", "seconds"),
-        *("steps", "uncompiled", "note"),
+        *("steps", "uncompiled", "unsearched", "note"),
     ]
     assert [(row["precision"], row["batch_size"], row["fits"], row["cause"]) for row in rows] == [
         ("FP32", "64", "True", ""),

@@ -16,6 +16,7 @@ from engine.export.formats import COMPARISON, PROFILE, TRACES
 from engine.export.kinds.profile import BAR, LIMITS, document, sections
 from engine.export.report.pages import page
 from engine.profile.names import failures
+from engine.profile.verdict import PEAK_TITLE
 from engine.protocol.profile import StepProfile
 from engine.protocol.profiles import Profiles
 from engine.store.saved.study import Study
@@ -34,7 +35,8 @@ def test_the_sections_hold_the_sides_against_each_other_as_far_as_there_is_room(
     assert parts[BAR].sentences[0].startswith("FP16 AMP is 2.")
     assert parts[BAR].rows[1][:2] == ("Matrix work without Tensor Cores", "58.0")
     assert parts[BAR].rows[-1][0] == "A validation batch, apart"
-    assert [row[0] for row in parts[LIMITS].rows] == ["FP32", "FP16 AMP"] and "MFU" in parts[LIMITS].notes[0]
+    assert [row[0] for row in parts[LIMITS].rows] == ["FP32", "FP16 AMP"]
+    assert parts[LIMITS].notes[0].startswith(PEAK_TITLE) and PEAK_TITLE in parts[LIMITS].headings
     norm = next(row for row in parts["Operations"].rows if row[0] == "aten::cudnn_batch_norm")
     assert norm[-1] == "1.68×" and len(norm) == len(parts["Operations"].headings)
     assert {row[0] for row in parts["Advice"].rows} == {"FP32, FP16 AMP"}
@@ -77,7 +79,7 @@ def test_files_have_a_row_for_each_side_and_its_trace(profiled: Study[Profiles],
     PROFILE.export(profiled, tmp_path / "x.csv")
     sides = rows_in(tmp_path / "x-sides.csv")
     assert [side["side"] for side in sides] == ["FP32", "FP16 AMP"]
-    assert float(sides[1]["peak_fp16_tflops"]) == 711 and 0 < float(sides[1]["mfu"]) < 1
+    assert float(sides[1]["peak_fp16_tflops"]) == 711 and 0 < float(sides[1]["fraction_of_measured_peak"]) < 1
     kernels = rows_in(tmp_path / "x-kernels.csv")
     assert len(kernels) == 4 and float(kernels[0]["tflops"]) > 0 and kernels[1]["tflops"] == ""
     wanted = ("FP32", "step", "memory")

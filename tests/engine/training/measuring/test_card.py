@@ -8,8 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 from ctypes import c_uint
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pynvml
 import pytest
@@ -126,6 +128,39 @@ def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -
     assert gauge.figures() == {"power_watts": 100.0}
 
 
+def test_the_memory_in_use_is_in_samples_and_in_no_summary(gauge: ThreadedGauge, script: Script) -> None:
+    gauge.count(True)
+    script.tell(power_watts=100.0, device_used_mib=2_048.0)
+    assert gauge.sample()["device_used_mib"] == 2_048.0 and gauge.figures() == {"power_watts": 100.0}
+
+
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
+def test_without_nvml_the_driver_is_asked_for_the_memory_in_use_in_the_gauges_thread(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_in: queue.Queue[str] = queue.Queue()
+
+    def mem_get_info(device: torch.device) -> tuple[int, int]:
+        asked_in.put(threading.current_thread().name)
+        return 2**30, 3 * 2**30
+
+    monkeypatch.setattr(nvml, "start_nvml", Mock(side_effect=pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)))
+    monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace(mem_get_info=mem_get_info))
+    gauge = card_gauge(torch.device(kind, 0))
+    assert asked_in.get(timeout=30) == "card"
+    gauge.close()
+    assert gauge.sample() == {"device_used_mib": 2_048.0}
+
+
+def test_nvidias_library_is_loaded_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = Mock()
+    monkeypatch.setattr(pynvml, "nvmlInit", loaded)
+    monkeypatch.setattr(nvml, "start_nvml", cache(nvml.start_nvml.__wrapped__))
+    for _ in range(3):
+        nvml.start_nvml()
+    assert loaded.call_count == 1
+
+
 def test_a_cpu_has_no_card() -> None:
     gauge = card_gauge(torch.device("cpu"))
     assert type(gauge) is CardGauge
@@ -163,20 +198,27 @@ class Process:
     ids=["none", "without sizes", "this one"],
 )
 def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(listed, others_mib, monkeypatch):
-    in_use = pynvml.c_nvmlMemory_t(total=2**34, free=2**33, used=2**33)
+    def of_memory(card: object, version: int | None = None) -> Any:
+        # as a driver does that knows only the older form
+        if version is not None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return pynvml.c_nvmlMemory_t(total=2**34, free=2**33, used=2**33)
+
     answers = {
-        "nvmlInit": lambda: None,
-        "nvmlDeviceGetMemoryInfo": lambda card: in_use,
+        "nvmlDeviceGetMemoryInfo": of_memory,
         "nvmlDeviceGetComputeRunningProcesses": lambda card: list(listed),
         "nvmlDeviceGetGraphicsRunningProcesses": lambda card: [],
         "nvmlDeviceGetPowerUsage": lambda card: 250_000,
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
+    monkeypatch.setattr(nvml, "start_nvml", lambda: None)
     monkeypatch.setattr(nvml, "handle_of", lambda device: None)
     values = NvmlReader(torch.device("cuda:0")).read().values
     # what was not to be had of this driver is left out, and nothing stands for it
     assert values.get("other_programs_mib") == others_mib and values["power_watts"] == 250.0
+    assert values["device_used_mib"] == 2**13
+    assert nvml.other_programs_mib(torch.device("cuda:0")) == others_mib
 
 
 @pytest.mark.parametrize(("share", "note"), [(0.1, None), (0.5, "other programs took 50 % of the processor")])

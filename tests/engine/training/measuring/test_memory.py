@@ -147,11 +147,17 @@ def _resident(*, mib: int) -> mmap.mmap:
     return held
 
 
+def statistics_of(allocated: int, reserved: int) -> dict[str, Any]:
+    """What an allocator reports of peaks in bytes, among much else."""
+    peaks = {"allocated_bytes": allocated, "reserved_bytes": reserved}
+    return {name: {"all": {"peak": peak}} for name, peak in peaks.items()}
+
+
 class Allocator:
     """Counts in MiB as PyTorch's allocator on a device does: `peak` since it was reset."""
 
     def __init__(self) -> None:
-        self.held = self.peak = self.cached = 0
+        self.held = self.peak = self.cached = self.asked = 0
 
     def step(self, takes: int) -> None:
         """Takes so much and gives it back."""
@@ -165,14 +171,9 @@ class Allocator:
     def reset_peak_memory_stats(self, device: torch.device) -> None:
         self.peak = self.held
 
-    def max_memory_allocated(self, device: torch.device) -> int:
-        return self.peak * 2**20
-
-    def max_memory_reserved(self, device: torch.device) -> int:
-        return max(2 * self.peak, self.held + self.cached) * 2**20
-
-    def mem_get_info(self, device: torch.device) -> tuple[int, int]:
-        return 0, 2**30
+    def memory_stats_as_nested_dict(self, device: torch.device) -> dict[str, Any]:
+        self.asked += 1
+        return statistics_of(self.peak * 2**20, max(2 * self.peak, self.held + self.cached) * 2**20)
 
 
 def test_only_what_counts_as_training_is_in_its_peak() -> None:
@@ -184,6 +185,21 @@ def test_only_what_counts_as_training_is_in_its_peak() -> None:
     assert meter.sample()["allocated_mib"] == 80
     peaks = meter.peaks()
     assert (peaks.allocated_mib, peaks.reserved_mib, peaks.whole_run_mib) == (100, 200, 500)
+
+
+def test_the_allocator_is_read_once_a_period_however_often_a_sample_is_sent_and_no_peak_is_missed() -> None:
+    allocator = Allocator()
+    meter = AllocatorMeter(CPU, allocator, period_seconds=1e9)
+    meter.count(True)
+    allocator.step(100)
+    before = allocator.asked
+    assert [meter.sample()["allocated_mib"] for _ in range(20)] == [100] * 20
+    assert allocator.asked == before + 1
+    allocator.step(300)
+    assert meter.sample()["allocated_mib"] == 100 and meter.peaks().allocated_mib == 300
+    meter.count(True)
+    allocator.step(50)
+    assert meter.sample()["allocated_mib"] == 50, "a phase begins with a sample of its own"
 
 
 def test_what_only_the_first_steps_took_is_not_reserved_for_the_others() -> None:
@@ -299,8 +315,8 @@ class Card:
 
     max_memory_allocated = memory_allocated = memory_reserved
 
-    def memory_stats(self, device: torch.device) -> dict[str, int]:
-        return {}
+    def memory_stats_as_nested_dict(self, device: torch.device) -> dict[str, Any]:
+        return statistics_of(self.held, self.reserved)
 
     def init(self, *of: object) -> None: ...
 

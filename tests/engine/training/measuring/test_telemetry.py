@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from engine.training.measuring import telemetry as telemetry_module
-from engine.training.measuring.telemetry import Mark, Rows, Telemetry, samples_event
+from engine.training.measuring.telemetry import HostClock, Mark, Rows, Telemetry, samples_event
 
 CPU = torch.device("cpu")
 
@@ -74,7 +76,7 @@ def test_a_resumed_run_counts_on() -> None:
     assert rows.step.tolist() == [41, 42] and 100 < rows.seconds[0] < rows.seconds[1]
 
 
-class CoarseClock:
+class CoarseClock(HostClock):
     """Tells the time between marks as a device does, on a time line of its own: float32 milliseconds."""
 
     def __init__(self) -> None:
@@ -124,3 +126,80 @@ def test_samples_repeat_the_memory_and_keep_a_nan() -> None:
     assert event.samples_per_second == (16, 8) and event.resident_mib == (7, 7)
     assert np.isnan(event.loss[1]) and event.grad_scale is None
     assert event.learning_rate == (0.1, 0.05) and event.data_wait_ms == (250, 0)
+
+
+class EventClock(HostClock):
+    """Counts its marks as a device's events, which are used again, and what is asked of them."""
+
+    def __init__(self) -> None:
+        self.made = self.recorded = self.asked = 0
+        self.now = 0.0
+        self.released: list[list[float]] = []
+
+    def mark(self) -> Mark:
+        self.recorded += 1
+        self.made += not self.released
+        event = self.released.pop() if self.released else [0.0]
+        event[0] = self.now
+        return event  # type: ignore[return-value]
+
+    def release(self, mark: Mark) -> None:
+        assert not any(mark is other for other in self.released), "released twice"
+        self.released.append(mark)  # type: ignore[arg-type]
+
+    def seconds_between(self, earlier: Any, later: Any) -> float:
+        self.asked += 1
+        assert not any(mark is other for mark in (earlier, later) for other in self.released)
+        return float(later[0] - earlier[0])
+
+
+@pytest.mark.parametrize(
+    ("is_waited_for", "marks", "questions"),
+    [
+        pytest.param(False, 1, 1, id="data on the device"),
+        pytest.param(True, 2, 2, id="data that are loaded"),
+    ],
+)
+def test_a_steps_marks_are_used_again_and_each_time_is_asked_for_once(
+    is_waited_for: bool, marks: int, questions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = EventClock()
+    monkeypatch.setattr(telemetry_module, "clock_for", lambda device: clock)
+    telemetry = Telemetry(CPU, ("loss",))
+    seconds: list[float] = []
+    for _ in range(50):
+        telemetry.begin()  # after a gap of a second
+        for _ in range(10):
+            clock.now += 0.25
+            if is_waited_for:
+                telemetry.data_ready()
+            clock.now += 0.75
+            telemetry.record(torch.zeros(1), samples=8, learning_rate=0.1)
+        clock.now += 1
+        (rows,) = telemetry.flush()
+        seconds += rows.seconds.tolist()
+        assert rows.step_seconds.tolist() == [1.0] * 10
+        assert rows.wait_seconds.tolist() == [0.25 if is_waited_for else 0.0] * 10
+    assert np.diff(seconds).tolist() == ([1.0] * 9 + [2.0]) * 49 + [1.0] * 9
+    gaps, steps = 49, 500
+    assert clock.recorded == 50 + marks * steps and clock.asked == questions * steps + gaps
+    assert clock.made <= 10 * marks + 2
+
+
+@pytest.mark.parametrize("is_reused", [True, False])
+def test_a_row_that_the_next_step_overwrites_is_copied_and_another_is_not(is_reused: bool) -> None:
+    telemetry, row = Telemetry(CPU, ("loss", "grad_scale")), torch.tensor([1.0, 8.0])
+    telemetry.begin()
+    telemetry.record(row, samples=8, learning_rate=0.1, is_reused=is_reused)
+    row.fill_(2.0)
+    (rows,) = telemetry.flush()
+    assert rows.figures["loss"].tolist() == [1.0 if is_reused else 2.0]
+
+
+def test_a_pause_after_a_batch_was_ready_is_no_wait(telemetry: Telemetry) -> None:
+    telemetry.begin()
+    telemetry.data_ready()
+    telemetry.begin()
+    telemetry.record(torch.zeros(1), samples=8, learning_rate=0.1)
+    (rows,) = telemetry.flush()
+    assert rows.wait_seconds.tolist() == [0.0]

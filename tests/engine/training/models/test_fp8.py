@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from engine.experiment.experiment import experiment_from
+from engine.experiment.problem import ProblemError
 from engine.experiment.settings import Step
 from engine.protocol.advice import LinearLayer, NotInFP8
-from engine.training.models.fp8 import convert, is_small, layers_sentence, linear_layers
+from engine.training.models import fp8
+from engine.training.models.fp8 import (
+    check_recipe,
+    convert,
+    is_small,
+    layers_sentence,
+    linear_layers,
+    row_scaling_refusal,
+)
 from engine.training.models.libraries import quiet
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.precision import Precision, autocast
@@ -234,3 +246,46 @@ def test_one_sentence_says_what_is_in_fp8_and_what_is_not() -> None:
     assert layers_sentence([]) == (
         "FP8 does nothing for this model: it has no linear layers, and others are never converted."
     )
+
+
+ROWS_REFUSED = "Rowwise scaling is not currently supported on your device\nException raised from here"
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [
+        (None, ""),
+        (RuntimeError(ROWS_REFUSED), "Rowwise scaling is not currently supported on your device."),
+        (NotImplementedError("no kernel image is available."), "no kernel image is available."),
+    ],
+)
+def test_whether_a_device_scales_by_rows_is_found_out_by_a_small_matmul(
+    error: Exception | None, refusal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if error is not None:
+        monkeypatch.setattr(torch, "_scaled_mm", Mock(side_effect=error))
+    assert row_scaling_refusal(CPU) == refusal
+
+
+def test_a_full_device_does_not_refuse_a_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "_scaled_mm", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory.")))
+    with pytest.raises(torch.OutOfMemoryError):
+        row_scaling_refusal(CPU)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "is_refused"), [("tensorwise", False), *[(it, True) for it in RECIPES[1:]]]
+)
+def test_only_scaling_by_rows_is_refused_where_it_does_not_work(
+    recipe: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fp8, "row_scaling_refusal", lambda device: "no kernel image is available.")
+    asked = experiment_from({"precision": "fp8", "step": {"fp8_recipe": recipe}})
+    with pytest.raises(ProblemError) if is_refused else nullcontext() as caught:
+        check_recipe(asked, torch.device("cuda:0"))
+    if caught is not None:
+        problem = caught.value.problem
+        assert problem.message.endswith(
+            f"is '{recipe}', but this GPU does not multiply by rows: no kernel image is available."
+        )
+        assert problem.key == "step.fp8_recipe" and problem.remedy == "Set it to tensorwise."

@@ -20,6 +20,7 @@ from engine.experiment.catalog import OWN
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError
+from engine.export.script.model import model_facts
 from engine.protocol.events import Finished, Samples, Started
 from engine.protocol.jobs import Control
 from engine.training.doctor import read_catalog
@@ -114,7 +115,7 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
         ("hf:gemma3", {"overrides": ["head_dim=2"]}, "overrides", "no setting", "mean text_config.head_dim"),
         ("hf:gpt2", {"overrides": ["n_embd=big"]}, "overrides", "is a whole number", "n_embd=768"),
         ("hf:swin", {"overrides": ["depths=2"]}, "overrides", "is a list", "depths=[2, 2, 6, 2]"),
-        ("hf:gpt2", {"overrides": ["attn_implementation=a/b"]}, "overrides", "Hub is not run", "n=sdpa"),
+        ("hf:gpt2", {"overrides": ["attn_implementation=a/b"]}, "overrides", "must consist of", "Change or"),
         ("hf:gpt2", {"overrides": ["n_embd=30", "n_head=4"]}, "overrides", "divisible", "Change or remove"),
         ("hf:gpt2", {"length": 2_000}, "sequence_length", "at most 1,024", "at most 1,024"),
         ("hf:roberta", {"length": 512, "overrides": SMALL}, "sequence_length", "takes fewer", "504"),
@@ -124,6 +125,60 @@ def test_what_an_architecture_does_not_take_is_told_in_a_sentence(name, settings
     problem = refusal(name, **settings)
     assert problem.key == key and message in problem.message and remedy in problem.remedy
     assert "\n" not in problem.message and "Error" not in problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "override"),
+    [
+        ("hf:timm_wrapper", 'model_args={"checkpoint_path": "trap"}'),
+        ("hf:timm_wrapper", "architecture=local-dir:trap"),
+        ("hf:beit", 'backbone_config={"checkpoint": "trap"}'),
+        ("hf:llama", "_name_or_path=trap"),
+        ("hf:llama", "auto_map={'AutoModel': 'trap--net.Net'}"),
+        ("hf:llama", "quantization_config={'quant_method': 'trap'}"),
+        ("hf:llama", "dtype=float16"),
+        ("hf:llama", "attn_implementation=kernels-community/trap"),
+        ("hf:llama", "attn_implementation=flash_attention_2"),  # a kernel from the hub, where it is missing
+        ("hf:llama", "hidden_act={'name': 'trap/net'}"),
+        ("hf:llama", 'rope_parameters={"rope_type": "default", "file": 1}'),
+        ("hf:gemma3", "text_config._name_or_path=trap"),
+        ("timm:test_vit", "checkpoint_path=trap"),
+        ("timm:test_vit", "pretrained=true"),
+        ("timm:test_vit", "pretrained_cfg={'file': 'trap'}"),
+        ("timm:test_vit", "pretrained_cfg_overlay={'file': 'trap'}"),
+        ("timm:test_vit", "cache_dir=trap"),
+        ("timm:test_vit", "norm_kwargs={'file': 'trap'}"),
+        ("timm:test_vit", "act_layer=trap.net"),
+        ("timm:test_vit", "depth=[[2, 'trap']]"),
+    ],
+)
+def test_no_setting_names_a_file_a_repository_or_code(name, override, monkeypatch):
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was unpickled")
+
+    monkeypatch.setattr(torch, "load", refuse)
+    problem = refusal(name, overrides=[override])
+    assert problem.key == "overrides" and (
+        "can be set here" in problem.message or "consist" in problem.message
+    )
+    with pytest.raises(ProblemError) as caught:
+        model_facts(Experiment(model=name, overrides=(override,)), channels=3, classes=10, image_size=32)
+    assert caught.value.problem.key == "overrides"
+
+
+@pytest.mark.parametrize("name", ["timm:local-dir:trap", "timm:hf-hub:trap/net", "hf:trap/net"])
+def test_a_name_from_a_hub_or_a_folder_is_in_no_catalog_and_in_no_script(name: str) -> None:
+    assert problems(Experiment(model=name), read_catalog())
+    with pytest.raises(ProblemError):
+        model_facts(Experiment(model=name), channels=3, classes=10, image_size=32)
+
+
+def test_sizes_rates_flags_and_known_words_can_be_set() -> None:
+    rope = 'rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}'
+    built("hf:llama", overrides=[*SMALL, rope, "hidden_act=gelu", "tie_word_embeddings=true"])
+    built(
+        "timm:test_vit", overrides=["act_layer=relu", "global_pool=avg", "qkv_bias=false", "init_values=null"]
+    )
 
 
 @pytest.mark.parametrize("name", ["timm:vit_giant_patch14_224", "hf:llama"])

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from unittest.mock import Mock
+
 import pytest
 import torch
 import torchvision
 from torch import nn
 
 from engine.experiment.checks import ModelEntry
+from engine.experiment.experiment import experiment_from
+from engine.training.doctor import read_catalog
 from engine.training.models.build import build_model, count_parameters, input_channels, model_entries
 from engine.training.models.sizes import size_findings
+from engine.training.runs import workload
+from engine.training.runs.prepare import RunPlan
 
 ENTRIES = {entry.name: entry for entry in model_entries()}
 FAMILIES = [
@@ -106,3 +113,22 @@ def test_hidden_sizes_are_warnings_and_pictures_channels_and_classes_are_notes()
     assert told(nn.Sequential(nn.Linear(64, 50_257))) == [("warning", "The layer 0", 1)]
     (finding,) = size_findings(nn.Sequential(nn.Linear(64, 64)), 30)
     assert finding.severity == "note" and "32" in finding.remedy
+
+
+@pytest.mark.parametrize("name", ["small-cnn", "causal-lm-tiny"])
+def test_a_model_that_is_copied_is_drawn_once_and_each_copy_is_its_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"model": name, "num_classes": 10, "device": "cpu", "batch_size": 2, "samples": 4}
+    data = (
+        {"dataset": "synthetic", "image_size": 8} if name == "small-cnn" else {"dataset": "synthetic-tokens"}
+    )
+    plan = RunPlan(experiment_from({**settings, **data, "steps": 1}), read_catalog())
+    drawn = plan.workload.build().state_dict()
+    build = Mock(side_effect=build_model)
+    monkeypatch.setattr(workload, "_built", lru_cache(maxsize=1)(build))
+    plan.workload.copies_model = True
+    first, second = plan.workload.build(), plan.workload.build()
+    assert build.call_count == 1
+    nn.init.zeros_(next(first.parameters()))
+    assert all(torch.equal(values, drawn[key]) for key, values in second.state_dict().items())

@@ -270,5 +270,34 @@ def test_without_room_for_fp32_there_is_still_advice(make_bench, tmp_path):
     assert known.cost is not None and known.fp32_cost is None
 
 
+HALF = """
+import torch
+from torch import nn
+
+
+def model():
+    net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 1))
+    net[0].half().requires_grad_({is_trained})
+    return net
+
+
+def forward(model, inputs):
+    return model[1](model[0](inputs.half()).float())
+
+
+def batch(size):
+    return torch.randn(size, 8), torch.randn(size, 1)
+"""
+
+
+@pytest.mark.parametrize(("is_trained", "half"), [(True, ("0.weight", "0.bias")), (False, ())])
+def test_the_optimizers_epsilon_matters_only_for_weights_that_it_trains(
+    make_bench, tmp_path, is_trained, half
+):
+    own = own_settings(tmp_path, HALF.format(is_trained=is_trained))
+    known = gathered(make_bench(**own, precision="bf16"), NumericsResults())
+    assert known.half_parameters == half and not known.is_float32
+
+
 def gathered(bench: Bench, results: NumericsResults) -> Evidence:
     return end_of(gather(bench, results))

@@ -54,6 +54,88 @@ def test_an_overflow_is_named_at_its_layer_where_others_go_on_with_it(precision,
     assert (first.operation, set(first.inputs)) == operation
 
 
+_IN_FP32 = "with torch.autocast('cpu', enabled=False): "
+
+
+@pytest.mark.parametrize(
+    "passed_on",
+    [
+        # the way of the value from what overflows in FP16 to the next layer, by tensors of other kinds
+        "return torch.view_as_real(torch.view_as_complex(x.view(-1, 4, 2)) * self.turn).flatten(1)",
+        "return torch.view_as_real(torch.view_as_complex(x.view(-1, 4, 2)).mul_(2j)).flatten(1)",
+        "return torch.view_as_real(torch.view_as_complex(x.half().view(-1, 4, 2)) * 2.0).flatten(1)",
+        "return (torch.view_as_complex(x.view(-1, 4, 2)).conj() * 2j).conj().abs().repeat(1, 2)",
+        "return torch.fft.irfft(torch.fft.rfft(x), n=8)",
+        "return torch.zeros(16, 8, dtype=torch.complex128).copy_(x).real.float()",
+        f"{_IN_FP32}return torch.sparse.mm(x.to_sparse(), torch.eye(8))",
+        f"{_IN_FP32}return x.to_sparse_csr() @ torch.eye(8)",
+        "return torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 3, 16])).mul(2).values()",
+        "return torch.nested.nested_tensor([x[:3], x[3:]]).mul(2).to_padded_tensor(0.0).flatten(0, 1)[:16]",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_overflow_is_named_whatever_tensors_carry_it(passed_on, planted):
+    text = f"""
+    class Carry(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("turn", torch.full((4,), 1j))
+
+        def forward(self, x):
+            x = (x * 3e5).float()
+            {passed_on}
+
+    def model():
+        return nn.Sequential(nn.Linear(8, 8), Carry(), nn.Linear(8, 4))
+    """
+    first = searched(planted(text, steps=1)).first
+    assert first is not None and first.cause is Cause.OVERFLOW, first
+    assert (first.operation, first.module, first.outputs) == ("aten.mul", "1", ("float16",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        ("nn.Parameter(torch.full((8,), math.nan, dtype=torch.cfloat))", Cause.INITIAL),
+        ("torch.full((8,), math.nan, dtype=torch.cfloat)", Cause.UNKNOWN),
+        ("torch.full((16,), math.nan).diag().to_sparse()", Cause.UNKNOWN),
+    ],
+)
+def test_a_weight_or_buffer_of_any_kind_that_holds_nan_is_told_from_an_operation(kind, cause, planted):
+    text = f"""
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = {kind}
+
+        def forward(self, x):
+            return torch.sparse.mm(self.kept, x) if self.kept.is_sparse else (x * self.kept).abs()
+
+    def model():
+        return nn.Sequential(Scale(), nn.Linear(8, 4))
+    """
+    first = searched(planted(text, precision="fp32", steps=1)).first
+    assert first is not None and first.cause is cause
+    assert "operation constant" not in first.sentence and "why is not known" not in first.sentence
+
+
+@pytest.mark.parametrize("change", ["x.to(torch.cfloat)", "x.to_sparse()"])
+def test_a_batch_of_any_kind_that_holds_nan_is_named(change, planted):
+    text = f"""
+    def model():
+        return nn.Sequential(Do(lambda x: x.to_dense().abs()), nn.Linear(8, 4))
+
+    del dataset
+
+    def batch(size):
+        x = torch.randn(size, 8)
+        x[0, 0] = math.nan
+        return {change}, torch.randint(4, (size,))
+    """
+    first = searched(planted(text, precision="fp32", steps=1)).first
+    assert first is not None and first.cause is Cause.INPUT
+
+
 def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path):
     (fault,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
     experiment = fault.experiment(tmp_path).model_copy(update={"precision": Precision.FP16_UNSCALED})

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from textwrap import dedent
 
 import pytest
+import torch
 
 from engine.experiment.own.code import read_code
 from engine.experiment.problem import ProblemError
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.training.checks.check import check
+from engine.training.checks.formats import FormatCheck
+from engine.training.checks.passes import Subject
+from engine.training.doctor import read_catalog
+from engine.training.runs.prepare import RunPlan
 
 CLEAN = """
 import torch
@@ -173,13 +179,110 @@ def test_where_a_loss_began_not_to_be_finite_is_told(own, loss, why, remedy) -> 
     assert "logarithm" not in found.message
 
 
-def test_weights_in_half_are_an_error_where_the_scaler_would_fail_on_them(own) -> None:
-    text = CLEAN.replace("return Net()", "return Net().half()")
-    errors = checked_file(own, text, precision="fp16").errors
-    found = next(finding for finding in errors if finding.kind is FindingKind.NOT_FLOAT32)
-    assert "first.weight" in found.message and "Attempting to unscale FP16 gradients" in found.message
-    assert (
-        found.place == f"net.py:{text.splitlines().index('    return Net().half()') + 1}" and found.count == 4
+FIRST = "self.first = nn.Linear(8, 16)"
+FROZEN = f"{FIRST}.half().requires_grad_(False)"
+TO_FIRST, TEACH = (
+    "self.first(x.half()).float().relu()",
+    "with torch.no_grad(): hidden = self.first(x.half()).float()",
+)
+ONLY_LAST = "def optimizer(model):\n    return torch.optim.SGD(model.last.parameters(), lr=0.1)\n"
+ALL_FUSED = "def optimizer(model):\n    return torch.optim.Adam(model.parameters(), fused=True)\n"
+
+
+def formats_told(own, precision: str, first: str, forward: str = "", more: str = "") -> list[Finding]:
+    text = CLEAN.replace(FIRST, first).replace(FORWARD, forward or FORWARD) + more
+    checked = checked_file(own, text, precision=precision)
+    assert not [one for one in checked.findings if one.kind is FindingKind.HALF_IN_FORWARD]
+    return [found for found in checked.findings if found.kind is FindingKind.NOT_FLOAT32]
+
+
+@pytest.mark.parametrize(
+    ("first", "forward", "more"),
+    [
+        (FROZEN, f"hidden = {TO_FIRST}", ""),
+        (f"{FIRST}.half()", TEACH, ""),
+        (f"{FIRST}.half()", f"hidden = {TO_FIRST}", ONLY_LAST),
+    ],
+    ids=["frozen", "teacher", "in no optimizer"],
+)
+def test_weights_in_half_that_are_not_trained_refuse_no_precision(own, first, forward, more) -> None:
+    for precision, severity, said in (
+        ("fp16", "note", "not trained, which saves memory"),
+        ("bf16", "note", "not trained, which saves memory"),
+        ("fp32", "warning", "in FP32 its values are rounded"),
+    ):
+        (found,) = formats_told(own, precision, first, forward, more)
+        assert (found.severity, found.count) == (severity, 2) and said in found.message
+    assert own.summary(own.experiment(own.folder / "net.py", precision="fp16")).skipped_steps == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "forward", "more", "severity", "said"),
+    [
+        (f"{FIRST}.half()", TO_FIRST, "", "error", "Attempting to unscale FP16 gradients"),
+        (f"{FIRST}.half()", TO_FIRST, ALL_FUSED, "warning", "small updates"),
+        (
+            f"{FIRST}.bfloat16()",
+            "self.first(x.bfloat16()).float()",
+            "",
+            "warning",
+            "not implemented for 'BFloat16'",
+        ),
+        (f"{FIRST}.double()", "self.first(x.double()).float()", "", "warning", "autocast does not cast"),
+        (
+            f"{FIRST}; self.turn = nn.Parameter(torch.ones(16, dtype=torch.complex64))",
+            "(self.first(x) * self.turn).abs()",
+            "",
+            "error",
+            "not implemented for 'ComplexFloat'",
+        ),
+    ],
+    ids=["half", "half, fused", "bfloat16", "double", "complex"],
+)
+def test_trained_weights_are_judged_by_what_the_loss_scaler_takes(
+    own, first, forward, more, severity, said
+) -> None:
+    found, *others = formats_told(own, "fp16", first, f"hidden = {forward}", more)
+    assert found.severity == severity and said in found.message and not others
+    experiment = own.experiment(own.folder / "net.py", precision="fp16")
+    with pytest.raises((ValueError, RuntimeError)) if severity == "error" else nullcontext():
+        own.events(experiment)
+
+
+@pytest.mark.parametrize(("kind", "severity"), [("cuda", "error"), ("cpu", "warning")])
+def test_only_cuda_cannot_unscale_gradients_in_bfloat16(own, kind, severity) -> None:
+    own.write(CLEAN.replace(FIRST, f"{FIRST}.bfloat16()"))
+    plan = RunPlan(own.experiment(own.folder / "net.py", precision="fp16"), read_catalog())
+    plan.device = torch.device(kind)
+    (found,) = FormatCheck(Subject(plan, plan.workload.build(), ())).findings([])
+    assert found.severity == severity and "not implemented for 'BFloat16'" in found.message
+
+
+def test_each_role_and_dtype_is_told_by_itself_with_its_line(own) -> None:
+    first = (
+        f"{FROZEN}; self.wide = nn.Parameter(torch.ones(16).double())\n"
+        "        self.register_buffer('mean', torch.zeros(16, dtype=torch.bfloat16))\n"
+        "        self.register_buffer('table', torch.ones(16, dtype=torch.bfloat16))"
+    )
+    forward = f"hidden = ({TO_FIRST} * self.wide).float() * self.table; self.mean += hidden.detach().mean(0)"
+    told = formats_told(own, "bf16", first, forward)
+    lines = (own.folder / "net.py").read_text(encoding="utf-8").splitlines()
+    shown = [
+        (found.severity, found.message.split(",")[0].removesuffix("."), lines[found.line - 1])
+        for found in told
+    ]
+    half, mean = (next(line for line in lines if part in line) for part in (".half()", "'mean'"))
+    assert shown == [
+        ("warning", "The trained parameter wide is float64", half),
+        ("warning", "The buffer mean is bfloat16", mean),
+        ("note", "The parameter first.weight", half),
+        ("note", "The constant buffer table is bfloat16", mean),
+    ]
+
+
+def test_pure_bf16_casts_all_weights_so_none_is_told(own) -> None:
+    assert not formats_told(
+        own, "bf16-pure", f"{FIRST}.bfloat16()", "hidden = self.first(x.to(self.first.weight.dtype))"
     )
 
 

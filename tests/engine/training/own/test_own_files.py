@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.experiment.own.code import Code
+from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.training.data.batches import Draw
@@ -86,6 +87,86 @@ def test_a_class_is_named_after_the_colon_and_modules_beside_the_file_are_import
     (path.parent / "parts" / "block.py").unlink()
     path.write_text("raise RuntimeError")
     assert own.losses(experiment) == first and len(first) == 6
+
+
+TRAP = "raise AssertionError('it was not shown')\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("import planted", "planted.py"),
+        ("import importlib; importlib.import_module('plan' + 'ted')", "planted.py"),
+        ("import parts.planted", "parts/planted.py"),
+        ("import parts; importlib = __import__('importlib'); importlib.import_module('.planted', 'parts')",
+         "parts/planted.py"),
+        ("import spaces.planted", "spaces/planted.py"),
+        ("import planted", "planted/__init__.py"),
+        ("import pickle; pickle.loads(b'cplanted\\nNet\\n.')", "planted.py"),
+    ],
+)  # fmt: skip
+def test_nothing_is_imported_from_the_folder_that_the_code_does_not_keep(own, statement, name):
+    """Although it lies there by now, and code that was shown asks for it."""
+    own.write(TRAP, name)
+    path = own.write(LINES)
+    kept = {"parts/__init__.py": "", "spaces/kept.py": "WIDTH = 8\n"}
+    code = Code(file="net.py", folder=str(path.parent), text=f"{LINES}\n{statement}\n", beside=kept)
+    with pytest.raises(
+        ModuleNotFoundError, match=rf"{name} is in the folder of net.py, but the run does not"
+    ):
+        OwnFile(code, None, 0)
+    assert str(path.parent) not in sys.path
+
+
+def test_what_a_library_looks_for_is_not_found_in_the_folder(own):
+    own.write(TRAP, "planted_optional.py")
+    path = own.write(f"import json\nimport csv\n{LINES}")
+    for name in ("csv.py", "redis.py", "ck4inductor/__init__.py", "sitecustomize.py"):
+        own.write(TRAP, name)
+    OwnFile(read_code(path), None, 0)
+    for name in ("redis", "ck4inductor", "ck4inductor.util", "planted_optional", "sitecustomize"):
+        with pytest.raises(ModuleNotFoundError):
+            import_module(name)
+    assert not read_code(path).beside
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import helper",
+        "from spaces import helper",
+        "from parts.inner import helper",
+        "from parts import *",
+        "import importlib; helper = importlib.import_module('helper')",
+        "from importlib import import_module; [import_module(f'spaces.{name}') for name in ['helper']]",
+        "import importlib; [importlib.import_module('spaces.' + name) for name in ['helper']]",
+        "from zoo import *",
+    ],
+)
+def test_modules_of_ones_own_are_kept_and_served_however_they_are_named(own, statement):
+    for name in ("helper.py", "spaces/helper.py", "parts/inner/helper.py", "zoo/helper.py"):
+        own.write("def width():\n    return 8\n", name)
+    own.write("from .inner.helper import width\n", "parts/__init__.py")
+    own.write(
+        """
+        from importlib import import_module
+        from pathlib import Path
+        __all__ = ["helper"]
+        for path in Path(__file__).parent.glob("h*.py"):
+            import_module(f".{path.stem}", __package__)
+        """,
+        "zoo/__init__.py",
+    )
+    path = own.write(f"{statement}\n{LINES}")
+    assert len(own.losses(own.experiment(path))) == 6
+
+
+def test_a_module_beside_it_that_is_not_python_is_named_with_its_line(own):
+    own.write("width = (\n", "helper.py")
+    path = own.write(f"import helper\n{LINES}")
+    with pytest.raises(SyntaxError) as caught:
+        OwnFile(read_code(path), None, 0)
+    assert problem_of(caught.value).message.startswith("helper.py, line 1")
 
 
 @pytest.mark.parametrize("folder", [r"C:\models", r"\\host\share"])
@@ -378,7 +459,7 @@ def test_on_another_machine_only_a_folder_of_the_users_own_is_moved_to(
     real = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: real + 1)
     OwnFile(code, None, 0)
-    assert Path.cwd() == tmp_path.parent and code.folder not in sys.path
+    assert Path.cwd() == tmp_path.parent
     monkeypatch.setattr(os, "getuid", lambda: real)
     OwnFile(code, None, 0)
-    assert str(Path.cwd()) == code.folder and code.folder in sys.path
+    assert str(Path.cwd()) == code.folder

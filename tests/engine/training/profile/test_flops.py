@@ -140,7 +140,10 @@ def test_nothing_is_computed_to_count(tmp_path):
     assert count_flops(plan, group) == 2 * 2 * samples * WIDE * WIDE
 
 
-@pytest.mark.parametrize(("model", "forward"), [("resnet18", 1.81e9), ("vit_b_16", 17.56e9)])
+@pytest.mark.parametrize(
+    ("model", "forward"),
+    [("resnet18", 1.81e9), ("vit_b_16", 17.56e9), ("efficientnet_b0", 0.39e9), ("convnext_tiny", 4.46e9)],
+)
 def test_models_of_the_catalog_are_counted_without_content(model, forward):
     plan = plan_of(model=model, dataset="synthetic")
     pictures, labels = (

@@ -113,13 +113,17 @@ def test_a_peak_that_the_step_exceeds_is_measured_again_and_then_withheld(monkey
     monkeypatch.setattr(f"{__name__}.LIMITS", LIMITS.with_peak("fp32", 1e-9))
     monkeypatch.setattr(profile_module, "measure_again", lambda limits, name, *_: limits.with_peak(name, 1e3))
     found = profiled()
-    assert found.limits is not None and found.limits.tflops("fp32") == 1e3 and found.mfu is not None
+    assert (
+        found.limits is not None
+        and found.limits.tflops("fp32") == 1e3
+        and found.fraction_of_measured_peak is not None
+    )
     monkeypatch.setattr(
         profile_module, "measure_again", lambda limits, name, *_: limits.with_peak(name, 1e-8)
     )
     withheld = profiled()
     assert withheld.limits is not None and withheld.limits.withheld == ("fp32",)
-    assert withheld.mfu is None
+    assert withheld.fraction_of_measured_peak is None
 
 
 @pytest.mark.slow

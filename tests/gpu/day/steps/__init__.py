@@ -42,7 +42,9 @@ STEPS: Mapping[str, Step] = {
     "limit": Step("memory:limit", 420, "the largest batch of ResNet-50 under 24 GiB"),
     "ooms": Step("memory:ooms", 480, "1,000 out-of-memory errors in one worker"),
     "forecast": Step("memory:forecast", 500, "forecasts beside the allocator, model after model"),
-    "profile": Step("profile:profiles", 480, "bars, unnamed kernels, MFU, and the tests of profiles"),
+    "profile": Step(
+        "profile:profiles", 480, "bars, unnamed kernels, % of measured peak, and the tests of profiles"
+    ),
     "numerics": Step("numerics:numerics", 300, "the map and the ranges of ResNet-50, planted faults"),
     "energy": Step("energy:energy", 90, "the counter of energy beside the sensor of power"),
     "tune": Step("tune:tune", 520, "Tuning beside every combination"),

@@ -1,4 +1,4 @@
-"""Profiles on the card: recorded beside unprofiled steps, kernels without a family, MFU, and tests."""
+"""Profiles on the card: recorded beside unprofiled steps, kernels without a family, % of peak, and tests."""
 
 from __future__ import annotations
 
@@ -58,15 +58,18 @@ def profiles(work: Work) -> None:
     work.tell("bar", max(off.values()), f"({max(off, key=off.__getitem__)}, {len(found)} profiles)")
     without = [f"{row.name[:60]} ({name})" for name, each in found.items() for row in unnamed(each)]
     work.tell("unnamed", len(without), "; ".join(without))
-    mfus = {name: each.mfu or 0.0 for name, each in found.items()}
-    work.tell("mfu", max(mfus.values()), f"({max(mfus, key=mfus.__getitem__)})")
+    fractions = {name: each.fraction_of_measured_peak or 0.0 for name, each in found.items()}
+    work.tell("mfu", max(fractions.values()), f"({max(fractions, key=fractions.__getitem__)})")
     outcome = run_tests(work, "profiles", "tests/gpu/test_profile_cuda.py", seconds=work.left - 20)
     work.tell("profile-tests", outcome.bad, outcome.words)
 
 
 def _show(name: str, found: StepProfile) -> None:
     parts = ", ".join(f"{entry.part.value} {entry.ms:.2f}" for entry in found.bar.parts)
-    mfu = "unknown" if found.mfu is None else f"{found.mfu:.3f}"
-    print(f"{name}: step {found.step_ms:.2f} ms, recorded {found.recorded_ms:.2f}, MFU {mfu}: {parts}")
+    reached = found.fraction_of_measured_peak
+    of_peak = "unknown" if reached is None else f"{reached:.3f}"
+    print(
+        f"{name}: step {found.step_ms:.2f} ms, recorded {found.recorded_ms:.2f}, of peak {of_peak}: {parts}"
+    )
     for row in found.kernels[:5]:
         print(f"    {row.ms:>8.3f} ms  {row.part.value:<13}{row.name[:90]}", flush=True)

@@ -19,6 +19,7 @@ from gui.session.request import Request
 from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
+WAIT_MS = 60_000
 
 in_a_process = pytest.mark.parametrize("launcher", [Target.PROCESS], indirect=True)
 
@@ -39,6 +40,25 @@ def test_stop_ends_the_run_and_the_next_one_begins(
         len(window.experiments.runs.live(first).column("loss"))
         == window.experiments.runs.record(first).summary.steps
     )
+
+
+def test_stop_ends_the_whole_comparison_and_its_page_stays_while_the_next_one_trains(
+    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment, endless: Experiment
+) -> None:
+    done, first, *mates = training.submit(window, tiny, endless, tiny, endless)
+    window.in_view.open(done)
+    training.wait_for_steps(window, first)
+    others = training.submit(window, tiny, tiny)
+    qtbot.mouseClick(window.live.strip.stop, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window.experiments.runs.record(others[-1]).status.is_over, timeout=WAIT_MS)
+    records = {record.id: record.status for record in window.experiments.runs.records()}
+    assert records == {
+        done: Status.FINISHED,
+        first: Status.STOPPED,
+        **dict.fromkeys(others, Status.FINISHED),
+    }, f"{mates} never started"
+    assert [run.run_id for run in window.live.runs()] == [done, first]
+    assert window.experiments.waiting == ()
 
 
 def test_repeats_are_trained_in_turns_and_watched_round_by_round(
@@ -137,9 +157,6 @@ def test_deleting_leaves_the_run_that_trains(
     assert [record.id for record in window.experiments.runs.records()] == [running]
     window.experiments.stop()
     training.wait_for_end(window, 1)
-
-
-WAIT_MS = 60_000
 
 
 def test_a_run_is_paused_and_goes_on(

@@ -1,0 +1,56 @@
+"""Checksums of what is saved, so that a bit that flips on a disk never passes for a measurement."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+
+SEALED = {
+    "runs": ("experiment", "environment", "summary"),
+    "studies": ("title", "digest", "answer"),
+    "sweeps": ("grid", "plan"),
+}
+"""By table, the columns that a row's checksum covers."""
+BLOCKS = {
+    "samples": ("run", "position", "names", "rows", "data"),
+    "outlines": ("run", "position", "steps", "data"),
+    "events": ("run", "position", "line"),
+}
+"""As `SEALED`, of the parts of a run. An index whose damage leads to another row is seen, too."""
+
+# an Ammeter that knows no checksums may still have the file open: what it changes is not checked any more
+TRIGGERS = tuple(
+    f"CREATE TRIGGER {table}_unsealed AFTER UPDATE OF {', '.join(columns)} ON {table}"
+    f" BEGIN UPDATE {table} SET checksum = NULL WHERE rowid = NEW.rowid; END"
+    for table, columns in {**SEALED, **BLOCKS}.items()
+)
+
+
+def checksum_of(*values: object) -> int:
+    """Return the CRC-32 of the values of some columns."""
+    checksum = 0
+    for value in values:
+        data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        checksum = zlib.crc32(b"\0", zlib.crc32(data, checksum))
+    return checksum
+
+
+def is_intact(row: sqlite3.Row, columns: tuple[str, ...]) -> bool:
+    """Return whether the columns have the row's checksum. A row without one counts as intact."""
+    return row["checksum"] is None or row["checksum"] == checksum_of(*(row[name] for name in columns))
+
+
+def seal(connection: sqlite3.Connection, table: str, row_id: str) -> None:
+    """Write the checksum of a row of `SEALED`, after a change of it."""
+    columns = SEALED[table]
+    row = connection.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE id = ?", (row_id,)).fetchone()
+    if row is not None:
+        values = (checksum_of(*row), row_id)
+        connection.execute(f"UPDATE {table} SET checksum = ? WHERE id = ?", values)
+
+
+def seal_all(connection: sqlite3.Connection) -> None:
+    """Write the checksums of everything that is saved."""
+    connection.create_function("checksum_of", -1, checksum_of, deterministic=True)
+    for table, columns in {**SEALED, **BLOCKS}.items():
+        connection.execute(f"UPDATE {table} SET checksum = checksum_of({', '.join(columns)})")
