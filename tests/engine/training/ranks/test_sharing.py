@@ -14,7 +14,7 @@ from torch import distributed, nn
 from torch._C._distributed_c10d import FileStore
 
 from engine.experiment.experiment import experiment_from
-from engine.experiment.problem import Kind, Problem
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.training.failures import problem_of
 from engine.training.ranks.bandwidth import bus_rates
 from engine.training.ranks.sharing import (
@@ -24,6 +24,7 @@ from engine.training.ranks.sharing import (
     share_buffers,
     usual_times,
 )
+from engine.training.steps.captured import CompiledStep
 from engine.training.steps.plain import PlainStep, RecipeRecord
 
 
@@ -67,14 +68,16 @@ def group(tmp_path: Path) -> Iterator[None]:
     distributed.destroy_process_group()
 
 
-def step_of(model: nn.Module, *, is_shared: bool = True, **settings: Any) -> PlainStep:
-    class Alone(PlainStep):
+def step_of(
+    model: nn.Module, *, is_shared: bool = True, kind: type[PlainStep] = PlainStep, **settings: Any
+) -> PlainStep:
+    class Alone(kind):  # type: ignore[misc, valid-type]
         def _shared(self, experiment: Any) -> nn.Module:
             return Shared(self.model, experiment, self.device) if is_shared else self.model
 
     experiment = experiment_from({"devices": 2, **settings})
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    parts: dict[str, Any] = {"optimizer": optimizer, "record": RecipeRecord(())}
+    parts: dict[str, Any] = {"optimizer": optimizer, "record": RecipeRecord(experiment.step.parts)}
     return Alone(model, nn.functional.mse_loss, experiment, torch.device("cpu"), **parts)
 
 
@@ -144,6 +147,40 @@ def test_a_forward_that_goes_around_the_models_own_is_refused(group: None) -> No
     step._call = around
     with pytest.raises(Exception, match="calls parts of the model, not the model itself"):
         trained(step, 2)
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_compilation_that_fails_sends_no_gradient_twice(
+    group: None, monkeypatch: pytest.MonkeyPatch, sent: bool
+) -> None:
+    """The other devices, on which it goes well, would take them for those of the next step."""
+
+    class Failing(nn.Module):
+        def __init__(self, model: nn.Module) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, inputs: torch.Tensor) -> Any:
+            outputs = self.model(inputs) if sent else torch.ones(2, 1, requires_grad=True)
+            outputs.register_hook(lambda gradient: failures.append("no compiler") if sent else 1 / 0)
+            return outputs
+
+    failures: list[str] = []
+
+    def waited_for(device: torch.device) -> None:
+        if failures:
+            raise RuntimeError(failures.pop())
+
+    monkeypatch.setattr(torch, "compile", lambda model, **settings: Failing(model))
+    monkeypatch.setattr("engine.training.steps.captured._synchronize", waited_for)
+    ranks = {"find_unused_parameters": True}
+    step = step_of(Heads("aaa"), kind=CompiledStep, step={"recipe": "compile"}, ranks=ranks)
+    if sent:
+        with pytest.raises(ProblemError, match="gradients were sent to other devices: no compiler"):
+            trained(step, 1)
+    else:
+        trained(step, 2)
+        assert "division by zero" in step.record.left_out["compile"]
 
 
 class Buffers(nn.Module):
