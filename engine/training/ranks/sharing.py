@@ -40,6 +40,8 @@ class Shared(DistributedDataParallel):
             find_unused_parameters=settings.find_unused_parameters,
         )
         self._settings, self._passes = settings, 0
+        # in the order of DistributedDataParallel, which counts those that are trained now
+        self._names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self._own_sum = torch.zeros((), device=device) if experiment.uses_scaler else None
         self._sampled: deque[tuple[float, float]] = deque(maxlen=_MOST_SAMPLES)
         self._sampled_step = -1
@@ -72,8 +74,7 @@ class Shared(DistributedDataParallel):
             self.reducer._check_reducer_finalized()
         except RuntimeError as error:
             found = _UNSENT.search(str(error))
-            names = [name for name, parameter in self.module.named_parameters() if parameter.requires_grad]
-            unsent = [names[int(number)] for number in found[1].split()] if found else []
+            unsent = [self._names[int(number)] for number in found[1].split()] if found else []
             raise ProblemError(unused_problem(unsent, self._settings, "this step")) from None
 
     @property

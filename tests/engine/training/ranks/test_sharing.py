@@ -115,6 +115,16 @@ def test_a_step_that_leaves_parameters_out_is_refused_with_their_names(
     assert "ranks.find_unused_parameters" in f"{problem.key} {problem.remedy}"
 
 
+def test_a_parameter_that_is_frozen_during_the_run_is_named(group: None) -> None:
+    model = Heads("aaa")
+    del model.b
+    step = step_of(model)
+    trained(step, 1)
+    model.body.weight.requires_grad = False
+    with pytest.raises(ProblemError, match=r"The parameter body\.weight gets no gradient in this step"):
+        trained(step, 1)
+
+
 @pytest.mark.parametrize(
     ("turns", "ranks", "batches"),
     [
