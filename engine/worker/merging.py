@@ -33,7 +33,7 @@ _MEANS = frozenset({"loss", *(f"{activity}_percent" for activity in _ACTIVITIES)
 _SUMS = frozenset({"power_watts"})
 _LEAST = frozenset({"samples_per_second", "clock_mhz"})
 _MEMORY = ("allocated_mib", "resident_mib")
-_OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm", "slowdown"})
+_OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm"})
 
 
 class Merger:
@@ -197,6 +197,9 @@ def _of_all(name: str, values: NDArray[np.float64]) -> list[float]:
     # of one figure of each rank (ranks, steps) that of the run (steps,)
     if name in _OF_FIRST:
         own = values[0]
+    elif name == "slowdown":
+        # bits, of which a rank may have others than the first
+        own = np.bitwise_or.reduce(np.nan_to_num(values).astype(np.int64)).astype(np.float64)
     elif name in _MEANS:
         own = values.mean(axis=0)
     elif name == "samples_per_second":

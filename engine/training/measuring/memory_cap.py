@@ -128,7 +128,8 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
 
 
 class AllocatorTrial(TrialMemory):
-    """The cap of a caching allocator; the budget is what is free before the trial."""
+    """The cap of a caching allocator; the budget is what is free before the trial, and once it is released
+    what is left for the next."""
 
     def __init__(self, device: torch.device, cap_mib: float | None) -> None:
         self._device = device
@@ -138,8 +139,7 @@ class AllocatorTrial(TrialMemory):
         self._module.reset_peak_memory_stats(device)
         self._baseline: int = self._module.memory_allocated(device)
         self._refused = self._refusals()
-        held: int = self._module.memory_reserved(device)
-        self._free_mib: float = (self._module.mem_get_info(device)[0] + held) / BYTES_PER_MIB
+        self._free_mib = self._available_mib()
         self.baseline_mib = self._baseline / BYTES_PER_MIB
         self.budget_mib = self._free_mib if cap_mib is None else min(cap_mib, self._free_mib)
         if device.type == "cuda":
@@ -166,7 +166,13 @@ class AllocatorTrial(TrialMemory):
     def release(self) -> float:
         self._free_unused()
         held: int = self._module.memory_allocated(self._device)
+        # less than before by what libraries have taken beside the allocator: NCCL up to 2 GiB
+        self.budget_mib = min(self.budget_mib, self._available_mib())
         return max(0, held - self._baseline) / BYTES_PER_MIB
+
+    def _available_mib(self) -> float:
+        free: int = self._module.mem_get_info(self._device)[0]
+        return float(free + self._module.memory_reserved(self._device)) / BYTES_PER_MIB
 
     def _refusals(self) -> int:
         return int(self._module.memory_stats_as_nested_dict(self._device).get("num_ooms", 0))

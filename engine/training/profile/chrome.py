@@ -300,9 +300,12 @@ _SIZES = {"float": 4, "half": 2, "bfloat16": 2, "double": 8, "long": 8, "long in
 
 
 def _collective(raw: _RawWork, step: int) -> Collective:
-    # NCCL's kernels tell what they send, gloo's calls have inputs as operations do
+    # NCCL's kernels tell what they send, gloo's calls have inputs as operations do. An all-gather takes in a
+    # shard and a reduce-scatter gives one out: the whole of both is the larger.
     args = raw.args
-    count = args.get("In msg nelems") or math.prod(next(iter(args.get("Input Dims", ())), (0,)))
+    count = max(args.get("In msg nelems") or 0, args.get("Out msg nelems") or 0) or math.prod(
+        next(iter(args.get("Input Dims", ())), (0,))
+    )
     kind = args.get("dtype") or next(iter(args.get("Input type", ())), "")
     size = _SIZES.get(kind.lower().removeprefix("c10::"))
     name = args.get("Collective name", raw.name)

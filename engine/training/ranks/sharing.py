@@ -40,9 +40,9 @@ class Shared(DistributedDataParallel):
             find_unused_parameters=settings.find_unused_parameters,
         )
         self._settings, self._passes = settings, 0
-        self.own_inf = torch.zeros((), device=device) if experiment.uses_scaler else None
-        """1 once a gradient of this process has overflowed, before it has those of the others; None without a
-        loss scaler, which looks for that."""
+        # in the order of DistributedDataParallel, which counts those that are trained now
+        self._names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self._own_sum = torch.zeros((), device=device) if experiment.uses_scaler else None
         self._sampled: deque[tuple[float, float]] = deque(maxlen=_MOST_SAMPLES)
         self._sampled_step = -1
         send: Callable[..., Any] = _sum_up
@@ -52,9 +52,9 @@ class Shared(DistributedDataParallel):
 
             is_bf16 = settings.reduction == "bf16"
             send = default_hooks.bf16_compress_hook if is_bf16 else default_hooks.fp16_compress_hook
-        if settings.reduction != "fp32" or self.own_inf is not None:
+        if settings.reduction != "fp32" or self._own_sum is not None:
             # without annotations, which PyTorch would compare with its own
-            self.register_comm_hook(self.own_inf, lambda own_inf, bucket: _looked_at(send, own_inf, bucket))
+            self.register_comm_hook(self._own_sum, lambda own_sum, bucket: _looked_at(send, own_sum, bucket))
 
     def check_sent(self) -> None:
         """Raise ProblemError where the last backward pass left gradients unsent.
@@ -74,9 +74,21 @@ class Shared(DistributedDataParallel):
             self.reducer._check_reducer_finalized()
         except RuntimeError as error:
             found = _UNSENT.search(str(error))
-            names = [name for name, parameter in self.module.named_parameters() if parameter.requires_grad]
-            unsent = [names[int(number)] for number in found[1].split()] if found else []
+            unsent = [self._names[int(number)] for number in found[1].split()] if found else []
             raise ProblemError(unused_problem(unsent, self._settings, "this step")) from None
+
+    @property
+    def looks_for_inf(self) -> bool:
+        """True where a loss scaler makes `take_own_inf` known."""
+        return self._own_sum is not None
+
+    def take_own_inf(self) -> Tensor:
+        """Return 1 if a gradient of this process overflowed in the step before those of the others were
+        added, else 0."""
+        assert self._own_sum is not None
+        own_inf = self._own_sum.isfinite().logical_not().float()
+        self._own_sum.zero_()
+        return own_inf
 
     def note_communication(self) -> None:
         """Notes what was sampled last."""
@@ -113,10 +125,10 @@ def usual_times(sampled: Sequence[tuple[float, float]], step_ms: float) -> tuple
     return sent, exposed
 
 
-def _looked_at(send: Callable[..., Any], own_inf: Tensor | None, bucket: Any) -> Any:
-    if own_inf is not None:
+def _looked_at(send: Callable[..., Any], own_sum: Tensor | None, bucket: Any) -> Any:
+    if own_sum is not None:
         # one pass over the gradients, whose sum is not finite where one of them is not
-        torch.maximum(own_inf, torch.isfinite(bucket.buffer().sum()).logical_not().float(), out=own_inf)
+        own_sum.add_(bucket.buffer().sum())
     return send(None, bucket)
 
 
@@ -187,23 +199,33 @@ def share_buffers(model: nn.Module) -> None:
     if here().count == 1:
         return
     for buffer in model.buffers():
-        # an expanded one is the same everywhere: nothing can be written to it
         if buffer.is_contiguous():
             distributed.broadcast(buffer, 0)
+        # an expanded one is the same everywhere: nothing can be written to it
+        elif 0 not in buffer.stride():
+            # such as one in channels_last
+            packed = buffer.contiguous()
+            distributed.broadcast(packed, 0)
+            buffer.copy_(packed)
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Leaves the mean gradients of all processes, for a step that parts as it likes; alone, it does nothing.
+    """Leave the mean gradients of all processes, for a step that parts as it likes. Alone, do nothing.
 
-    A parameter without a gradient here has one elsewhere, perhaps: it counts as zero.
+    A parameter without a gradient here counts as zero, or has none afterwards if it has none anywhere.
     """
-    count = here().count
-    if count == 1:
-        return
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    for parameter in trained:
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
+    count = here().count
+    if count == 1 or not trained:
+        return
+    unused = [parameter.grad is None for parameter in trained]
+    lacking = torch.tensor(unused, dtype=torch.float32, device=trained[0].device)
+    distributed.all_reduce(lacking)
+    if any(unused):
+        # only here is it waited for
+        for parameter, lacks in zip(trained, lacking.tolist(), strict=True):
+            if lacks < count and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
     gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
     work = [distributed.all_reduce(gradient, async_op=True) for gradient in gradients]
     for each in work:

@@ -91,11 +91,12 @@ def try_batch(
     trial = _trial(plan, memory, progress, time.perf_counter() - began)
     if "compile" in plan.experiment.step.parts:
         torch.compiler.reset()
+    leaked_mib = memory.release()  # after which the budget is known without what libraries hold
     yield Tried(
         trial=trial,
         budget_mib=memory.budget_mib,
         baseline_mib=memory.baseline_mib,
-        leaked_mib=memory.release(),
+        leaked_mib=leaked_mib,
         other_programs_mib=memory.other_programs_mib,
         model_mib=_model_mib(plan, progress.parameters),
         train_samples=plan.samples_per_epoch,

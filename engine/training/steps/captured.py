@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
-from engine.experiment.problem import ProblemError
+from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.settings import UNCAPTURED_STEPS
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
+from engine.training.ranks.sharing import Shared
 from engine.training.steps.plain import PlainStep, reason_of
 
 
@@ -278,6 +279,12 @@ class CompiledStep(PlainStep):
             self.compile_seconds = (self.compile_seconds or 0.0) + time.perf_counter() - began
             return loss
         # Outside `except`, whose traceback would keep the tensors of the failed pass.
+        if isinstance(self._called, Shared) and any(each.grad is not None for each in self._parameters):
+            # a second pass would send them again, and no other device waits for that
+            message = f"Compiling the model failed after its gradients were sent to other devices: {reason}."
+            raise request_error(
+                message, "Take compile out of the recipe.", key="step.recipe", value="compile"
+            )
         self._compiled = None
         state.restore()
         self.record.leave_out("compile", f"it failed here ({reason})")

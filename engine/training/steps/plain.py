@@ -233,7 +233,7 @@ class PlainStep:
         """The figures' names: "loss", then those of the scaler and of clipping, if any."""
         scaled = ("grad_scale", "found_inf") if self.scaler.is_enabled() else ()
         clipped = () if self._clip_norm is None else ("grad_norm",)
-        return ("loss", *scaled, *clipped, *(() if self._own_inf is None else ("own_inf",)))
+        return ("loss", *scaled, *clipped, *(("own_inf",) if self._looks_for_inf else ()))
 
     @property
     def watched(self) -> nn.Module:
@@ -306,8 +306,8 @@ class PlainStep:
         return self._called.communication(step_ms) if isinstance(self._called, Shared) else None
 
     @property
-    def _own_inf(self) -> Tensor | None:
-        return self._called.own_inf if isinstance(self._called, Shared) else None
+    def _looks_for_inf(self) -> bool:
+        return isinstance(self._called, Shared) and self._called.looks_for_inf
 
     def _shared(self, experiment: Experiment) -> nn.Module:
         return shared(self.model, experiment, self.device)
@@ -339,9 +339,6 @@ class PlainStep:
             figures += [scale, self._found_inf()]
         if norm is not None:
             figures.append(norm.float())
-        if self._own_inf is not None:
-            figures.append(self._own_inf)
-        row = torch.stack(figures)
-        if self._own_inf is not None:
-            self._own_inf.zero_()
-        return row
+        if isinstance(self._called, Shared) and self._called.looks_for_inf:
+            figures.append(self._called.take_own_inf())
+        return torch.stack(figures)

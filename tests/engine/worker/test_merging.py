@@ -9,7 +9,7 @@ import pytest
 
 from engine.experiment.experiment import experiment_from
 from engine.protocol.events import Epoch, Event, Failed, Finished, Log, Phase, PhaseName, Samples, Skipped
-from engine.protocol.summary import Energy, RankFigures, RankMemory, Summary
+from engine.protocol.summary import Energy, RankFigures, RankMemory, Slowdown, Summary
 from engine.worker.merging import Merger, merged
 
 TWO = experiment_from({"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "devices": 2})
@@ -151,3 +151,10 @@ def test_cards_add_their_energy_and_ranks_on_one_processor_do_not():
     assert cards is not None and (cards.joules, cards.samples, cards.idle_watts) == (10.0, 16, 2.0)
     assert processor is not None and (processor.joules, processor.samples) == (5.0, 16)
     assert merged([spent("nvml"), Summary()]).energy is None
+
+
+def test_what_slows_any_of_the_cards_slows_the_run():
+    together, heat, limit = merger(), float(Slowdown.HEAT), float(Slowdown.POWER_LIMIT)
+    for rank, bits in enumerate(((0.0, heat, limit), (heat, heat, heat))):
+        told = list(together.take(rank, samples(1, 1.0, 1.0, 1.0).model_copy(update={"slowdown": bits})))
+    assert told[0].slowdown == (heat, heat, heat + limit)

@@ -358,6 +358,18 @@ def test_on_linux_a_card_has_the_cap_that_was_asked_for(card: Card) -> None:
         assert card.fraction == 7 / 8
 
 
+@pytest.mark.usefixtures("on_linux_alone")
+@pytest.mark.parametrize(("cap_gib", "before_gib", "after_gib"), [(None, 6, 5), (5.5, 5.5, 5), (2.0, 2, 2)])
+def test_what_libraries_took_beside_the_allocator_is_not_the_next_trials(
+    card: Card, cap_gib: float | None, before_gib: float, after_gib: float
+) -> None:
+    of_trial = AllocatorTrial(CARD, None if cap_gib is None else cap_gib * 1_024)
+    assert of_trial.budget_mib == before_gib * 1_024
+    card.others += 1 * GIB  # as NCCL does
+    of_trial.release()
+    assert of_trial.budget_mib == after_gib * 1_024
+
+
 @pytest.mark.usefixtures("spilling")
 def test_a_run_tells_what_it_took_beyond_what_was_free(card: Card) -> None:
     meter = AllocatorMeter(CARD)

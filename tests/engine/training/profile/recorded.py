@@ -78,9 +78,12 @@ class Recorded:
             **{"Input Dims": [[size]], "Input type": ["float"]},
         )
 
-    def nccl(self, name: str, begin: float, end: float, launched: float, size: int) -> None:
-        """Adds NCCL's kernel that sends `size` numbers in BF16, on a stream of its own."""
-        written = {"Collective name": name, "In msg nelems": size, "dtype": "BFloat16"}
+    def nccl(
+        self, name: str, begin: float, end: float, launched: float, size: int, given: int | None = None
+    ) -> None:
+        """Adds NCCL's kernel that sends `size` numbers in BF16 and gives `given`, on a stream of its own."""
+        sizes = {"In msg nelems": size, "Out msg nelems": size if given is None else given}
+        written = {"Collective name": name, **sizes, "dtype": "BFloat16"}
         self.kernel(
             "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", begin, end, launched, stream=30, written=written
         )

@@ -63,6 +63,19 @@ def test_on_a_card_a_kernel_that_sends_is_communication_beside_no_other(tmp_path
     assert bar.ms(StepPart.MATRIX) == pytest.approx(5) and bar.ms(StepPart.COMMUNICATION) == pytest.approx(3)
 
 
+@pytest.mark.parametrize(
+    ("name", "size", "given"), [("_allgather_base", 250, 1_000), ("_reduce_scatter_base", 1_000, 250)]
+)
+def test_what_shards_are_gathered_from_and_scattered_to_counts_whole(
+    tmp_path: Path, name: str, size: int, given: int
+) -> None:
+    recorded = Recorded()
+    recorded.step(0, 1_000)
+    recorded.nccl(name, 400, 900, launched=100, size=size, given=given)
+    (sent,) = recorded.read(tmp_path).collectives
+    assert (sent.name, sent.bytes) == (name, 2_000)
+
+
 def of_two(
     monkeypatch: pytest.MonkeyPatch, folder: Path, other: Sequence[Sequence[float]]
 ) -> Exchange | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,17 @@ from torch import distributed, nn
 from torch._C._distributed_c10d import FileStore
 
 from engine.experiment.experiment import experiment_from
-from engine.experiment.problem import Kind, Problem
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.training.failures import problem_of
-from engine.training.ranks.sharing import SAMPLED_FIRST, Shared, usual_times
+from engine.training.ranks.bandwidth import bus_rates
+from engine.training.ranks.sharing import (
+    SAMPLED_FIRST,
+    Shared,
+    average_gradients,
+    share_buffers,
+    usual_times,
+)
+from engine.training.steps.captured import CompiledStep
 from engine.training.steps.plain import PlainStep, RecipeRecord
 
 
@@ -58,14 +68,16 @@ def group(tmp_path: Path) -> Iterator[None]:
     distributed.destroy_process_group()
 
 
-def step_of(model: nn.Module, *, is_shared: bool = True, **settings: Any) -> PlainStep:
-    class Alone(PlainStep):
+def step_of(
+    model: nn.Module, *, is_shared: bool = True, kind: type[PlainStep] = PlainStep, **settings: Any
+) -> PlainStep:
+    class Alone(kind):  # type: ignore[misc, valid-type]
         def _shared(self, experiment: Any) -> nn.Module:
             return Shared(self.model, experiment, self.device) if is_shared else self.model
 
     experiment = experiment_from({"devices": 2, **settings})
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    parts: dict[str, Any] = {"optimizer": optimizer, "record": RecipeRecord(())}
+    parts: dict[str, Any] = {"optimizer": optimizer, "record": RecipeRecord(experiment.step.parts)}
     return Alone(model, nn.functional.mse_loss, experiment, torch.device("cpu"), **parts)
 
 
@@ -103,6 +115,16 @@ def test_a_step_that_leaves_parameters_out_is_refused_with_their_names(
     assert "ranks.find_unused_parameters" in f"{problem.key} {problem.remedy}"
 
 
+def test_a_parameter_that_is_frozen_during_the_run_is_named(group: None) -> None:
+    model = Heads("aaa")
+    del model.b
+    step = step_of(model)
+    trained(step, 1)
+    model.body.weight.requires_grad = False
+    with pytest.raises(ProblemError, match=r"The parameter body\.weight gets no gradient in this step"):
+        trained(step, 1)
+
+
 @pytest.mark.parametrize(
     ("turns", "ranks", "batches"),
     [
@@ -135,3 +157,73 @@ def test_a_forward_that_goes_around_the_models_own_is_refused(group: None) -> No
     step._call = around
     with pytest.raises(Exception, match="calls parts of the model, not the model itself"):
         trained(step, 2)
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_compilation_that_fails_sends_no_gradient_twice(
+    group: None, monkeypatch: pytest.MonkeyPatch, sent: bool
+) -> None:
+    """The other devices, on which it goes well, would take them for those of the next step."""
+
+    class Failing(nn.Module):
+        def __init__(self, model: nn.Module) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, inputs: torch.Tensor) -> Any:
+            outputs = self.model(inputs) if sent else torch.ones(2, 1, requires_grad=True)
+            outputs.register_hook(lambda gradient: failures.append("no compiler") if sent else 1 / 0)
+            return outputs
+
+    failures: list[str] = []
+
+    def waited_for(device: torch.device) -> None:
+        if failures:
+            raise RuntimeError(failures.pop())
+
+    monkeypatch.setattr(torch, "compile", lambda model, **settings: Failing(model))
+    monkeypatch.setattr("engine.training.steps.captured._synchronize", waited_for)
+    ranks = {"find_unused_parameters": True}
+    step = step_of(Heads("aaa"), kind=CompiledStep, step={"recipe": "compile"}, ranks=ranks)
+    if sent:
+        with pytest.raises(ProblemError, match="gradients were sent to other devices: no compiler"):
+            trained(step, 1)
+    else:
+        trained(step, 2)
+        assert "division by zero" in step.record.left_out["compile"]
+
+
+class Buffers(nn.Module):
+    """Buffers in every layout, of which each process has its own values."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        image = torch.full((2, 3, 4, 4), value)
+        self.register_buffer("plain", image.clone())
+        self.register_buffer("channels_last", image.to(memory_format=torch.channels_last))
+        self.register_buffer("transposed", torch.full((2, 3), value).t())
+        self.register_buffer("sliced", torch.full((4, 4), value)[:, ::2])
+        self.register_buffer("expanded", torch.zeros(1).expand(8))
+
+
+def as_rank(rank: int, meeting: str) -> None:
+    distributed.init_process_group("gloo", store=FileStore(meeting, 2), rank=rank, world_size=2)
+    model = Buffers(rank)
+    share_buffers(model)
+    assert all(not buffer.any() for buffer in model.buffers())
+    both, mine, none = (nn.Parameter(torch.ones(2)) for _ in range(3))
+    both.grad = torch.full((2,), float(rank))
+    mine.grad = torch.full((2,), 3.0) if rank else None
+    average_gradients([both, mine, none])
+    assert (both.grad == 0.5).all() and mine.grad is not None and (mine.grad == 1.5).all()
+    # as on one device, where an optimizer leaves it as it is
+    assert none.grad is None
+    largest = bus_rates(torch.device("cpu"))[-1]
+    assert largest.size <= 2**26 and largest.gb_per_second > 0
+
+
+@pytest.mark.slow  # two processes, which import torch
+def test_two_processes_have_the_same_buffers_and_mean_gradients(tmp_path: Path) -> None:
+    code = f"from {as_rank.__module__} import as_rank; as_rank({{}}, {str(tmp_path / 'meeting')!r})"
+    started = [subprocess.Popen([sys.executable, "-c", code.format(rank)]) for rank in range(2)]
+    assert [process.wait() for process in started] == [0, 0]
