@@ -10,7 +10,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_probl
 from engine.protocol.events import Summary
 from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
-from engine.training.models.own import own_details, own_problem
+from engine.training.models.own import own_details, own_problem, with_place
 
 _ONE_VALUE = re.compile(r"more than 1 value per channel when training, got input size .*?\[([\d, ]+)\]")
 _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
@@ -33,7 +33,7 @@ def summary_so_far(error: BaseException) -> Summary | None:
 def problem_of(error: BaseException) -> Problem:
     """The problem to show for an exception that ended a run."""
     if isinstance(error, ProblemError):
-        return error.problem
+        return with_place(error)
     if _is_of_ended_loader(error):
         message = "A loader process ended in the middle of the run."
         remedy = (

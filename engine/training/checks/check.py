@@ -19,6 +19,7 @@ from engine.training.checks.formats import FormatCheck
 from engine.training.checks.passes import CPU, Pass, Subject, raised, small_batches
 from engine.training.checks.places import CodePlace, ModuleTree, finding_at, running, tensors_text
 from engine.training.checks.static import static_findings, waits_in_text
+from engine.training.checks.watches import gradient_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
 from engine.training.models.fp8 import layers_sentence, layers_table
@@ -132,9 +133,12 @@ class _Work:
         self.findings.append(finding_at(place, FindingKind.TOO_SLOW, severity, message, remedy))
 
     def answer(self, seconds: float) -> Checked:
-        formats = () if self._formats is None else self._formats.findings(self._passes)
-        findings = tuple(_ordered([*self.findings, *formats]))[:MOST_ENTRIES]
         subject = self._subject
+        if subject is not None and self._formats is not None:
+            reached = [one.reached for one in self._passes if one.reached is not None]
+            self.findings += self._formats.findings(reached)
+            self.findings += gradient_findings(subject.model, reached)
+        findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
         if subject is None:
             return Checked(findings=findings, seconds=seconds)
         passes = sorted(self._passes, key=lambda one: (one.is_complete, one.counts))

@@ -18,7 +18,7 @@ from engine.experiment.catalog import OWN, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
-from engine.protocol.advice import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks import places, watches
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
@@ -29,6 +29,8 @@ from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
 from engine.training.runs.prepare import RunPlan, plain
 from engine.training.runs.workload import Workload
+from engine.training.steps.own import ADDED_UP, OwnStep
+from engine.training.steps.rules import BrokenRuleError
 
 SAMPLES = 2  # in a batch: the fewest with which a batch norm can be trained
 CPU = torch.device("cpu")
@@ -123,6 +125,7 @@ class Pass:
             # perhaps tried in BF16, which is quicker
             self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))
         self._infinite_loss: float | None = None
+        self._step: OwnStep | None = None
 
     def run(self) -> None:
         """Makes the pass; whatever the model raises becomes a finding."""
@@ -134,11 +137,11 @@ class Pass:
                     stack.enter_context(watch)
                 stack.enter_context(self.tree.watching())
                 self._make()
+            if self._step is not None:
+                self._find_a_step(self._step)
             self.is_complete = True
             if self._infinite_loss is not None:
                 self.findings.append(self._not_finite(self._infinite_loss))
-            if self._goes_back:
-                self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings.append(self._raised(error))
         noting = (self._waits, self._losses, *self._formats)
@@ -186,6 +189,23 @@ class Pass:
         step = workload.step(subject.model, settings, CPU)
         self._names = ("step",)
         step([self._batch])
+        assert isinstance(step, OwnStep)
+        self._step = step
+
+    def _find_a_step(self, step: OwnStep) -> None:
+        # it may skip a batch, but not all of them
+        with self._gradients:
+            while not step.has_stepped:
+                step([self._batch])
+        place = definition_place(self._subject.workload.experiment.own_code, "step")
+        severity: Severity = "error" if self._subject.workload.experiment.uses_scaler else "warning"
+        for rule, broken_at in step.rules.broken.items():
+            message, at = f"In FP16 {rule.message}", broken_at and CodePlace(*broken_at)
+            self.findings.append(
+                places.finding_at(at, FindingKind.SCALER_RULE, severity, message, rule.remedy)
+            )
+        if step.adds_up:
+            self.findings.append(places.finding_at(place, FindingKind.SKIPS_BATCHES, "warning", *ADDED_UP))
 
     def _loss_findings(self, loss: Any) -> Iterator[Finding]:
         place = self._loss_place
@@ -249,7 +269,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
         words = shortened(" ".join(str(error).split()), _LONGEST).rstrip(".")
         message = f"{type(error).__name__}: {words}." if words else f"{type(error).__name__} is raised."
     return Finding(
-        kind=FindingKind.RAISES,
+        kind=FindingKind.SCALER_RULE if isinstance(error, BrokenRuleError) else FindingKind.RAISES,
         severity="error",
         message=message,
         remedy=remedy,

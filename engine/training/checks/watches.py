@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self
 
@@ -257,12 +258,11 @@ class GradientWatch:
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
-        self._wanted = [named for named in model.named_parameters() if named[1].requires_grad]
         self.reached: set[int] = set()  # by id
         self._handles: list[RemovableHandle] = []
 
     def __enter__(self) -> Self:
-        for _, parameter in self._wanted:
+        for parameter in filter(attrgetter("requires_grad"), self._model.parameters()):
             self._handles.append(parameter.register_post_accumulate_grad_hook(self._note))  # type: ignore[no-untyped-call]
         return self
 
@@ -275,14 +275,17 @@ class GradientWatch:
     def _note(self, parameter: torch.Tensor) -> None:
         self.reached.add(id(parameter))
 
-    def findings(self) -> Iterator[Finding]:
-        """A finding on those that got none."""
-        missing = [named for named in self._wanted if id(named[1]) not in self.reached]
-        if missing:
-            place = forward_place(self._model, missing[0][0])
-            message = f"{listed('parameter', missing)} left without a gradient, so nothing trains it."
-            remedy = "Use it in forward, or set its requires_grad to False."
-            yield finding_at(place, FindingKind.NO_GRADIENT, "warning", message, remedy, len(missing))
+
+def gradient_findings(model: nn.Module, reached: Sequence[frozenset[int]]) -> Iterator[Finding]:
+    """Yield a finding on the parameters that no backward pass reached; `reached` are ids, of each pass."""
+    wanted = [named for named in model.named_parameters() if named[1].requires_grad]
+    # parts that are trained in turns get theirs in different passes
+    missing = [named for named in wanted if not any(id(named[1]) in ids for ids in reached)]
+    if reached and missing:
+        place = forward_place(model, missing[0][0])
+        message = f"{listed('parameter', missing)} left without a gradient, so nothing trains it."
+        remedy = "Use it in forward, or set its requires_grad to False."
+        yield finding_at(place, FindingKind.NO_GRADIENT, "warning", message, remedy, len(missing))
 
 
 def listed(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
