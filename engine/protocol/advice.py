@@ -90,6 +90,7 @@ class FindingKind(StrEnum):
     SCHEDULER_AFTER_SKIP = "scheduler after a skipped step"
     HALF_IN_LOSS = "half in the loss"  # a softmax, logarithm or exponential of the loss is in 16 bits
     HALF_IN_FORWARD = "half in forward"  # the code itself casts to 16 bits, whatever the precision
+    AUTOCAST = "autocast"  # the code itself enters it or switches it off
     EPSILON = "epsilon"  # a number that is to keep another from being 0, but is 0 itself in FP16
     WAITS = "waits"
     BRANCHES = "branches"  # Python branches on a tensor's value: it waits, and cannot be captured

@@ -20,6 +20,7 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
 from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks import places, watches
+from engine.training.checks.autocasts import AutocastWatch
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
 from engine.training.data.batches import Batch, batch_on
@@ -124,6 +125,8 @@ class Pass:
         elif subject.workload.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             # perhaps tried in BF16, which is quicker
             self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))
+        target = subject.plan.device.type
+        self._autocasts = AutocastWatch(subject.workload.experiment, precision, target)
         self._infinite_loss: float | None = None
         self._step: OwnStep | None = None
 
@@ -133,7 +136,7 @@ class Pass:
         try:
             with ExitStack() as stack:
                 stack.enter_context(AsOnCuda() if self._subject.is_cuda else nullcontext())
-                for watch in (self._gradients, self._losses, self._waits, *self._formats):
+                for watch in (self._gradients, self._losses, self._waits, self._autocasts, *self._formats):
                     stack.enter_context(watch)
                 stack.enter_context(self.tree.watching())
                 self._make()
@@ -146,6 +149,7 @@ class Pass:
             self.findings.append(self._raised(error))
         noting = (self._waits, self._losses, *self._formats)
         self.findings = [*(found for watch in noting for found in watch.findings()), *self.findings]
+        self.findings += self._autocasts.findings(counts=self.counts)
 
     @property
     def reached(self) -> frozenset[int] | None:

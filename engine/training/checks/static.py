@@ -21,7 +21,7 @@ _METHODS = {"float16": "half", "float64": "double"}
 def static_findings(experiment: Experiment) -> list[Finding]:
     """The mistakes in training loops of the file and the modules beside it, and the scaler with BF16."""
     code, is_bf16 = experiment.own_code, experiment.precision is Precision.BF16
-    files = _files(code) if code else ()
+    files = files_of(code)
     found = [finding for file in files for finding in loop_findings(file, is_bf16=is_bf16)]
     if is_bf16 and experiment.scaler.mode == "on":
         message = "The loss scaler is on, but BF16 has the range of FP32 and needs none."
@@ -32,13 +32,13 @@ def static_findings(experiment: Experiment) -> list[Finding]:
 
 def waits_in_text(code: Code) -> list[Finding]:
     """Calls in forward, loss and step that make the host wait, for a model whose forward could not be run."""
-    return [finding for file in _files(code) for finding in _waits(file)]
+    return [finding for file in files_of(code) for finding in _waits(file)]
 
 
 def half_place(code: Code | None, dtype: str = "") -> CodePlace | None:
     """Find the first mention of a dtype, or of any in 16 bits, such as `.half()` or "float16"."""
     names = {dtype, _METHODS.get(dtype, dtype)} if dtype else _HALF
-    for file in _files(code) if code is not None else ():
+    for file in files_of(code):
         for node in ast.walk(file.tree):
             match node:
                 case ast.Attribute(attr=name) | ast.Constant(value=name) if name in names:
@@ -53,8 +53,9 @@ def definition_place(code: Code | None, name: str) -> CodePlace | None:
     return next((CodePlace(code.file, node.lineno) for node in found if code is not None), None)
 
 
-def _files(code: Code) -> Iterator[File]:
-    for name, text in ((code.file, code.text), *code.beside.items()):
+def files_of(code: Code | None) -> Iterator[File]:
+    """Yield a file and the modules beside it, parsed; none without one."""
+    for name, text in ((code.file, code.text), *code.beside.items()) if code is not None else ():
         yield File(name, text, ast.parse(text))
 
 
