@@ -89,9 +89,11 @@ class FindingKind(StrEnum):
     NOT_FLOAT32 = "not float32"
     SCALER_WITH_BF16 = "scaler with BF16"
     CLIPPING_BEFORE_UNSCALING = "clipping before unscaling"
+    SCALER_RULE = "rule of the loss scaler"  # the file's own step would train wrongly under it
     SCHEDULER_AFTER_SKIP = "scheduler after a skipped step"
     HALF_IN_LOSS = "half in the loss"  # a softmax, logarithm or exponential of the loss is in 16 bits
     HALF_IN_FORWARD = "half in forward"  # the code itself casts to 16 bits, whatever the precision
+    AUTOCAST = "autocast"  # the code itself enters it or switches it off
     EPSILON = "epsilon"  # a number that is to keep another from being 0, but is 0 itself in FP16
     WAITS = "waits"
     BRANCHES = "branches"  # Python branches on a tensor's value: it waits, and cannot be captured
@@ -99,6 +101,7 @@ class FindingKind(StrEnum):
     FP8 = "FP8"  # what is in FP8, and what would have to change for a gain
     ODD_SIZE = "odd size"
     NO_GRADIENT = "no gradient"
+    SKIPS_BATCHES = "skips batches"  # the file's own step leaves gradients that are cleared, not used
     OUTPUT_NOT_FLOAT = "output not float"
     LOSS_NOT_SCALAR = "loss not scalar"
     LOSS_NOT_FINITE = "loss not finite"

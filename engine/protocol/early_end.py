@@ -56,6 +56,7 @@ class EarlyEnd:
         best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
         steps = int(self._last.get("step", 0))
         last_loss = self._epochs[-1].train_loss if self._epochs else None
+        is_scaled = started is not None and started.experiment.uses_scaler
         return Summary(
             steps=steps,
             epochs=steps / started.steps_per_epoch if started is not None else 0.0,
@@ -67,5 +68,5 @@ class EarlyEnd:
             best_epoch=best[1],
             final_validation_accuracy=validated[-1][0] if validated else None,
             first_nan_step=self._first_nan_step,
-            skipped_steps=self._skipped if started is not None and started.experiment.uses_scaler else None,
+            skipped_steps=self._skipped if is_scaled or self._skipped else None,
         )

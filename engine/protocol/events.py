@@ -265,7 +265,8 @@ class Epoch(Message):
 
 
 class Skipped(Message):
-    """Optimizer steps that the loss scaler skipped; in `own` this rank's own gradients overflowed."""
+    """Optimizer steps that the loss scaler, or the model file's own step, skipped; in `own` this rank's own
+    gradients overflowed."""
 
     event: Literal["skipped"] = "skipped"
     steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]

@@ -11,7 +11,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
-from engine.training.models.own import own_details, own_problem
+from engine.training.models.own import own_details, own_problem, with_place
 from engine.training.ranks.sharing import ddp_problem
 from engine.words.numbers import memory_text
 
@@ -36,7 +36,7 @@ def summary_so_far(error: BaseException) -> Summary | None:
 def problem_of(error: BaseException) -> Problem:
     """The problem to show for an exception that ended a run."""
     if isinstance(error, ProblemError):
-        return error.problem
+        return with_place(error)
     if _is_of_ended_loader(error):
         message = "A loader process ended in the middle of the run."
         remedy = (

@@ -114,9 +114,6 @@ class _Work:
             self._passes.append(one)
             one.run()
             self.findings += one.findings
-        is_shared = experiment.devices > 1 and plan.workload.body is None
-        unused = [one.unused for one in self._passes if one.unused is not None]
-        self.findings += gradient_findings(subject.model, unused, experiment, is_shared=is_shared)
         code = experiment.own_code
         if code is not None and not any(one.is_complete for one in self._passes):
             seen = {(finding.file, finding.line) for finding in self.findings}
@@ -136,9 +133,15 @@ class _Work:
         self.findings.append(finding_at(place, FindingKind.TOO_SLOW, severity, message, remedy))
 
     def answer(self, seconds: float) -> Checked:
-        formats = () if self._formats is None else self._formats.findings(self._passes)
-        findings = tuple(_ordered([*self.findings, *formats]))[:MOST_ENTRIES]
         subject = self._subject
+        if subject is not None and self._formats is not None:
+            reached = [one.reached for one in self._passes if one.reached is not None]
+            self.findings += self._formats.findings(reached)
+            unused = [one.unused for one in self._passes if one.unused is not None]
+            experiment = subject.plan.experiment
+            is_shared = experiment.devices > 1 and subject.workload.body is None
+            self.findings += gradient_findings(subject.model, unused, experiment, is_shared=is_shared)
+        findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
         if subject is None:
             return Checked(findings=findings, seconds=seconds)
         passes = sorted(self._passes, key=lambda one: (one.is_complete, one.counts))

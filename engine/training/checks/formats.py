@@ -9,11 +9,12 @@ import torch
 
 from engine.experiment.catalog import Precision
 from engine.protocol.advice import Finding, FindingKind, Severity
-from engine.training.checks.passes import Pass, Subject
+from engine.training.checks.passes import Subject
 from engine.training.checks.places import dtype_text, finding_at
 from engine.training.checks.static import half_place
 from engine.training.checks.watches import listed
-from engine.training.steps.own import members_in, parameters_of
+from engine.training.steps.own import members_in
+from engine.training.steps.rules import parameters_of
 
 _TRAINED, _UNTRAINED, _UPDATED, _CONSTANT = "trained parameter", "parameter", "buffer", "constant buffer"
 _IN_FLOAT32 = "Keep the weights in float32, without .half() or .bfloat16(): autocast casts them."
@@ -38,13 +39,16 @@ class FormatCheck:
                 made = self._plan.workload.optimizers(self._model)
                 self._optimizers = None if made is None else members_in(made)
 
-    def findings(self, passes: Sequence[Pass]) -> Iterator[Finding]:
-        """Yield a finding for each role and dtype other than float32, once the passes are made."""
+    def findings(self, reached: Sequence[frozenset[int]]) -> Iterator[Finding]:
+        """Yield a finding for each role and dtype other than float32, once the passes are made.
+
+        `reached` are the ids of the parameters that got a gradient, of each pass; without a pass, all count.
+        """
         experiment = self._plan.experiment
         if experiment.precision is Precision.BF16_PURE:
             return  # it casts all of them
         groups: dict[tuple[str, torch.dtype], list[_Named]] = {}
-        for role, named in self._roles([one.reached for one in passes if one.reached is not None]):
+        for role, named in self._roles(reached):
             groups.setdefault((role, named[1].dtype), []).append(named)
         for (role, dtype), group in groups.items():
             severity, follows, remedy = self._words(role, dtype)

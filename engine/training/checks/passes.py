@@ -18,8 +18,9 @@ from engine.experiment.catalog import OWN, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
-from engine.protocol.advice import Finding, FindingKind
+from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks import places, watches
+from engine.training.checks.autocasts import AutocastWatch
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
 from engine.training.data.batches import Batch, batch_on
@@ -29,6 +30,8 @@ from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
 from engine.training.runs.prepare import RunPlan, plain
 from engine.training.runs.workload import Workload
+from engine.training.steps.own import ADDED_UP, OwnStep
+from engine.training.steps.rules import BrokenRuleError
 
 SAMPLES = 2  # in a batch: the fewest with which a batch norm can be trained
 CPU = torch.device("cpu")
@@ -123,12 +126,21 @@ class Pass:
         elif subject.workload.experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             # perhaps tried in BF16, which is quicker
             self._formats.append(watches.EpsilonWatch(is_cuda=subject.is_cuda))
+        target = subject.plan.device.type
+        self._autocasts = AutocastWatch(subject.workload.experiment, precision, target)
         self._infinite_loss: float | None = None
+        self._step: OwnStep | None = None
 
     @property
     def unused(self) -> watches.Unused | None:
         """The trainable parameters without a gradient in the pass; None without a whole backward pass."""
-        return self._gradients.missing if self.is_complete and self._goes_back else None
+        return None if self.reached is None else self._gradients.missing
+
+    @property
+    def reached(self) -> frozenset[int] | None:
+        """The ids of the parameters that got a gradient; None without a whole backward pass."""
+        is_known = self.is_complete and (self._goes_back or self._subject.workload.body is not None)
+        return frozenset(self._gradients.reached) if is_known else None
 
     def run(self) -> None:
         """Makes the pass; whatever the model raises becomes a finding."""
@@ -136,10 +148,13 @@ class Pass:
         try:
             with ExitStack() as stack:
                 stack.enter_context(AsOnCuda() if self._subject.is_cuda else nullcontext())
-                for watch in (self._gradients, self._losses, self._refusals, self._waits, *self._formats):
+                watched = (self._gradients, self._losses, self._refusals, self._waits, self._autocasts)
+                for watch in (*watched, *self._formats):
                     stack.enter_context(watch)
                 stack.enter_context(self.tree.watching())
                 self._make()
+            if self._step is not None:
+                self._find_a_step(self._step)
             self.is_complete = True
             if self._refusals and not self._subject.is_cuda:
                 self._look_again_as_on_cuda()
@@ -149,12 +164,7 @@ class Pass:
             self.findings.append(self._raised(error))
         noting = (self._waits, self._losses, self._refusals, *self._formats)
         self.findings = [*(found for watch in noting for found in watch.findings()), *self.findings]
-
-    @property
-    def reached(self) -> frozenset[int] | None:
-        """The ids of the parameters that got a gradient; None without a whole backward pass."""
-        is_known = self.is_complete and (self._goes_back or self._subject.workload.body is not None)
-        return frozenset(self._gradients.reached) if is_known else None
+        self.findings += self._autocasts.findings(counts=self.counts)
 
     def _refusal_watch(self, *, is_cuda: bool) -> watches.RefusalWatch:
         asked = self._subject.workload.experiment.precision
@@ -206,6 +216,23 @@ class Pass:
         step = workload.step(subject.model, settings, CPU)
         self._names = ("step",)
         step([self._batch])
+        assert isinstance(step, OwnStep)
+        self._step = step
+
+    def _find_a_step(self, step: OwnStep) -> None:
+        # it may skip a batch, but not all of them
+        with self._gradients:
+            while not step.has_stepped:
+                step([self._batch])
+        place = definition_place(self._subject.workload.experiment.own_code, "step")
+        severity: Severity = "error" if self._subject.workload.experiment.uses_scaler else "warning"
+        for rule, broken_at in step.rules.broken.items():
+            message, at = f"In FP16 {rule.message}", broken_at and CodePlace(*broken_at)
+            self.findings.append(
+                places.finding_at(at, FindingKind.SCALER_RULE, severity, message, rule.remedy)
+            )
+        if step.adds_up:
+            self.findings.append(places.finding_at(place, FindingKind.SKIPS_BATCHES, "warning", *ADDED_UP))
 
     def _loss_findings(self, loss: Any) -> Iterator[Finding]:
         place = self._loss_place
@@ -270,7 +297,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
         kind = type(error).__name__
         message = f"The code raises an error: {words} ({kind})." if words else f"The code raises {kind}."
     return Finding(
-        kind=FindingKind.RAISES,
+        kind=FindingKind.SCALER_RULE if isinstance(error, BrokenRuleError) else FindingKind.RAISES,
         severity="error",
         message=message,
         remedy=remedy,

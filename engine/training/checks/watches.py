@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -304,12 +305,11 @@ class GradientWatch:
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
-        self._wanted = [named for named in model.named_parameters() if named[1].requires_grad]
         self.reached: set[int] = set()  # by id
         self._handles: list[RemovableHandle] = []
 
     def __enter__(self) -> Self:
-        for _, parameter in self._wanted:
+        for parameter in filter(attrgetter("requires_grad"), self._model.parameters()):
             self._handles.append(parameter.register_post_accumulate_grad_hook(self._note))  # type: ignore[no-untyped-call]
         return self
 

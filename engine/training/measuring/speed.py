@@ -113,12 +113,14 @@ class Tally:
         self._blocks.add(rows.samples[warm:], rows.step_seconds[warm:])
         self.seconds = float(rows.seconds[-1])
         self.skipped_steps += len(skipped_steps(rows))
-        loss = rows.figures["loss"]
-        self.loss_sum += float(loss @ rows.samples)
-        self.loss_samples += int(rows.samples.sum())
-        self.train_loss = self.loss_sum / self.loss_samples
+        counted = ~rows.is_given_up
+        loss, samples = rows.figures["loss"][counted], rows.samples[counted]
+        self.loss_sum += float(loss @ samples)
+        self.loss_samples += int(samples.sum())
+        if self.loss_samples:
+            self.train_loss = self.loss_sum / self.loss_samples
         if self.first_nan_step is None and np.isnan(loss).any():
-            self.first_nan_step = int(rows.step[np.isnan(loss).argmax()])
+            self.first_nan_step = int(rows.step[counted][np.isnan(loss).argmax()])
 
     def begin_epoch(self) -> None:
         """From now on `train_loss` is the mean over the new epoch's samples, once it has a step."""
@@ -175,18 +177,18 @@ class Tally:
             final_validation_accuracy=self.accuracy,
             best_epoch=self.best_epoch,
             first_nan_step=self.first_nan_step,
-            skipped_steps=self.skipped_steps if is_scaled else None,
+            skipped_steps=self.skipped_steps if is_scaled or self.skipped_steps else None,
             data_wait_fraction=waited,
             warmup_seconds=self.warm_up.seconds if self.warm_up.steps else None,
             seconds=self.seconds,
         )
 
 
-def skipped_steps(rows: Rows, column: str = "found_inf") -> tuple[int, ...]:
-    """The numbers of the steps that the loss scaler skipped, or in which this rank's own gradients overflowed
-    ("own_inf")."""
-    found_inf = rows.figures.get(column)
-    return () if found_inf is None else tuple(rows.step[found_inf > 0].tolist())
+def skipped_steps(rows: Rows, *columns: str) -> tuple[int, ...]:
+    """The numbers of the steps that the loss scaler or the model file's own step skipped, or in which this
+    rank's own gradients overflowed ("own_inf")."""
+    flags = [rows.figures[name] > 0 for name in columns or ("found_inf", "own_skip") if name in rows.figures]
+    return tuple(rows.step[np.any(flags, axis=0)].tolist()) if flags else ()
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,12 @@ class Rows:
     def last_step(self) -> int:
         return int(self.step[-1])
 
+    @property
+    def is_given_up(self) -> NDArray[np.bool_]:
+        """True for steps that the model file's own step did not make, as after a loss that is not finite."""
+        loss = self.figures["loss"]
+        return (self.figures.get("own_skip", np.zeros(len(loss))) > 0) & ~np.isfinite(loss)
+
 
 class Telemetry:
     """Takes each step's figures and returns them as `Rows`, in order, once the device has computed them.

@@ -149,6 +149,16 @@ def own_problem(error: BaseException) -> Problem | None:
     return request_problem(message, remedy, key="model")
 
 
+def with_place(error: ProblemError) -> Problem:
+    """Return the error's problem, with the line of the user's code that it was raised for, if any."""
+    every = traceback.extract_tb(error.__traceback__)
+    last = next((frame for frame in reversed(every) if frame.filename in _executed), None)
+    if last is None:
+        return error.problem
+    message = f"{shown_file(last.filename)}, line {last.lineno}, in {last.name}: {error.problem.message}"
+    return error.problem.model_copy(update={"message": message})
+
+
 def own_details(error: BaseException) -> str | None:
     """The traceback of an error in the user's code, only with its own frames; None for any other error."""
     error, frames = _own_part(error)
@@ -168,6 +178,14 @@ def shown_file(path: str) -> str:
         return Path(path).relative_to(code.folder).as_posix()
     except ValueError:
         return Path(path).name
+
+
+def own_place() -> tuple[str, int] | None:
+    """Return the file and line of the user's code that is being executed; None outside of it."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename not in _executed:
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None else (shown_file(frame.f_code.co_filename), frame.f_lineno)
 
 
 def is_own_file(path: str) -> bool:

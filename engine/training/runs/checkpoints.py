@@ -340,7 +340,8 @@ class Rewind:
         if self._is_over:
             return False
         skipped = rows.figures.get("found_inf", np.zeros(len(rows.step))) > 0
-        for is_skipped, loss in zip(skipped, rows.figures["loss"], strict=True):
+        is_infinite = ~np.isfinite(rows.figures["loss"]) & ~rows.is_given_up
+        for is_skipped, is_over in zip(skipped, is_infinite, strict=True):
             self._skipped_in_a_row = self._skipped_in_a_row + 1 if is_skipped else 0
-            self._is_over |= self._skipped_in_a_row >= self._most_skips or not np.isfinite(loss)
+            self._is_over |= self._skipped_in_a_row >= self._most_skips or bool(is_over)
         return self._is_over

@@ -10,16 +10,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import ProblemError, request_error
 from engine.training.data.batches import Batch
 from engine.training.models.outputs import scalar_loss
 from engine.training.precision import autocast
+from engine.training.ranks.sharded import is_sharded
 from engine.training.ranks.sharing import average_gradients
-from engine.training.steps.plain import PlainStep, found_inf_of
+from engine.training.steps.plain import PlainStep, found_inf_of, has_gradients
+from engine.training.steps.rules import ScalerRules, parameters_of
 
 Body = Callable[["Train", Batch], Any]
+IDLE_CALLS = 16
+"""The first calls that may all go without an optimizer step, as after a loss that is not finite."""
 _STEP = "step(train, batch)"
+ADDED_UP = (
+    f"{_STEP} ended without train.step, so its batch counts as skipped, and its gradients are cleared.",
+    f"To add up the gradients of several batches, set {named('step.gradient_accumulation')}.",
+)
+"""What a step that seems to accumulate gradients by itself is told, and the remedy."""
 
 
 class Optimizers:
@@ -119,23 +128,56 @@ class OwnStep(PlainStep):
         self._unscaled: set[int] = set()
         self._stepped: set[int] = set()
         self._found: dict[int, Tensor] = {}
-        self._spent: list[torch.optim.Optimizer] = []
+        self.rules = ScalerRules(
+            members_in(optimizers), is_scaled=self.scaler.is_enabled(), is_watched=not is_sharded(self.model)
+        )
         self._worst: Tensor | None = None
         self._norm: Tensor | None = None
         self._total: Tensor | None = None
+        # in this call: a step, with gradients or without, and a look at gradients
+        self._has_made = self._has_unscaled = False
+        self.adds_up = False  # True once a call has left gradients that it did not look at
+        self._idle_calls: int | None = 0  # so far without a gradient that was used; None after one with it
+        self._is_idle = torch.tensor([0.0, 1.0], device=self.device)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the plain step, and "own_skip": 1 where the body made no optimizer step."""
+        return (*super().columns, "own_skip")
+
+    @property
+    def has_stepped(self) -> bool:
+        """True once the body has made an optimizer step."""
+        return self._idle_calls is None
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
         self.model.zero_grad(set_to_none=True)
         self.optimizer.zero_grad(set_to_none=True)
         self._worst = self._norm = self._total = None
-        self._spent.clear()
-        returned = [self._body(self._train, batch) for batch in batches][-1]
-        if self._total is None or self._worst is None:
-            raise _incomplete("train.backward(loss)" if self._total is None else "train.step(optimizer)")
+        self._has_made = self._has_unscaled = False
+        with self.rules.in_call():
+            returned = [self._body(self._train, batch) for batch in batches][-1]
+        if self._worst is not None:
+            self._idle_calls = None
+        else:
+            self._count_idle_call()
         loss = self._total if returned is None else scalar_loss(returned, _STEP)
-        row = self._row(loss.detach(), self._norm)
+        if loss is None:
+            loss = torch.full((), torch.nan, device=self.device)
+        if self._clip_norm is not None and self._norm is None:
+            self._norm = torch.zeros((), device=self.device)
+        row = self._row(loss.detach(), self._norm, self._is_idle[int(self._worst is None)])
         self.end_cycle()
         return row
+
+    def _count_idle_call(self) -> None:
+        if self._total is not None and not (self._has_made or self._has_unscaled or self.adds_up):
+            self.adds_up = True
+            self.record.note(" ".join(ADDED_UP))
+        if self._idle_calls is not None:
+            self._idle_calls += 1
+            if self._idle_calls == IDLE_CALLS:
+                raise _idle(has_gone_back=self._total is not None, has_made=self._has_made)
 
     def _shared(self, experiment: Experiment) -> nn.Module:
         # its passes are not known beforehand: the gradients are averaged once an optimizer uses them
@@ -151,35 +193,56 @@ class OwnStep(PlainStep):
     def backward(self, loss: Tensor, settings: Mapping[str, Any]) -> None:
         loss = scalar_loss(loss, _STEP, needs_gradient=True)
         # no sooner: given back to the system after each step, their memory would have to be taken again
-        for optimizer in self._spent:
-            optimizer.zero_grad(set_to_none=True)
-        self._spent.clear()
-        self.scaler.scale(loss).backward(**settings)  # type: ignore[no-untyped-call]
+        self.rules.clear_spent()
+        with self.rules.of_train():
+            self.scaler.scale(loss).backward(**settings)  # type: ignore[no-untyped-call]
         self._total = loss.detach() if self._total is None else self._total + loss.detach()
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        if id(optimizer) in self._stepped:
-            # the scaler takes each optimizer once between two updates
-            self.end_cycle()
-        self._average(optimizer)
-        if self.scaler.is_enabled() and id(optimizer) not in self._unscaled:
-            self.scaler.unscale_(optimizer)
-            self._unscaled.add(id(optimizer))
+        self._has_unscaled = True
+        self._begin_cycle_of(optimizer)
+        if has_gradients(optimizer) and id(optimizer) not in self._unscaled:
+            self.rules.check_unscale(optimizer)
+        self._divide(optimizer)
 
     def make(self, optimizer: torch.optim.Optimizer) -> None:
-        if id(optimizer) in self._stepped:
-            self.end_cycle()
+        self._begin_cycle_of(optimizer)
+        if has_gradients(optimizer):
+            self.rules.check_step(optimizer)
         self._average(optimizer)
-        if self._clip_norm is not None:
-            self.unscale(optimizer)
+        found, is_trained = torch.zeros((), device=self.device), has_gradients(optimizer)
+        if is_trained and self._clip_norm is not None:
+            self._divide(optimizer)
             norm = clip_grad_norm_(parameters_of(optimizer), self._clip_norm, error_if_nonfinite=False)
             self._norm = norm if self._norm is None else torch.maximum(self._norm, norm)
-        self.scaler.step(optimizer)
-        self._stepped.add(id(optimizer))
-        found = found_inf_of(self.scaler, optimizer, self.device)
+        with self.rules.of_train():
+            if is_trained:
+                self.scaler.step(optimizer)
+            else:
+                optimizer.step()  # which does nothing, where the scaler asserts gradients
+        if is_trained:
+            self._stepped.add(id(optimizer))
+            found = found_inf_of(self.scaler, optimizer, self.device)
+            self._worst = found if self._worst is None else torch.maximum(self._worst, found)
         self._found[id(optimizer)] = found
-        self._worst = found if self._worst is None else torch.maximum(self._worst, found)
-        self._spent.append(optimizer)
+        self._has_made = True
+
+    def _begin_cycle_of(self, optimizer: torch.optim.Optimizer) -> None:
+        if id(optimizer) not in self._stepped:
+            return
+        # the scaler takes each optimizer once between two updates; those that are to step remain divided
+        waiting = self._unscaled - self._stepped
+        states = {key: self.scaler._per_optimizer_states[key] for key in waiting if self.scaler.is_enabled()}
+        self.end_cycle()
+        self._unscaled |= waiting
+        if states:
+            self.scaler._per_optimizer_states.update(states)
+
+    def _divide(self, optimizer: torch.optim.Optimizer) -> None:
+        self._average(optimizer)
+        if has_gradients(optimizer) and id(optimizer) not in self._unscaled:
+            self.scaler.unscale_(optimizer)
+            self._unscaled.add(id(optimizer))
 
     def _average(self, optimizer: torch.optim.Optimizer) -> None:
         if id(optimizer) not in self._averaged:
@@ -191,19 +254,13 @@ class OwnStep(PlainStep):
         return found is not None and bool(found.item() > 0)
 
     def _found_inf(self) -> Tensor:
-        assert self._worst is not None  # the body has made a step
-        return self._worst
+        return torch.zeros((), device=self.device) if self._worst is None else self._worst
 
     def end_cycle(self) -> None:
-        if self._stepped:
+        if self._stepped or self._unscaled:
             self.scaler.update()
         for done in (self._stepped, self._unscaled, self._averaged):
             done.clear()
-
-
-def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Return the parameters of all groups of an optimizer."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def members_in(made: Any) -> list[Any]:
@@ -220,6 +277,14 @@ def as_one(made: Any) -> torch.optim.Optimizer:
     return members[0] if len(members) == 1 else Optimizers(members)  # type: ignore[return-value]
 
 
-def _incomplete(call: str) -> ProblemError:
-    message = f"The model's {_STEP} did not call {call}."
-    return request_error(message, f"Call {call} in it: nothing was trained.", key="model")
+def _idle(*, has_gone_back: bool, has_made: bool) -> ProblemError:
+    message, remedy = (
+        f"The model's {_STEP} did not call train.step(optimizer).",
+        "Call it: nothing was trained.",
+    )
+    if not has_gone_back:
+        message = f"The model's {_STEP} did not call train.backward(loss)."
+    elif has_made:
+        message = f"No optimizer in the model's {_STEP} got a gradient, so nothing was trained."
+        remedy = "Let the loss depend on the parameters of the optimizer that steps."
+    return request_error(message, remedy, key="model")

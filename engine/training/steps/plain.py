@@ -166,8 +166,12 @@ class RecipeRecord:
         self.left_out[part] = reason
         self._notes.append(f"The recipe goes without {part}: {reason}.")
 
+    def note(self, sentence: str) -> None:
+        """Adds a sentence to those of `take_notes`."""
+        self._notes.append(sentence)
+
     def take_notes(self) -> list[str]:
-        """A sentence on each part left out since the last call."""
+        """A sentence on each part left out since the last call, and those of `note`."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -176,11 +180,17 @@ def found_inf_of(
     scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> Tensor:
     """1 on the device if the optimizer's gradients overflowed, else 0; call it before `scaler.update`."""
-    if not scaler.is_enabled():
-        return torch.zeros((), device=device)
-    # there is no public way to it that would not wait for the device
-    found: Tensor = next(iter(scaler._found_inf_per_device(optimizer).values()))
-    return found
+    if scaler.is_enabled():
+        # there is no public way to it that would not wait for the device
+        found: Tensor
+        for found in scaler._found_inf_per_device(optimizer).values():
+            return found
+    return torch.zeros((), device=device)
+
+
+def has_gradients(optimizer: torch.optim.Optimizer) -> bool:
+    """True if one of its parameters has a gradient: GradScaler asserts that, where an optimizer does not."""
+    return any(it.grad is not None for group in optimizer.param_groups for it in group["params"])
 
 
 class PlainStep:
@@ -317,6 +327,9 @@ class PlainStep:
 
     def update(self, loss: Tensor) -> Tensor:
         """Makes the optimizer step of the gradients that are left; returns the row of figures."""
+        if self.scaler.is_enabled() and not has_gradients(self.optimizer):
+            self.optimizer.step()
+            return self._row(loss, None if self._clip_norm is None else torch.zeros_like(loss))
         norm: Tensor | None = None
         if self._clip_norm is not None:
             self.scaler.unscale_(self.optimizer)
@@ -330,15 +343,16 @@ class PlainStep:
     def _found_inf(self) -> Tensor:
         return found_inf_of(self.scaler, self.optimizer, self.device)
 
-    def _row(self, loss: Tensor, norm: Tensor | None) -> Tensor:
+    def _row(self, loss: Tensor, norm: Tensor | None, *more: Tensor) -> Tensor:
         figures = [loss.float()]
         if self.scaler.is_enabled():
             # `get_scale()` would wait for the device
             scale = self.scaler._get_scale_async()
-            assert scale is not None, "scaling the loss has made it"
+            if scale is None:  # no loss was scaled yet
+                scale = torch.full((), self.scaler.get_scale(), device=self.device)
             figures += [scale, self._found_inf()]
         if norm is not None:
-            figures.append(norm.float())
+            figures.append(norm.float().to(self.device))
         if isinstance(self._called, Shared) and self._called.looks_for_inf:
             figures.append(self._called.take_own_inf())
-        return torch.stack(figures)
+        return torch.stack((*figures, *more))

@@ -224,7 +224,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             is_number=True,
         ),
         Column.SKIPPED_STEPS: recorded(
-            _BY_NAME["skipped_steps"], "Skipped", "Steps that were skipped because a gradient overflowed"
+            _BY_NAME["skipped_steps"], "Skipped", "Skipped steps, usually because a gradient overflowed"
         ),
         Column.DURATION: Shown(
             "Duration",

@@ -9,12 +9,13 @@ from textwrap import dedent
 import pytest
 import torch
 
+from engine.experiment.catalog import Precision
 from engine.experiment.own.code import read_code
 from engine.experiment.problem import ProblemError
 from engine.protocol.advice import Checked, Finding, FindingKind
 from engine.training.checks.check import check
 from engine.training.checks.formats import FormatCheck
-from engine.training.checks.passes import Subject
+from engine.training.checks.passes import Pass, Subject, small_batches
 from engine.training.doctor import read_catalog
 from engine.training.runs.prepare import RunPlan
 
@@ -284,6 +285,83 @@ def test_pure_bf16_casts_all_weights_so_none_is_told(own) -> None:
     assert not formats_told(
         own, "bf16-pure", f"{FIRST}.bfloat16()", "hidden = self.first(x.to(self.first.weight.dtype))"
     )
+
+
+OFF, OWN_BF16 = "torch.autocast('cpu', enabled=False)", "torch.autocast(x.device.type, dtype=torch.bfloat16)"
+WHOLE = f"{FORWARD}\n        {LAST}"
+WITH = "with {}:\n            hidden = self.first(x.float()).relu()\n            return self.last(hidden)"
+OF_WORK = "the FLOPs of matrix multiplications and convolutions"
+ALL, HALF = f"all {OF_WORK}", f"50% of {OF_WORK}"
+
+
+def autocasts_told(own, precision: str, before: str, after: str, device: str = "cpu") -> list[Finding]:
+    experiment = own.experiment(own.write((CLEAN + STEP).replace(before, after)), precision=precision)
+    plan = RunPlan(experiment, read_catalog())
+    plan.device = torch.device(device)
+    subject = Subject(plan, plan.workload.build().train(), small_batches(plan))
+    found = []
+    for one in (Precision.FP32, Precision.BF16):
+        counts = one.is_autocast == experiment.precision.is_autocast
+        made = Pass(subject, subject.batches[0], one, counts=counts, goes_back=True)
+        made.run()
+        found += [each for each in made.findings if each.kind is FindingKind.AUTOCAST]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "fp32", "bf16"),
+    [
+        (WHOLE, WITH.format(OFF), "OFF", "", f"{ALL} in float32"),
+        ("def forward", f"@{OFF}\n    def forward", "OFF", "", f"{ALL} in float32"),
+        (LAST, f"with {OFF}:\n            return self.last(hidden.float())", "OFF", "", f"{HALF} in float32"),
+        (WHOLE, WITH.format(OWN_BF16), "OWN", f"{ALL} in bfloat16", ""),
+        (LAST, f"with {OWN_BF16}:\n            return self.last(hidden)", "OWN", f"{HALF} in bfloat16", ""),
+        (LAST, f"with {OFF}: hidden = hidden.float() / hidden.float().norm()\n        {LAST}", "", "", ""),
+        (
+            WHOLE,
+            "kept = torch.autocast('cpu', dtype=torch.bfloat16)\n        with kept:\n"
+            f"            hidden = self.first(x).relu()\n        hidden = hidden.float()\n        {LAST}",
+            "self.first(x)",
+            f"{HALF} in bfloat16",
+            "",
+        ),
+        ("with train.autocast():", "if True:", "self.first(x)", "", f"{ALL} in float32"),
+        (
+            "with train.autocast():",
+            "with train.autocast(), torch.autocast('cpu', dtype=torch.float16):",
+            "torch.float16",
+            f"{ALL} in float16",
+            f"{ALL} in float16",
+        ),
+    ],
+)
+def test_autocast_of_the_code_itself_is_found_with_its_extent(own, before, after, line, fp32, bf16) -> None:
+    part = {"OFF": OFF, "OWN": OWN_BF16}.get(line, line)
+    for precision, said in (("fp32", fp32), ("bf16", bf16)):
+        warned = [one for one in autocasts_told(own, precision, before, after) if one.severity == "warning"]
+        text = (own.folder / "net.py").read_text(encoding="utf-8").splitlines()
+        assert [said in one.message and part in text[one.line - 1] for one in warned[:1]] == [True] * bool(
+            said
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.*(CUDA is not available|deprecated)")
+@pytest.mark.parametrize(
+    ("context", "told"),
+    [
+        ("torch.autocast('cuda', enabled=False)", f"{ALL} in float32"),
+        ("torch.cuda.amp.autocast(False)", f"{ALL} in float32"),
+        ("torch.autocast('cuda', dtype=torch.float16)", f"{ALL} in float16"),
+        ("torch.autocast('cpu', enabled=False)", "for cpu and has no effect on cuda"),
+    ],
+)
+def test_a_pass_on_the_cpu_tells_what_an_autocast_for_the_gpu_would_do(own, context, told) -> None:
+    found = autocasts_told(own, "bf16", WHOLE, WITH.format(context), device="cuda")
+    assert any(told in one.message for one in found), found
+    line = next(
+        n for n, it in enumerate((own.folder / "net.py").read_text().splitlines(), 1) if context in it
+    )
+    assert {one.line for one in found} == {line}
 
 
 def test_waits_are_counted_and_the_files_own_step_is_watched_too(own) -> None:

@@ -1,0 +1,227 @@
+"""Autocast that the code itself enters or switches off, and how much of the work that concerns."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.protocol.advice import Finding, FindingKind, Severity
+from engine.training.checks.loops import last_name
+from engine.training.checks.places import CodePlace, calling_line, finding_at
+from engine.training.checks.static import files_of
+from engine.training.models.own import is_own_file, shown_file
+from engine.training.precision import autocast_dtype
+
+_MATRIX_WORK = frozenset(
+    [
+        *(
+            "linear",
+            "bilinear",
+            "matmul",
+            "__matmul__",
+            "__rmatmul__",
+            "mm",
+            "bmm",
+            "addmm",
+            "baddbmm",
+            "einsum",
+        ),
+        *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+        "scaled_dot_product_attention",
+    ]
+)
+_OF_WORK = "of the FLOPs of matrix multiplications and convolutions"
+_TELLING, _LARGE, _ALL = 0.01, 0.1, 0.995  # shares of that work
+_FULL = torch.float32
+
+
+@dataclass(frozen=True)
+class _Context:
+    """An `autocast` around the lines from `first` to `last`; what the text does not tell is None."""
+
+    first: int
+    last: int
+    line: int
+    device: str | None
+    is_on: bool | None
+    dtype: torch.dtype | None
+
+
+class AutocastWatch(TorchFunctionMode):
+    """Notes which matrix work of a pass is done in another dtype than the precision's, by autocast.
+
+    A pass on the CPU stands for one on a device of type `target`, for which the text has to say what an
+    autocast for that device alone would do.
+    """
+
+    def __init__(self, experiment: Experiment, precision: Precision, target: str) -> None:
+        super().__init__()
+        self._contexts = {file.name: [*_contexts(file.tree)] for file in files_of(experiment.own_code)}
+        self._expected = autocast_dtype(precision) or _FULL
+        # a pass may be made in BF16 in place of the experiment's FP16
+        stands_for = (
+            experiment.precision if precision.is_autocast is experiment.precision.is_autocast else precision
+        )
+        self._label = stands_for.label
+        is_pure = stands_for is Precision.BF16_PURE
+        own = torch.bfloat16 if is_pure else autocast_dtype(stands_for)
+        self._as_expected = {self._expected, own or _FULL}
+        self._target = target
+        self._total = 0
+        self._noted: Counter[tuple[torch.dtype, CodePlace | None]] = Counter()
+        # without a context in the text around it, the first line for all
+        self._elsewhere: dict[torch.dtype, CodePlace | None] = {}
+        self._without_effect: dict[CodePlace, str] = {}
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        name = getattr(function, "__name__", "")
+        # a backward pass has the formats of the forward pass
+        if name in _MATRIX_WORK and torch._C._current_graph_task_id() == -1:
+            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            self._note(name, tensors, result)
+        return result
+
+    def _note(self, name: str, tensors: list[torch.Tensor], result: Any) -> None:
+        if not isinstance(result, torch.Tensor) or not result.dtype.is_floating_point or not tensors:
+            return
+        work = _work(name, tensors, result)
+        self._total += work
+        dtype, place = self._computed_in(result.dtype)
+        if dtype not in self._as_expected:
+            self._noted[dtype, place] += work
+
+    def _computed_in(self, dtype: torch.dtype) -> tuple[torch.dtype, CodePlace | None]:
+        """The dtype of a product on the target, as far as autocast decides it, and the place that decides."""
+        is_on = torch.is_autocast_enabled("cpu")
+        on_cpu = torch.get_autocast_dtype("cpu") if is_on else _FULL
+        # a cast of the code's own, or weights in other dtypes, are findings of their own
+        if dtype is not on_cpu:
+            return self._expected, None
+        is_of_cpu = False
+        for file, line, context in self._around():
+            if context.device not in (None, self._target):
+                self._without_effect.setdefault(CodePlace(file, line), context.device)
+                is_of_cpu |= context.device == "cpu"
+                continue
+            place = CodePlace(file, line)
+            if context.device is None or self._target == "cpu":
+                return (self._expected, None) if is_of_cpu else (on_cpu, place)
+            if context.is_on is None:
+                return self._expected, None
+            return ((context.dtype or torch.float16) if context.is_on else _FULL), place
+        if is_of_cpu:
+            return self._expected, None
+        if on_cpu not in self._elsewhere:
+            self._elsewhere[on_cpu] = calling_line()
+        return on_cpu, self._elsewhere[on_cpu]
+
+    def _around(self) -> Iterator[tuple[str, int, _Context]]:
+        """The contexts of the text around what is being executed, the innermost first."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            path, line = frame.f_code.co_filename, frame.f_lineno
+            if is_own_file(path):
+                file = shown_file(path)
+                within = [it for it in self._contexts.get(file, ()) if it.first <= line <= it.last]
+                yield from ((file, it.line, it) for it in sorted(within, key=lambda it: -it.first))
+            frame = frame.f_back
+
+    def findings(self, *, counts: bool) -> Iterator[Finding]:
+        """Yield a finding for each place; one in a pass that the run does not make is a note."""
+        for (dtype, place), work in self._noted.items():
+            share = work / max(1, self._total)
+            if share < _TELLING:
+                continue
+            what = str(dtype).removeprefix("torch.")
+            how_much = f"all {_OF_WORK[3:]}" if share > _ALL else f"{100 * share:.0f}% {_OF_WORK}"
+            begin = "Autocast is off here" if dtype is _FULL else "Autocast is entered here"
+            remedy = "Remove it. Ammeter enters autocast itself where the precision has it."
+            if dtype is _FULL:
+                remedy = (
+                    "Leave autocast on, or enter train.autocast(), except where a small part needs float32."
+                )
+            is_alarm = counts and share >= _LARGE and (place is None or place.is_users)
+            severity: Severity = "warning" if is_alarm else "note"
+            message = f"{begin}, so {self._label} computes {how_much} in {what}."
+            yield finding_at(place, FindingKind.AUTOCAST, severity, message, remedy)
+        for place, device in self._without_effect.items():
+            message = f"This autocast is for {device} and has no effect on {self._target}."
+            remedy = "Give it the device_type of its input, such as x.device.type."
+            yield finding_at(place, FindingKind.AUTOCAST, "note", message, remedy)
+
+
+def _work(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> int:
+    """The multiply-adds, roughly: of each number of the result the length of its sum."""
+    first = tensors[1] if name in ("addmm", "baddbmm") and len(tensors) > 2 else tensors[0]
+    if name.startswith("conv_transpose"):
+        return first.numel() * tensors[1][0].numel()
+    if name.startswith("conv"):
+        return result.numel() * tensors[1][0].numel()
+    if name == "scaled_dot_product_attention":
+        return 2 * result.numel() * tensors[1].shape[-2]
+    return result.numel() * (first.shape[-1] if first.dim() else 1)
+
+
+def _contexts(tree: ast.Module) -> Iterator[_Context]:
+    for node in ast.walk(tree):
+        calls: list[ast.expr] = []
+        if isinstance(node, ast.With | ast.AsyncWith):
+            calls = [item.context_expr for item in node.items]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            calls = node.decorator_list
+        for call in calls:
+            if isinstance(call, ast.Call) and (found := _context(call, node)) is not None:
+                yield found
+
+
+def _context(call: ast.Call, node: Any) -> _Context | None:
+    name, given = last_name(call.func), {it.arg: it.value for it in call.keywords}
+    is_cast = name == "custom_fwd" and "cast_inputs" in given
+    if name != "autocast" and not is_cast:
+        return None
+    if call.args:
+        # the older torch.cuda.amp.autocast is given `enabled` first
+        given.setdefault("enabled" if _is_bool(call.args[0]) else "device_type", call.args[0])
+    device = _constant(given.get("device_type"))
+    if "device_type" not in given and (isinstance(call.func, ast.Name) or is_cast):
+        device = "cuda"
+    elif "device_type" not in given and isinstance(call.func, ast.Attribute):
+        older = ast.unparse(call.func.value)
+        device = next((kind for kind in ("cuda", "cpu", "xpu") if f"{kind}.amp" in older), None)
+    if device is None and not call.args and not call.keywords:
+        return None  # train.autocast()
+    is_on: object = not is_cast
+    if "enabled" in given:
+        is_on = _constant(given["enabled"])
+    dtype = getattr(torch, last_name(given["dtype"]), None) if "dtype" in given else None
+    first = node.body[0].lineno
+    return _Context(
+        first=first,
+        last=node.end_lineno or first,
+        line=call.lineno,
+        device=device if isinstance(device, str) else None,
+        is_on=is_on if isinstance(is_on, bool) else None,
+        dtype=dtype if isinstance(dtype, torch.dtype) else None,
+    )
+
+
+def _is_bool(node: ast.expr) -> bool:
+    return isinstance(_constant(node), bool)
+
+
+def _constant(node: ast.expr | None) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
