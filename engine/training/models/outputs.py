@@ -23,6 +23,9 @@ Forward = Callable[[nn.Module, Any], Any]
 Hits = tuple[Tensor, int]  # the right predictions of a batch, on its device, and how many it has
 
 
+TARGETS = ("labels", "label", "targets", "target", "y")  # names of the targets in a batch that is one dict
+
+
 def call_model(model: nn.Module, inputs: Any) -> Any:
     """The model's outputs: a mapping is passed by name or whole, a tuple by place. Raises ProblemError."""
     if isinstance(inputs, Tensor):  # the usual case first
@@ -46,7 +49,7 @@ def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     arguments = _arguments_of(getattr(owner, "forward", None))
     names = arguments.names
     named = {name: value for name, value in inputs.items() if names is None or name in names}
-    if arguments.required <= named.keys() and inputs.keys() - named.keys() <= {"labels"}:
+    if arguments.required <= named.keys() and inputs.keys() - named.keys() <= set(TARGETS):
         return model(**named)
     if len(arguments.listed) == 1 and arguments.listed[0] not in inputs:
         return model(inputs)

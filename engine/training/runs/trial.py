@@ -17,7 +17,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
-from engine.training.data.batches import Batch, batch_samples
+from engine.training.data.batches import Batch, asked_samples
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
@@ -141,7 +141,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
                 phase = run.training_phase
                 yield Phase(name=phase)
             _train_on(run, group)
-            progress.whole_steps += sum(map(batch_samples, group)) == run.experiment.device_step_samples
+            progress.whole_steps += sum(map(asked_samples, group)) == run.experiment.device_step_samples
             is_steady = run.step.next_phase() is None and progress.whole_steps >= LEAST_STEPS
             if is_steady or run.control.stop_requested.is_set():
                 return
@@ -161,7 +161,7 @@ def _end_epoch(plan: RunPlan, run: Run) -> None:
 
 def _train_on(run: Run, group: list[Batch]) -> None:
     # a single left-over sample is left out: some models cannot train on one
-    left_over = batch_samples(group[-1]) == 1 < run.experiment.batch_size
+    left_over = asked_samples(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
         run.train_on(group)
