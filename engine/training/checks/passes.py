@@ -23,8 +23,9 @@ from engine.training.checks import places, watches
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
 from engine.training.data.batches import Batch, batch_on
+from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.build import REGRESSION_FEATURES
-from engine.training.models.own import own_frames
+from engine.training.models.own import error_words, own_frames
 from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
 from engine.training.runs.prepare import RunPlan, plain
@@ -133,7 +134,7 @@ class Pass:
                 for watch in (self._gradients, self._losses, self._waits, *self._formats):
                     stack.enter_context(watch)
                 stack.enter_context(self.tree.watching())
-                self._make()
+                with_forward_line(self._make)
             self.is_complete = True
             if self._infinite_loss is not None:
                 self.findings.append(self._not_finite(self._infinite_loss))
@@ -159,7 +160,8 @@ class Pass:
         found = list(self._loss_findings(loss))
         self.findings += found
         if self._goes_back and not any(finding.severity == "error" for finding in found):
-            loss.backward()
+            self._names = ("forward",)
+            run_backward(loss, loss.backward)
 
     def _not_finite(self, loss: float) -> Finding:
         # the pass is made again to see where that began
@@ -240,7 +242,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
     elif isinstance(error, SystemExit):
         message = "The code calls sys.exit, which ends the process that runs it."
     else:
-        words = shortened(" ".join(str(error).split()), _LONGEST).rstrip(".")
+        words = shortened(" ".join(error_words(error).split()), _LONGEST).rstrip(".")
         message = f"{type(error).__name__}: {words}." if words else f"{type(error).__name__} is raised."
     return Finding(
         kind=FindingKind.RAISES,

@@ -267,7 +267,7 @@ class CompiledStep(PlainStep):
         began = time.perf_counter()
         try:
             with _quiet():
-                loss = super().gradients(batches)
+                loss = self._gradients(batches)
             _synchronize(self.device)  # errors of the kernels show here
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
             reason = reason_of(error)
