@@ -18,6 +18,7 @@ from engine.experiment.catalog import OWN, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
+from engine.installation.missing import package_remedy
 from engine.protocol.advice import Finding, FindingKind
 from engine.training.checks import places, watches
 from engine.training.checks.places import CodePlace, ModuleTree
@@ -244,6 +245,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
     else:
         words = shortened(" ".join(error_words(error).split()), _LONGEST).rstrip(".")
         message = f"{type(error).__name__}: {words}." if words else f"{type(error).__name__} is raised."
+        remedy = package_remedy(error, "the file" if code is None else code.file) or remedy
     return Finding(
         kind=FindingKind.RAISES,
         severity="error",

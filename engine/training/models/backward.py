@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.training.models.libraries import is_out_of_memory
+from engine.training.models.outputs import no_gradient_error
 from engine.training.models.own import FORWARD_FRAMES, is_of_backward, is_own_file, own_frames
 from engine.training.ranks.place import here
 
@@ -21,6 +22,8 @@ _LINE = re.compile(r'\s*File "(.+)", line (\d+), in (.+)')
 
 def run_backward(loss: Tensor, backward: Callable[[], object]) -> None:
     """Call `backward` of the loss. Its error is marked, in anomaly mode with lines of the forward pass."""
+    if not loss.requires_grad:
+        raise no_gradient_error()
     begun: list[Any] = []
     if torch.is_anomaly_enabled():
         for node in _nodes(loss.grad_fn):

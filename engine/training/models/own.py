@@ -31,6 +31,7 @@ from torch import nn
 from engine.experiment.own.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
+from engine.installation.missing import package_remedy
 from engine.training.models.outputs import value_words
 from engine.words.numbers import counted
 
@@ -148,6 +149,7 @@ def own_problem(error: BaseException) -> Problem | None:
         reason += ", which ends the process"
         remedy = "Remove that call of sys.exit or os._exit: the file is imported, not run as a script."
     elif lines:
+        remedy = package_remedy(error, shown_file(last.filename)) or remedy
         reason += f": {shortened(error_words(error), _LONGEST_REASON)}"
     message = f"{shown_file(last.filename)}, line {last.lineno}{function}: {reason.rstrip('.')}."
     return request_problem(message, remedy, key="model")
