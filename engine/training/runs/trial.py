@@ -10,6 +10,7 @@ from itertools import islice
 
 import torch
 
+from engine.experiment.catalog import OWN
 from engine.experiment.checks import accumulation_problem
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
@@ -17,7 +18,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
-from engine.training.data.batches import Batch, asked_samples
+from engine.training.data.batches import Batch, asked_samples, batch_on, tensors_in
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, trial_memory
@@ -26,6 +27,8 @@ from engine.training.ranks.sharded import shards
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
+_ALIKE_SAMPLES, _LOOKED_THROUGH, _LOOKING_SECONDS = 256, 24, 3.0
+"""Batches of so many samples that are alike show that all are. Of others so many batches are drawn."""
 LEAST_STEPS = 3  # the first whole step makes the optimizer's state; fragmentation shows in those after it
 
 # The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
@@ -84,6 +87,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         other_programs_mib=memory.other_programs_mib,
         model_mib=_model_mib(plan, progress.parameters),
         train_samples=plan.samples_per_epoch,
+        looked_through=progress.looked_through,
     )
 
 
@@ -93,6 +97,7 @@ class _TrialProgress:
     parameters: int | None = None
     cause: Cause | None = None
     is_uncaptured: bool = False
+    looked_through: int | None = None
     was_stopped: bool = False
 
     def note(self, started: Started) -> None:
@@ -116,7 +121,12 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
         progress.was_stopped = True
         return
     with closing(run):
+        largest = _largest_batch(plan, run, progress)
         yield from _train_until_steady(run, progress)
+        if largest is not None and not control.stop_requested.is_set():
+            run.telemetry.begin()
+            run.telemetry.data_ready()
+            _train_on(run, [largest] * plan.experiment.step.gradient_accumulation)
         progress.is_uncaptured = "capture" in run.step.record.left_out
         if not control.stop_requested.is_set():
             _end_epoch(plan, run)
@@ -130,6 +140,27 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
                 if (group := next(run.groups(), None)) is not None:
                     _train_on(run, group)
         progress.was_stopped = control.stop_requested.is_set()
+
+
+def _largest_batch(plan: RunPlan, run: Run, progress: _TrialProgress) -> Batch | None:
+    # of the first batches of the user's own data; None where these are all of one size
+    if plan.workload.own is None or plan.experiment.dataset != OWN:
+        return None
+    began, largest, sizes = time.perf_counter(), None, []
+    for count, batch in enumerate(run.source.epoch(1), 1):
+        if asked_samples(batch) == plan.experiment.batch_size:
+            sizes.append(sum(tensor.numel() for tensor in tensors_in(batch)))
+            if sizes[-1] == max(sizes):
+                # in the host's memory, where the trial does not count it
+                largest = batch_on(batch, torch.device("cpu"))
+        is_slow = time.perf_counter() - began > _LOOKING_SECONDS
+        are_alike = len(set(sizes)) < 2 and count * plan.experiment.batch_size >= _ALIKE_SAMPLES
+        if count > 1 and (is_slow or are_alike or count == _LOOKED_THROUGH):
+            break
+    if len(set(sizes)) < 2 or largest is None:
+        return None
+    progress.looked_through = len(sizes)
+    return batch_on(largest, plan.device)
 
 
 def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:

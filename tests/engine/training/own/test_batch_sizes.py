@@ -11,7 +11,7 @@ from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch
 from engine.protocol.jobs import Control
 from engine.training.checks.check import check
-from engine.training.data.batches import SizedBatch, batch_on, batch_samples, with_inputs
+from engine.training.data.batches import SizedBatch, batch_on, batch_samples, epoch_order, with_inputs
 from engine.training.data.own import load_own
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
@@ -82,6 +82,20 @@ def forward(model, inputs):
 """
 
 
+LONG = """
+def dataset():
+    return [torch.randn(50 if n == RARE else 4, 4) for n in range(64)]
+
+def collate(samples):
+    return nn.utils.rnn.pad_sequence(samples, batch_first=True), torch.zeros(len(samples))
+
+def forward(model, inputs):
+    if inputs.shape[1] == 50:
+        raise MemoryError
+    return model(inputs)
+"""
+
+
 def batch_of(inputs: str, targets: str) -> str:
     return f"def batch(size):\n    return torch.randn({inputs}), torch.randn({targets})\n"
 
@@ -137,6 +151,16 @@ def test_a_trial_counts_whole_steps_by_what_a_batch_was_asked_for(own):
     text = HEAD + FILES["graphs in a dict"] + "def batch_size(inputs, targets):\n    return 1\n"
     tried = list(try_batch(own.experiment(own.write(text), memory_cap_gib=None), Control()))[-1]
     assert tried.trial.fits and tried.trial.steps == 3
+
+
+def test_a_trial_trains_on_the_largest_batch_where_samples_differ_in_size(own):
+    # the epoch's thirtieth sample is long, in a batch that no step of the trial would have come to
+    text = HEAD + LONG.replace("RARE", str(int(epoch_order(64, 0, 1)[30])))
+    tried = list(try_batch(own.experiment(own.write(text), steps=5), Control()))[-1]
+    assert not tried.trial.fits and tried.trial.cause == "memory" and tried.looked_through == 16
+    alike = text.replace("50 if", "4 if")
+    tried = list(try_batch(own.experiment(own.write(alike), steps=5), Control()))[-1]
+    assert tried.trial.fits and tried.looked_through is None
 
 
 ZERO, INPUTS = (f"\ndef batch_size(inputs, targets):\n    return {it}\n" for it in ("0", "inputs"))
