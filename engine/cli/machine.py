@@ -165,9 +165,9 @@ def template(
     """Write a short commented model file, to be made into your own.
 
     A model file defines model(), and if you like batch(size), dataset(), validation_dataset(),
-    collate(samples), forward(model, inputs), loss(outputs, targets), optimizer(model),
-    accuracy(outputs, targets) and step(train, batch). The guide says what each returns: F1 in the window,
-    or resources/guide/model-file.md.
+    collate(samples), batch_size(inputs, targets), forward(model, inputs), loss(outputs, targets),
+    optimizer(model), accuracy(outputs, targets) and step(train, batch). The guide says what each returns:
+    F1 in the window, or resources/guide/model-file.md.
     """
     written = write_template(path, force=force)
     sentence = f"Wrote {written}. Train it with: ammeter run --model {written}"

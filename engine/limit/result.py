@@ -212,6 +212,11 @@ def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Trie
             yield _nothing_fits(search, tried)
         case "error" | "death" | "hang" if failure is not None:
             yield f"A batch of {failure.batch_size:,} fails, but not for lack of memory: {failure.note}"
+    if tried is not None and tried.looked_through:
+        yield (
+            f"Samples differ in size: each trial trained on the largest of {tried.looked_through:,} batches. "
+            "A run may draw a larger one, so keep a margin, or limit the length of samples."
+        )
     # only where other programs leave less than the cap, or than the device has
     cap = experiment.memory_cap_gib
     is_less = tried is not None and (cap is None or tried.budget_mib < cap * MIB_PER_GIB)

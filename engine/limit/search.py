@@ -16,6 +16,8 @@ from engine.protocol.trials import Bound, MemoryLine, Trial
 APART_FRACTION = 0.9
 """Above this fraction of a batch, another batch is so near that noise hides the slope between the two."""
 
+_NOISE = 0.02
+"""The fraction by which a larger batch's peak may lie below a smaller one's, though memory grows."""
 _FARTHEST = 2.0
 """A line through two batches is trusted up to this many times their distance beyond the larger one."""
 _MOVE_FRACTION = 0.06
@@ -268,7 +270,10 @@ class Search:
     def recommended_batch(self, margin_fraction: float) -> int:
         """The largest batch that, by the line, leaves the margin free of the memory that can be used."""
         line, most = self.line(), self.largest_batch
-        if line is None or line.per_sample_mib <= 0 or self.budget_mib is None:
+        peaks = [trial.peak_mib or 0.0 for trial in passed_trials(self.trials)]
+        # batches of samples of other lengths may take more or less than their number says
+        is_steady = all(more > (1 - _NOISE) * less for less, more in pairwise(peaks))
+        if line is None or line.per_sample_mib <= 0 or self.budget_mib is None or not is_steady:
             size = math.floor(most * (1 - margin_fraction))
         else:
             # where the next batch failed shows how much fragmentation makes unusable

@@ -123,7 +123,8 @@ class Tried(Message):
 
     `budget_mib` is the cap, or what other programs leave free; `leaked_mib` was still held over
     `baseline_mib` in the end. `model_mib`, of parameters, gradients and optimizer state, is what training
-    takes at any batch, and `train_samples` what a device trains on in an epoch.
+    takes at any batch, and `train_samples` what a device trains on in an epoch. `looked_through` is the
+    number of batches of which the trial trained on the largest; None where all are of one size.
     """
 
     event: Literal["tried"] = "tried"
@@ -134,6 +135,7 @@ class Tried(Message):
     other_programs_mib: Mib | None = None
     model_mib: Mib | None = None
     train_samples: Whole | None = None
+    looked_through: Whole | None = None
 
 
 class LimitResult(Message):

@@ -11,7 +11,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.protocol.trials import OUT_OF_MEMORY
 from engine.training.models.libraries import is_out_of_memory
-from engine.training.models.own import own_details, own_problem, with_place
+from engine.training.models.own import is_of_backward, own_details, own_problem, with_place
 from engine.training.ranks.sharing import ddp_problem
 from engine.words.numbers import memory_text
 
@@ -57,9 +57,13 @@ def problem_of(error: BaseException) -> Problem:
             f"or a larger {named('image_size')}."
         )
         return request_problem(message, remedy, key="batch_size")
-    if (problem := ddp_problem(error)) is not None:
+    if (problem := ddp_problem(error) or own_problem(error)) is not None:
         return problem
-    return own_problem(error) or Problem(
+    if is_of_backward(error):
+        message = f"The model failed in the backward pass: {_first_line(error)}"
+        remedy = "Choose another precision, or change the operation in the model's forward pass."
+        return request_problem(message, remedy, key="model")
+    return Problem(
         kind=Kind.INTERNAL,
         message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",
         remedy="The details show where. Try another model or precision; report it if it happens again.",

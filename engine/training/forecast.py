@@ -72,7 +72,7 @@ class _Imagined:
 
 def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
     is_cuda = plan.device.type == "cuda"
-    template = plan.workload.few_samples()
+    templates = plan.workload.templates
     model = _model(plan)
     with (
         FakeTensorMode(),
@@ -86,12 +86,12 @@ def _imagined_steps(plan: RunPlan) -> tuple[_Imagined, _Imagined, Breakdown]:
         watch = _ForwardWatch(model, live)
 
         def imagined(batch_size: int, update: Sequence[int] | None = None) -> _Imagined:
-            if template is None:
+            if templates is None:
                 data = footprint(
                     plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size
                 )
             else:
-                data = own_footprint(template, plan.experiment, batch_size)
+                data = own_footprint(templates, plan.experiment, batch_size)
             step.optimizer.zero_grad(set_to_none=True)
             if keeps_gradients:
                 # DistributedDataParallel's buckets, whose views they are, stay in memory

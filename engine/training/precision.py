@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -242,3 +243,18 @@ def _entries(
         )
         for precision in Precision
     )
+
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+_MASKS = torch.tensor(
+    [torch.finfo(each).min / part for each in _FLOATS for part in (1, 2)]
+    + [-(10.0**power) for power in range(4, 39)],
+    dtype=torch.float64,
+)
+
+
+def masks_with(tensors: Iterable[torch.Tensor], numbers: Iterable[float] = ()) -> bool:
+    """Return whether a number, or the least value of a tensor, is one that masks use in place of -Inf."""
+    least = [(float(tensor.min()), tensor.dtype) for tensor in tensors if tensor.numel()]
+    least += [(number, torch.float64) for number in numbers]
+    return any(value in _MASKS.to(dtype).tolist() for value, dtype in least if math.isfinite(value))

@@ -13,7 +13,7 @@ def model() -> nn.Module:
 
 
 def batch(size: int) -> tuple[Tensor, Tensor]:
-    """A made-up batch: inputs [size, ...] and targets [size, ...]; either may be tuples, lists or dicts."""
+    """A made-up batch of size samples: inputs and targets; either may be tuples, lists or dicts."""
     return torch.randn(size, 3, 32, 32), torch.randint(10, (size,))
 
 
@@ -26,6 +26,7 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 # def dataset(): a torch.utils.data.Dataset of samples (input, target), in place of batch(size)
 # def validation_dataset(): the same for validation
 # def collate(samples): a list of samples as one batch (inputs, targets)
+# def batch_size(inputs, targets): the number of samples, where a batch has other than were asked for
 # def forward(model, inputs): the outputs, where model(inputs) will not do
 # def optimizer(model): a torch.optim.Optimizer
 # def accuracy(outputs, targets): the fraction that is right, 0 to 1

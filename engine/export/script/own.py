@@ -124,7 +124,8 @@ class OwnFacts:
     @property
     def names_parts(self) -> bool:
         """True if the parts of its batches may be in mappings or classes other than dicts and tuples."""
-        words = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
+        classes = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
+        words = (*classes, "def to(", "torch_geometric")
         return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))
 
     @property

@@ -88,16 +88,20 @@ class TrainingFacts:
 
     @property
     def counts_samples(self) -> bool:
-        """True if the samples of a batch are counted, whose form the file alone knows."""
+        """True if the samples of a batch are counted by its parts."""
         is_needed = self.data.validates or (
             self.experiment.step.gradient_accumulation > 1 and not self.own_step
         )
-        return self.data.own is not None and is_needed
+        return is_needed and self.count.startswith("samples_in")
 
     @property
     def count(self) -> str:
         """The expression for the samples of a batch."""
-        return "len(targets)" if self.data.own is None else "samples_in(inputs, targets)"
+        if self.data.own is None:
+            return "len(targets)"
+        if self.data.own.has("batch_size"):
+            return "batch_size(inputs, targets)"
+        return "BATCH_SIZE" if self.data.is_made_up else "samples_in(inputs, targets)"
 
     @property
     def several(self) -> bool:

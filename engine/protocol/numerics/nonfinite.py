@@ -117,6 +117,7 @@ class Cause(StrEnum):
     INPUT = "input"
     WEIGHT = "weight"  # updates made weights too large, or infinite: the learning rate is too large
     INITIAL = "initial weight"  # a weight is not finite before any update: so it was initialised, or loaded
+    MASK = "mask"  # numbers of a mask, which stand for -Inf, leave the format's range
     MASKED = "masked"  # a softmax over values that are all -Inf
     UNKNOWN = "unknown"
 

@@ -18,14 +18,16 @@ from engine.experiment.catalog import OWN, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
+from engine.installation.missing import package_remedy
 from engine.protocol.advice import Finding, FindingKind, Severity
 from engine.training.checks import places, watches
 from engine.training.checks.autocasts import AutocastWatch
 from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import definition_place
 from engine.training.data.batches import Batch, batch_on
+from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.build import REGRESSION_FEATURES
-from engine.training.models.own import own_frames
+from engine.training.models.own import error_words, own_frames
 from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
 from engine.training.runs.prepare import RunPlan, plain
@@ -152,7 +154,7 @@ class Pass:
                 for watch in (*watched, *self._formats):
                     stack.enter_context(watch)
                 stack.enter_context(self.tree.watching())
-                self._make()
+                with_forward_line(self._make)
             if self._step is not None:
                 self._find_a_step(self._step)
             self.is_complete = True
@@ -195,7 +197,8 @@ class Pass:
         found = list(self._loss_findings(loss))
         self.findings += found
         if self._goes_back and not any(finding.severity == "error" for finding in found):
-            loss.backward()
+            self._names = ("forward",)
+            run_backward(loss, loss.backward)
 
     def _not_finite(self, loss: float) -> Finding:
         # the pass is made again to see where that began
@@ -293,9 +296,10 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
     elif isinstance(error, SystemExit):
         message = "The code calls sys.exit, which ends the process that runs it."
     else:
-        words = shortened(" ".join(str(error).split()), _LONGEST).rstrip(".")
+        words = shortened(" ".join(error_words(error).split()), _LONGEST).rstrip(".")
         kind = type(error).__name__
         message = f"The code raises an error: {words} ({kind})." if words else f"The code raises {kind}."
+        remedy = package_remedy(error, "the file" if code is None else code.file) or remedy
     return Finding(
         kind=FindingKind.SCALER_RULE if isinstance(error, BrokenRuleError) else FindingKind.RAISES,
         severity="error",

@@ -27,6 +27,7 @@ from engine.training.checks.places import (
 )
 from engine.training.floats import are_finite
 from engine.training.models.cuda_autocast import IN_FLOAT32, PRODUCTS, is_transform, refusal
+from engine.training.precision import masks_with
 from engine.training.ranks.sharing import unused_problem
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -259,6 +260,7 @@ class NonfiniteWatch(TorchFunctionMode):
         self._name = ""
         # the format that cannot hold the result, if it is finite in float32
         self._overflown: str | None = None
+        self._is_mask = False
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -268,6 +270,13 @@ class NonfiniteWatch(TorchFunctionMode):
         result = function(*args, **settings)
         if is_first and not are_finite(result):
             self._name, self.place = getattr(function, "__name__", "").strip("_"), calling_line()
+            given = [leaf for leaf in tree_leaves((args, settings)) if isinstance(leaf, torch.Tensor)]
+            held = tree_leaves(result)
+            self._is_mask = masks_with(tensor for tensor in given if tensor.is_floating_point()) and not any(
+                bool((leaf.isnan() | (leaf == torch.inf)).any())
+                for leaf in held
+                if isinstance(leaf, torch.Tensor)
+            )
             if isinstance(result, torch.Tensor) and result.dtype in _HALF:
                 wide, wide_settings = tree_map_only(torch.Tensor, _widened, (args, settings))
                 with torch.autocast("cpu", enabled=False):
@@ -278,6 +287,9 @@ class NonfiniteWatch(TorchFunctionMode):
     def explained(self) -> tuple[str, str]:
         """The origin as the end of a sentence, and a remedy."""
         name = self._name
+        if self._is_mask:
+            remedy = "Combine masks as booleans, fill once, and leave a value of every row unmasked."
+            return f": the numbers with which a mask stands for -Inf become -Inf in {name}", remedy
         if self._overflown is not None:
             most = f"{torch.finfo(getattr(torch, self._overflown)).max:,.6g}"
             remedy = f"Compute {name} in float32, as by .float() on what it is given."
@@ -325,7 +337,8 @@ class GradientWatch:
     @property
     def missing(self) -> Unused:
         """Those that got none, by name."""
-        return {name: parameter for name, parameter in self._wanted if id(parameter) not in self.reached}
+        trained = (named for named in self._model.named_parameters() if named[1].requires_grad)
+        return {name: parameter for name, parameter in trained if id(parameter) not in self.reached}
 
 
 def gradient_findings(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import register_pytree_node, tree_leaves, tree_map
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.arrays import held_out_of
@@ -47,8 +48,43 @@ def spread(samples: int, count: int) -> list[int]:
 Batch = tuple[Any, Any]  # inputs and targets: tensors, or nested in tuples, lists and dicts, samples first
 
 
+class SizedBatch(tuple[Any, Any]):
+    """A batch of the user's own that says its number of samples, which no dimension has to show.
+
+    `asked` is the number that it was asked for; a file that drops some of them returns fewer `samples`.
+    """
+
+    samples: int
+    asked: int
+
+    def __new__(cls, parts: Iterable[Any], samples: int, asked: int) -> SizedBatch:
+        made = super().__new__(cls, parts)
+        made.samples, made.asked = samples, asked
+        return made
+
+    def __getnewargs__(self) -> tuple[Batch, int, int]:
+        return tuple(self), self.samples, self.asked
+
+    def of(self, parts: Iterable[Any]) -> SizedBatch:
+        """Return a batch of as many samples with other parts."""
+        return SizedBatch(parts, self.samples, self.asked)
+
+    def pin_memory(self) -> SizedBatch:
+        """Return the batch in pinned memory. A DataLoader calls this."""
+        return self.of(map(pin_memory, self))
+
+
+register_pytree_node(
+    SizedBatch,
+    lambda batch: (list(batch), (batch.samples, batch.asked)),
+    lambda parts, counts: SizedBatch(parts, *counts),
+)
+
+
 def batch_samples(batch: Batch) -> int:
-    """The number of samples in a batch: the length of its first target, or else of its first input."""
+    """Return the number of samples in a batch: its own number, or else the length of its first tensor."""
+    if isinstance(batch, SizedBatch):
+        return batch.samples
     targets = batch[1]
     if isinstance(targets, Tensor) and targets.dim():
         return len(targets)
@@ -56,9 +92,40 @@ def batch_samples(batch: Batch) -> int:
     return next((len(part) for part in tensors if isinstance(part, Tensor) and part.dim()), 1)
 
 
+def asked_samples(batch: Batch) -> int:
+    """Return the number of samples that a batch was asked for: a smaller one ends an epoch."""
+    return batch.asked if isinstance(batch, SizedBatch) else batch_samples(batch)
+
+
+def with_inputs(batch: Batch, inputs: Any) -> Batch:
+    """Return the batch with other inputs and its own targets and number of samples."""
+    other = (inputs, batch[1])
+    return batch.of(other) if isinstance(batch, SizedBatch) else other
+
+
+def moves_itself(part: Any) -> bool:
+    """Return whether a part of a batch has a `to(device)`, as a graph of PyTorch Geometric has."""
+    return not isinstance(part, Tensor) and callable(getattr(type(part), "to", None))
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Return the tensors of a value, also those that are attributes of its objects."""
+    parts = [
+        vars(part) if hasattr(part, "__dict__") and not isinstance(part, Tensor) else part
+        for part in tree_leaves(value)
+    ]
+    return [part for part in tree_leaves(parts) if isinstance(part, Tensor)]
+
+
 def batch_on(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
     """The batch on a device; with `non_blocking` copies from pinned memory do not wait."""
-    result: Batch = tree_map_only(Tensor, lambda part: part.to(device, non_blocking=non_blocking), batch)
+
+    def moved(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.to(device, non_blocking=non_blocking)
+        return part.to(device) if moves_itself(part) else part
+
+    result: Batch = tree_map(moved, batch, is_leaf=moves_itself)
     return result
 
 
@@ -209,12 +276,12 @@ class Turns(Source):
         self.is_waited_for = False
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        size = batch_samples(self._batches[0])
+        size = asked_samples(self._batches[0])
         left = self.train_samples // here().count - skip * size
-        for inputs, targets in itertools.islice(itertools.cycle(self._batches), skip, None):
+        for batch in itertools.islice(itertools.cycle(self._batches), skip, None):
             if left <= 0:
                 return
-            yield (inputs, targets) if left >= size else (inputs[:left], targets[:left])
+            yield batch if left >= size else (batch[0][:left], batch[1][:left])
             left -= size
 
 

@@ -30,7 +30,9 @@ from engine.training.data.batches import (
     batch_on,
     draws_in_order,
     spread,
+    tensors_in,
     training_draws,
+    with_inputs,
 )
 
 
@@ -180,7 +182,7 @@ class Loaded(Source):
         most = self._samples.validation_samples
         draws = draws_in_order(min(limit or most, most), self._batch_size, is_training=False)
         loaded = self._loader.begin(draws)
-        return ((self._prepare(pictures), labels) for pictures, labels in self._moved(loaded))
+        return (with_inputs(batch, self._prepare(batch[0])) for batch in self._moved(loaded))
 
     def examples(self, count: int) -> torch.Tensor | None:
         pictures = self._samples.examples(count)
@@ -194,9 +196,9 @@ class Loaded(Source):
         self._loader.close()
 
     def _training(self, loaded: Iterator[HostBatch], epoch: int, skip: int) -> Iterator[Batch]:
-        for number, (pictures, labels) in enumerate(self._moved(loaded), skip):
-            augmented = pictures if self._augment is None else self._augment(pictures, epoch, number)
-            yield self._prepare(augmented), labels
+        for number, batch in enumerate(self._moved(loaded), skip):
+            pictures = batch[0] if self._augment is None else self._augment(batch[0], epoch, number)
+            yield with_inputs(batch, self._prepare(pictures))
 
     def _moved(self, loaded: Iterator[HostBatch]) -> Iterator[Batch]:
         if self._copying is not None:
@@ -238,7 +240,7 @@ def _copied_ahead(loaded: Iterator[HostBatch], copying: torch.cuda.Stream) -> It
         current = following
         following = None if batch is None else _copy(batch, copying)
         if current is not None:
-            yield _arrived(*current)
+            yield _arrived(*current, copying.device)
 
 
 def _copy(batch: HostBatch, copying: torch.cuda.Stream) -> tuple[Batch, torch.cuda.Event]:
@@ -249,11 +251,12 @@ def _copy(batch: HostBatch, copying: torch.cuda.Stream) -> tuple[Batch, torch.cu
     return copied, is_there
 
 
-def _arrived(batch: Batch, is_there: torch.cuda.Event) -> Batch:
-    tensors = [part for part in tree_leaves(batch) if isinstance(part, torch.Tensor)]
-    computing = torch.cuda.current_stream(tensors[0].device)
+def _arrived(batch: Batch, is_there: torch.cuda.Event, device: torch.device) -> Batch:
+    computing = torch.cuda.current_stream(device)
     computing.wait_event(is_there)
-    for part in tensors:
+    for part in tree_leaves(batch):
         # Allocated on the copying stream, whose next copy must not overwrite it while it is in use.
-        part.record_stream(computing)
+        for held in [part] if hasattr(part, "record_stream") else tensors_in(part):
+            if getattr(held, "is_cuda", False):
+                held.record_stream(computing)
     return batch

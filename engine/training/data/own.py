@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -19,10 +19,22 @@ from torch.utils.data import IterableDataset, default_collate
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import BATCH, DATASET
 from engine.experiment.problem import ProblemError
-from engine.training.data.batches import Batch, Draw, HostBatch, Pictures, Source, Turns, batch_on, seed_of
+from engine.training.data.batches import (
+    Batch,
+    Draw,
+    HostBatch,
+    Pictures,
+    SizedBatch,
+    Source,
+    Turns,
+    batch_on,
+    moves_itself,
+    seed_of,
+)
 from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import Loaded
-from engine.training.models.outputs import value_words
+from engine.training.data.own_sizes import count_samples, grown
+from engine.training.models.outputs import TARGETS, value_words
 from engine.training.models.own import OwnFile, own_details, own_problem, seed_host
 from engine.training.ranks.place import here
 
@@ -61,12 +73,13 @@ def load_own(
 def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
     """A batch from `batch(size)`, on the host, by the seed and the turn. Raises ProblemError."""
     wanted = size or experiment.batch_size
-    with seeded(seed_of(experiment.seed, turn + here().rank * _TURNS)):
-        made = own.required(BATCH)(wanted)
-    return _checked(own, f"{BATCH}({wanted})", made, wanted)
 
+    def make(count: int) -> Any:
+        with seeded(seed_of(experiment.seed, turn + here().rank * _TURNS)):
+            return own.required(BATCH)(count)
 
-FEW = 3  # samples of a batch that only shows their shapes; few models have a dimension as odd
+    call = f"{BATCH}({wanted})"
+    return _checked(own, call, make(wanted), wanted, lambda count: _parts(own, call, make(count)))
 
 
 def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
@@ -78,15 +91,13 @@ def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
     return samples.batch(Draw(is_training=True, epoch=1, number=0, indices=indices))
 
 
-def own_footprint(few: Batch, experiment: Experiment, batch_size: int) -> Footprint:
-    """The data on the device by the shapes of a batch of `FEW`; call it in fake tensor mode."""
-
-    def fake(part: Tensor) -> Tensor:
-        is_sampled = part.dim() > 0 and len(part) == FEW
-        return torch.empty((batch_size, *part.shape[1:]) if is_sampled else part.shape, dtype=part.dtype)
-
+def own_footprint(templates: tuple[Batch, Batch], experiment: Experiment, batch_size: int) -> Footprint:
+    """The data on the device by the shapes of batches of `FEW` and `MORE`; call it in fake tensor mode."""
     groups = experiment.step.gradient_accumulation
-    batches = tuple(tree_map_only(Tensor, fake, few) for _ in range(max(groups, _TURNS)))
+    batches = tuple(
+        SizedBatch(grown(tuple(templates[0]), tuple(templates[1]), batch_size), batch_size, batch_size)
+        for _ in range(max(groups, _TURNS))
+    )
     rest = [part for part in tree_leaves(batches[groups:]) if isinstance(part, Tensor)]
     return Footprint(batches[:groups], tuple(rest))
 
@@ -134,33 +145,32 @@ def _plain(part: Any) -> Any:
     return type(part)(map(_plain, part)) if type(part) in (tuple, list) else part
 
 
-def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
+def _parts(own: OwnFile, call: str, made: Any) -> Batch:
+    # the inputs and the targets
     if isinstance(made, tuple) and hasattr(made, "_asdict") and len(made) != 2:
         made = made._asdict()
     made = _plain(made)
     if isinstance(made, Fields):
         # as Hugging Face's models take it, with the labels among the inputs
-        batch: Batch = (made, made.get("labels"))
-    elif isinstance(made, tuple | list) and len(made) == 2:
-        batch = (made[0], made[1])
-    else:
-        message = f"returned {value_words(made)} from {call}, but a batch is (inputs, targets)"
-        remedy = "Return a tuple of two: tensors, or tuples, lists and dicts of tensors."
-        raise own.problem(message, remedy)
-    leaves = [tree_leaves(side) for side in batch]
-    sides = [[part for part in parts if isinstance(part, Tensor) and part.dim()] for parts in leaves]
-    counts = [len(tensors[0]) for tensors in sides if tensors]
-    if not counts:
-        remedy = "Return tensors with samples in their first dimension."
-        raise own.problem(f"returned no tensor from {call}", remedy)
-    if len(set(counts)) > 1:
-        sizes = f"inputs of {counts[0]:,} samples and targets of {counts[1]:,}"
-        raise own.problem(f"returned {sizes} from {call}", "Return as many targets as inputs.")
-    if counts[0] != wanted:
-        first = "size" if call.startswith(BATCH) else "the samples"
-        message = f"returned {counts[0]:,} samples from {call} where {wanted:,} were asked for"
-        raise own.problem(message, f"Return tensors whose first dimension is {first}.")
-    return batch
+        return made, _targets_in(made.get)
+    if moves_itself(made):
+        return made, _targets_in(partial(getattr, made))
+    if isinstance(made, tuple | list) and len(made) == 2:
+        return made[0], made[1]
+    message = f"returned {value_words(made)} from {call}, but a batch is (inputs, targets)"
+    remedy = "Return a tuple of two: tensors, or tuples, lists and dicts of tensors."
+    raise own.problem(message, remedy)
+
+
+def _targets_in(get: Callable[[str, None], Any]) -> Any:
+    return next((found for name in TARGETS if (found := get(name, None)) is not None), None)
+
+
+def _checked(
+    own: OwnFile, call: str, made: Any, wanted: int, again: Callable[[int], Batch] | None = None
+) -> Batch:
+    batch = _parts(own, call, made)
+    return SizedBatch(batch, count_samples(own, call, batch, wanted, again), wanted)
 
 
 class OwnSamples(Pictures):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
-from engine.experiment.problem import request_error
+from engine.experiment.problem import ProblemError, request_error
 from engine.training.models.recompute import own_class
 from engine.words.names import listed
 
@@ -21,6 +21,9 @@ LossFunction = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], Any]
 
 Hits = tuple[Tensor, int]  # the right predictions of a batch, on its device, and how many it has
+
+
+TARGETS = ("labels", "label", "targets", "target", "y")  # names of the targets in a batch that is one dict
 
 
 def call_model(model: nn.Module, inputs: Any) -> Any:
@@ -46,7 +49,7 @@ def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     arguments = _arguments_of(getattr(owner, "forward", None))
     names = arguments.names
     named = {name: value for name, value in inputs.items() if names is None or name in names}
-    if arguments.required <= named.keys() and inputs.keys() - named.keys() <= {"labels"}:
+    if arguments.required <= named.keys() and inputs.keys() - named.keys() <= set(TARGETS):
         return model(**named)
     if len(arguments.listed) == 1 and arguments.listed[0] not in inputs:
         return model(inputs)
@@ -91,9 +94,24 @@ def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor
     if is_scalar and (loss.requires_grad or not needs_gradient):
         scalar: Tensor = loss.reshape(())
         return scalar
-    what = f"{value_words(loss)}{' without a gradient' if is_scalar else ''}"
-    message = f"The loss in the model's {call} is {what}, but it must be a scalar tensor of floats."
-    raise request_error(message, "Reduce it, for instance by .mean(), and do not detach it.", key="model")
+    if is_scalar:
+        raise no_gradient_error(f"in the model's {call}")
+    message = (
+        f"The loss in the model's {call} is {value_words(loss)}, but it must be a scalar tensor of floats."
+    )
+    remedy = "Reduce it, for instance by .mean(), and do not detach it."
+    if isinstance(loss, int | float):
+        remedy = KEEPS_GRADIENT
+    raise request_error(message, remedy, key="model")
+
+
+KEEPS_GRADIENT = "For a batch without targets, return outputs.sum() * 0, which keeps the gradient."
+
+
+def no_gradient_error(where: str = "") -> ProblemError:
+    """Return the error of a loss that no parameter has a part in; `where` follows "The loss"."""
+    message = f"The loss{' ' * bool(where)}{where} has no gradient: no parameter has a part in it."
+    return request_error(message, f"Do not detach it. {KEEPS_GRADIENT}", key="model")
 
 
 def default_loss(
@@ -107,7 +125,7 @@ def default_loss(
     """
     own = _field(outputs, "loss")
     if isinstance(own, Tensor):
-        return scalar_loss(own, "outputs")
+        return scalar_loss(own, "outputs", needs_gradient=torch.is_grad_enabled())
     logits, aligned = _logits(outputs), _aligned(outputs, targets, is_text=is_text)
     if aligned is not None:
         return cross_entropy(*aligned, label_smoothing=label_smoothing)

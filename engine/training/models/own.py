@@ -32,6 +32,7 @@ from engine.experiment.own.code import MODEL, MOST_CODE_BYTES, Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import shortened
+from engine.installation.missing import package_remedy
 from engine.training.models.outputs import value_words
 from engine.words.numbers import counted
 
@@ -112,6 +113,10 @@ def seed_host(seed: int) -> None:
     random.seed(seed)
 
 
+FORWARD_FRAMES = "forward_frames"
+"""The attribute of an error of a backward pass: the user's frames of the forward pass, if they are known."""
+
+
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of the error, or of what caused it, that lie in executed files; the innermost is last."""
     return _own_part(error)[1]
@@ -124,6 +129,7 @@ def _own_part(error: BaseException) -> tuple[BaseException, list[traceback.Frame
         seen.add(id(current))
         every = traceback.extract_tb(current.__traceback__)
         frames = [frame for frame in every if frame.filename in _executed]
+        frames = getattr(current, FORWARD_FRAMES, None) or frames
         if isinstance(current, SyntaxError) and current.filename in _executed:
             frames.append(traceback.FrameSummary(current.filename, current.lineno or 1, "<module>"))
         if frames:
@@ -139,12 +145,13 @@ def own_problem(error: BaseException) -> Problem | None:
         return None
     last, remedy = frames[-1], "Correct the file and start again."
     function = "" if last.name.startswith("<") else f", in {last.name}"
-    lines, reason = str(error).strip().splitlines(), type(error).__name__
+    lines, reason = str(error).strip(), type(error).__name__
     if isinstance(error, SystemExit):
         reason += ", which ends the process"
         remedy = "Remove that call of sys.exit or os._exit: the file is imported, not run as a script."
     elif lines:
-        reason += f": {shortened(lines[0], _LONGEST_REASON)}"
+        remedy = package_remedy(error, shown_file(last.filename)) or remedy
+        reason += f": {shortened(error_words(error), _LONGEST_REASON)}"
     message = f"{shown_file(last.filename)}, line {last.lineno}{function}: {reason.rstrip('.')}."
     return request_problem(message, remedy, key="model")
 
@@ -157,6 +164,17 @@ def with_place(error: ProblemError) -> Problem:
         return error.problem
     message = f"{shown_file(last.filename)}, line {last.lineno}, in {last.name}: {error.problem.message}"
     return error.problem.model_copy(update={"message": message})
+
+
+def error_words(error: BaseException) -> str:
+    """Return the first line of an error, and that it is of a backward pass."""
+    first = next(iter(str(error).strip().splitlines()), "").partition(" Hint: enable anomaly")[0]
+    return f"{first.rstrip('.')} (in the backward pass)" if is_of_backward(error) else first
+
+
+def is_of_backward(error: BaseException) -> bool:
+    """Return whether a backward pass raised the error, in an operation that is not the user's own."""
+    return getattr(error, FORWARD_FRAMES, None) is not None
 
 
 def own_details(error: BaseException) -> str | None:

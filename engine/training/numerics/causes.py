@@ -27,11 +27,13 @@ from engine.protocol.numerics.nonfinite import (
 )
 from engine.training.floats import are_finite, floating, legible
 from engine.training.numerics.watch import Call
+from engine.training.precision import masks_with
 from engine.words.names import listed
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})
 _DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "pow"})
 _SOFTMAXES = frozenset({"_softmax", "_log_softmax", "_safe_softmax"})
+_MASKING = frozenset({"add", "sub", "mul", "masked_fill", "_to_copy", "copy"})
 _GROWN = 100.0
 """Weights that have grown so much since the run began are no longer what was set up."""
 
@@ -134,8 +136,20 @@ def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node
     with torch.no_grad(), torch.autocast(device, enabled=False):
         wider = _in_wider_format(call)
         if wider and are_finite(wider):
-            return Judgement(Cause.OVERFLOW, max(float(tensor.abs().max()) for tensor in wider), node)
+            cause = Cause.MASK if _is_mask(call, inputs, outputs) else Cause.OVERFLOW
+            return Judgement(cause, max(float(tensor.abs().max()) for tensor in wider), node)
         return Judgement(_cause(call, inputs, outputs), math.inf if wider else None, node)
+
+
+def _is_mask(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bool:
+    name = call.name.removeprefix("aten.").rstrip("_")
+    if name not in _MASKING or any(
+        bool((tensor.isnan() | (tensor == torch.inf)).any()) for tensor in outputs
+    ):
+        return False
+    are_flags = name == "mul" and all(bool(((tensor == 0) | (tensor == 1)).all()) for tensor in inputs)
+    numbers = [number for number in call.args if are_flags and isinstance(number, int | float)]
+    return masks_with(map(legible, inputs), numbers)
 
 
 def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Cause:
@@ -149,6 +163,8 @@ def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> C
         return Cause.LOG_OF_ZERO
     if name in _DIVISIONS and has_infinity and _divides_by_zero(name, call.args):
         return Cause.DIVISION_BY_ZERO
+    if _is_mask(call, inputs, outputs):
+        return Cause.MASK
     return Cause.INVALID if has_nan else Cause.OVERFLOW
 
 
@@ -289,15 +305,19 @@ def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
     if cause is Cause.WEIGHT and origin.direction == "forward" and origin.module not in _OUTSIDE:
         grown = f"the weights have grown {_number(around.growth)}-fold since the run began"
         return f"{size}; {grown}" if around.growth >= _GROWN else "the update made the weights so large"
-    return _WHY.get(cause, "why is not known")
+    return _WHY.get(cause, "why is not known").format(form=form)
 
 
 _WHY = {
     Cause.LOG_OF_ZERO: "it took the logarithm of 0",
     Cause.DIVISION_BY_ZERO: "it divided by 0",
+    Cause.MASK: "the numbers with which a mask stands for -Inf leave the range of {form} and become -Inf",
     Cause.MASKED: "a row of its inputs was all -Inf",
     Cause.INVALID: "its result has no value, as that of 0/0, Inf - Inf or the root of a negative number",
 }
+
+
+_UNMASKED = "Leave at least one value of every row unmasked in {where}."
 
 
 def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, Changes]:
@@ -315,8 +335,16 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
             return advice, (("optimizer.learning_rate", rate),)
         case Cause.INITIAL:
             return "Check how it is initialised, or the file that it is loaded from.", ()
+        case Cause.MASK if origin.operation.removeprefix("aten.").rstrip("_") in _CASTS:
+            advice = f"Fill the mask in {_format(origin)} with torch.finfo(dtype).min of that format."
+            return f"{advice} {_UNMASKED.format(where=where)}", ()
+        case Cause.MASK:
+            advice = (
+                "Combine the masks as booleans and fill once, as by masked_fill, in place of adding them."
+            )
+            return f"{advice} {_UNMASKED.format(where=where)}", ()
         case Cause.MASKED:
-            return f"Leave at least one value of every row unmasked in {where}.", ()
+            return _UNMASKED.format(where=where), ()
         case Cause.INPUT:
             return "Remove or replace the values of the dataset that are not finite.", ()
         case _ if origin.operation == CONSTANT:

@@ -12,7 +12,7 @@ from engine.experiment.settings import FAST, PLAIN
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.summary import RankFigures
-from engine.training.data.batches import Batch, Source, batch_samples
+from engine.training.data.batches import Batch, Source, asked_samples, batch_samples
 from engine.training.failures import check_normalised
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
@@ -151,7 +151,9 @@ class Run:
             self.instruments.weighing(self.step) if begun == 1 and is_warming else nullcontext(),
             # A search for a smaller group would come in the middle of the measured steps, which its memory
             # would be counted in, and the host would wait for the device when that memory is freed.
-            cudnn_search(False) if samples < self.experiment.device_step_samples else nullcontext(),
+            cudnn_search(False)
+            if sum(map(asked_samples, group)) < self.experiment.device_step_samples
+            else nullcontext(),
         ):
             try:
                 figures = self.step(group)

@@ -26,16 +26,16 @@ def batch_tokens(
     """
     if workload.body is not None:
         return {}
-    few = workload.few_samples()
+    templates = workload.templates
     try:
         with Weightless():
             made = workload.build().train()
         with FakeTensorMode(), torch.no_grad():
             fill_with_fakes(made)
-            if few is None:
+            if templates is None:
                 data = footprint(experiment, model, dataset, facts, experiment.batch_size)
             else:
-                data = own_footprint(few, experiment, experiment.batch_size)
+                data = own_footprint(templates, experiment, experiment.batch_size)
             rows: dict[str, int] = {}
             for name, module in made.named_modules():
                 if isinstance(module, nn.Linear):

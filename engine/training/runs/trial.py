@@ -11,6 +11,7 @@ from itertools import islice
 
 import torch
 
+from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, accumulation_problem
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
@@ -18,7 +19,7 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Started, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.trials import SPILLED, Cause, Trial, Tried
-from engine.training.data.batches import Batch, batch_samples
+from engine.training.data.batches import Batch, asked_samples, batch_on, tensors_in
 from engine.training.data.datasets import dataset_entries
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
@@ -29,6 +30,8 @@ from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounce
 from engine.training.runs.run import Run
 from engine.training.steps.recipe import cudnn_search
 
+_ALIKE_SAMPLES, _LOOKED_THROUGH, _LOOKING_SECONDS = 256, 24, 3.0
+"""Batches of so many samples that are alike show that all are. Of others so many batches are drawn."""
 LEAST_STEPS = 3  # the first whole step makes the optimizer's state; fragmentation shows in those after it
 MOST_STEPS = 20
 """The most whole steps that a trial makes while an optimizer has no state."""
@@ -100,6 +103,7 @@ def try_batch(
         other_programs_mib=memory.other_programs_mib,
         model_mib=_model_mib(plan, progress.parameters),
         train_samples=plan.samples_per_epoch,
+        looked_through=progress.looked_through,
     )
 
 
@@ -116,6 +120,7 @@ class _TrialProgress:
     parameters: int | None = None
     cause: Cause | None = None
     lacks_state: bool = False
+    looked_through: int | None = None
     was_stopped: bool = False
 
     def note(self, started: Started) -> None:
@@ -139,7 +144,11 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
         progress.was_stopped = True
         return
     with closing(run):
+        largest = _largest_batch(plan, run, progress)
         yield from _train_until_steady(run, progress)
+        if largest is not None and not control.stop_requested.is_set():
+            run.telemetry.begin()
+            _train_on(run, [largest] * plan.experiment.step.gradient_accumulation, progress)
         if not control.stop_requested.is_set():
             _end_epoch(plan, run, progress)
             if run.experiment.validation.every and run.source.has_validation:
@@ -154,6 +163,27 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
         progress.was_stopped = control.stop_requested.is_set()
 
 
+def _largest_batch(plan: RunPlan, run: Run, progress: _TrialProgress) -> Batch | None:
+    # of the first batches of the user's own data; None where these are all of one size
+    if plan.workload.own is None or plan.experiment.dataset != OWN:
+        return None
+    began, largest, sizes = time.perf_counter(), None, []
+    for count, batch in enumerate(run.source.epoch(1), 1):
+        if asked_samples(batch) == plan.experiment.batch_size:
+            sizes.append(sum(tensor.numel() for tensor in tensors_in(batch)))
+            if sizes[-1] == max(sizes):
+                # in the host's memory, where the trial does not count it
+                largest = batch_on(batch, torch.device("cpu"))
+        is_slow = time.perf_counter() - began > _LOOKING_SECONDS
+        are_alike = len(set(sizes)) < 2 and count * plan.experiment.batch_size >= _ALIKE_SAMPLES
+        if count > 1 and (is_slow or are_alike or count == _LOOKED_THROUGH):
+            break
+    if len(set(sizes)) < 2 or largest is None:
+        return None
+    progress.looked_through = len(sizes)
+    return batch_on(largest, plan.device)
+
+
 def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
     phase = None
     while True:
@@ -163,7 +193,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
                 phase = run.training_phase
                 yield Phase(name=phase)
             _train_on(run, group, progress)
-            progress.whole_steps += sum(map(batch_samples, group)) == run.experiment.device_step_samples
+            progress.whole_steps += sum(map(asked_samples, group)) == run.experiment.device_step_samples
             progress.lacks_state = lacks_state(run.step.optimizer)
             least = MOST_STEPS if progress.lacks_state else LEAST_STEPS
             is_steady = run.step.next_phase() is None and progress.whole_steps >= least
@@ -195,7 +225,7 @@ def _end_epoch(plan: RunPlan, run: Run, progress: _TrialProgress) -> None:
 
 def _train_on(run: Run, group: list[Batch], progress: _TrialProgress) -> None:
     # a single left-over sample is left out: some models cannot train on one
-    left_over = batch_samples(group[-1]) == 1 < run.experiment.batch_size
+    left_over = asked_samples(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
         is_capturing = run.step.next_phase() is PhaseName.CAPTURING

@@ -15,7 +15,8 @@ from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
 from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples, own_seed, turns_of
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
-from engine.training.data.own import FEW, facts_of_own_data, load_own, some_samples
+from engine.training.data.own import facts_of_own_data, load_own, some_samples
+from engine.training.data.own_sizes import FEW, MORE
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
 from engine.training.models.outputs import (
     Forward,
@@ -110,13 +111,19 @@ class Workload:
             return Turns(turns_of(drawn, batch_size), self.experiment.samples)
         return load_source(self.experiment, self.channels, device, memory_format)
 
-    def few_samples(self) -> Batch | None:
+    def few_samples(self, count: int = FEW) -> Batch | None:
         """A small batch of the model's own data, on the host; None for data of the catalog."""
         if self._draws_data:
-            return self._drawn(FEW)
+            return self._drawn(count)
         if self.own is None or not self._brings_data:
             return None
-        return some_samples(self.own, self.experiment, FEW)
+        return some_samples(self.own, self.experiment, count)
+
+    @property
+    def templates(self) -> tuple[Batch, Batch] | None:
+        """Batches of `FEW` and of `MORE` samples, as `own_footprint` takes them; None as in `few_samples`."""
+        few, more = self.few_samples(FEW), self.few_samples(MORE)
+        return None if few is None or more is None else (few, more)
 
     def _drawn(self, samples: int) -> Batch:
         experiment = self.experiment

@@ -269,7 +269,7 @@ class CompiledStep(PlainStep):
         began = time.perf_counter()
         try:
             with _quiet():
-                loss = super().gradients(batches)
+                loss = self._gradients(batches)
             _synchronize(self.device)  # errors of the kernels show here
         except ProblemError:
             raise

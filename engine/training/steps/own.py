@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.nn.utils import clip_grad_norm_
 from engine.experiment.experiment import Experiment, named
 from engine.experiment.problem import ProblemError, request_error
 from engine.training.data.batches import Batch
+from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.outputs import scalar_loss
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded
@@ -151,6 +153,9 @@ class OwnStep(PlainStep):
         return self._idle_calls is None
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
+        return with_forward_line(lambda: self._make(batches))
+
+    def _make(self, batches: Sequence[Batch]) -> Tensor:
         self.model.zero_grad(set_to_none=True)
         self.optimizer.zero_grad(set_to_none=True)
         self._worst = self._norm = self._total = None
@@ -195,7 +200,8 @@ class OwnStep(PlainStep):
         # no sooner: given back to the system after each step, their memory would have to be taken again
         self.rules.clear_spent()
         with self.rules.of_train():
-            self.scaler.scale(loss).backward(**settings)  # type: ignore[no-untyped-call]
+            scaled = self.scaler.scale(loss)
+            run_backward(scaled, partial(scaled.backward, **settings))
         self._total = loss.detach() if self._total is None else self._total + loss.detach()
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:

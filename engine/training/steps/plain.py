@@ -17,6 +17,7 @@ from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.failures import problem_of
+from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded, whole
@@ -287,6 +288,9 @@ class PlainStep:
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Leaves the group's scaled gradients in the parameters; returns its mean loss."""
+        return with_forward_line(lambda: self._gradients(batches))
+
+    def _gradients(self, batches: Sequence[Batch]) -> Tensor:
         self.optimizer.zero_grad(set_to_none=True)
         samples = sum(map(batch_samples, batches))
         total: Tensor | None = None
@@ -299,7 +303,8 @@ class PlainStep:
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
                 loss = loss / (samples / batch_samples(batch))
-            self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            scaled = self.scaler.scale(loss)
+            run_backward(scaled, scaled.backward)
             total = loss.detach() if total is None else total + loss.detach()
         if isinstance(self._called, Shared):
             self._called.check_sent()

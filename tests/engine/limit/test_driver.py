@@ -197,9 +197,10 @@ def test_how_many_samples_a_file_has_only_a_trial_shows(scripted):
     code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
     TrustedCode().add(code)
     experiment = tiny(model="net.py", code=code.to_json(), dataset=OWN, image_size=None, num_classes=None)
-    result = result_of(follow(scripted("tried(batch, train_samples=12)"), experiment))
+    result = result_of(follow(scripted("tried(batch, train_samples=12, looked_through=24)"), experiment))
     assert (result.largest_batch, result.bound_by) == (12, "data")
     assert result.note is not None and "not the memory: its own data has no more samples." in result.note
+    assert "Samples differ in size: each trial trained on the largest of 24 batches." in result.note
 
 
 def test_what_a_trial_that_fits_could_not_count_is_said_of_the_answer(scripted):

@@ -219,6 +219,15 @@ def test_the_recommended_batch_leaves_the_margin_free():
     assert (coarse.largest_batch, coarse.recommended_batch(0.1)) == (88, 80)
 
 
+def test_the_margin_is_of_the_batch_where_memory_does_not_grow_with_it():
+    search = Search(budget_mib=1_000.0)
+    # of samples of other lengths
+    for size, peak in ((8, 700.0), (32, 400.0), (57, 900.0)):
+        search.learn(trial(size, peak))
+    search.learn(trial(58, None, "memory"))
+    assert search.recommended_batch(0.1) == 51
+
+
 def test_a_margin_is_of_all_memory_where_the_data_end_first():
     search = search_all(lambda batch: 100 + 10.0 * batch, 1_000, limit=50)
     assert (search.largest_batch, search.recommended_batch(0.1)) == (50, 50)

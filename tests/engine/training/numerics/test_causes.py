@@ -16,6 +16,7 @@ from .conftest import TINY
 
 ATEN = torch.ops.aten
 MINUS_INFINITY = float("-inf")
+LOW, LOWEST = torch.finfo(torch.float16).min, torch.finfo(torch.float32).min
 
 
 def half(*values: float) -> torch.Tensor:
@@ -35,10 +36,20 @@ def half(*values: float) -> torch.Tensor:
         (ATEN.rsqrt.default, (half(0.0),), Cause.DIVISION_BY_ZERO),
         (ATEN.sqrt.default, (half(-4.0),), Cause.INVALID),
         (ATEN._softmax.default, (half(MINUS_INFINITY, MINUS_INFINITY), 0, False), Cause.MASKED),
+        (ATEN.add.Tensor, (half(LOW, 0.0), half(LOW, 1.0)), Cause.MASK),
+        (ATEN.add.Tensor, (half(-30.0, 0.0), half(LOW, 1.0)), Cause.MASK),
+        (ATEN.add.Tensor, (2 * (LOWEST,), 2 * (LOWEST,)), Cause.MASK),
+        (ATEN.mul.Tensor, (half(1.0, 0.0), -1e9), Cause.MASK),
+        (ATEN._to_copy.default, (torch.tensor([-1e9, 2.0]),), Cause.MASK),
+        (ATEN.add.Tensor, (half(-60_001.0), half(-50_000.0)), Cause.OVERFLOW),
+        (ATEN.add.Tensor, (half(LOW, 65_504.0), half(LOW, 65_504.0)), Cause.OVERFLOW),
+        (ATEN.mul.Tensor, (half(-9.0), 1e4), Cause.OVERFLOW),
     ],
 )
 def test_the_values_tell_the_cause(operator, arguments, cause):
-    call = Call(operator, arguments, {}, "layer", "forward")
+    arguments = [torch.tensor(each) if isinstance(each, tuple) else each for each in arguments]
+    settings = {"dtype": torch.float16} if operator is ATEN._to_copy.default else {}
+    call = Call(operator, tuple(arguments), settings, "layer", "forward")
     assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
 
 
@@ -88,6 +99,16 @@ def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already()
         "In step 3, the matrix product in layer (Linear) gave 5 infinite values: its result of 71,200 is "
         "beyond FP16's largest number, 65,504. Its inputs (FP16) lay between -2 and 300."
     )
+
+
+@pytest.mark.parametrize(
+    ("operation", "remedy"),
+    [("aten.add", "Combine the masks as booleans"), ("aten._to_copy", "Fill the mask in FP16")],
+)
+def test_numbers_of_a_mask_that_become_infinite_are_no_matter_of_the_activations(operation, remedy):
+    found = told(Judgement(Cause.MASK, 131_008.0), operation=operation)
+    assert "a mask stands for -Inf leave the range of FP16" in found.sentence
+    assert found.remedy.startswith(remedy) and "unmasked" in found.remedy and "Clamp" not in found.remedy
 
 
 def test_an_overflow_within_the_operation_is_told_from_one_of_its_result():

@@ -82,6 +82,13 @@ def failure_of(own, text: str, **settings: object) -> BaseException:
             None,
             "must be a scalar tensor of floats",
         ),
+        ("return nn.functional.cross_entropy(outputs, targets)", "return 0", None, "is an int, but it must"),
+        (
+            "return nn.functional.cross_entropy(outputs, targets)",
+            "return torch.zeros(())",
+            None,
+            "The loss in the model's loss(outputs, targets) has no gradient: no parameter",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said):

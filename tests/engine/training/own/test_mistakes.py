@@ -170,6 +170,11 @@ def test_an_epsilon_that_fp16_rounds_to_0_is_found(own, after, part, precision, 
         ),
         ("(outputs.float() * 0).log().mean()", "log is given 0", "small number"),
         ("(1 / (outputs.float() * 0)).mean()", "divides by 0", "small number"),
+        (
+            "(outputs * 0 + LOW + LOW).softmax(-1).mean()".replace("LOW", "torch.finfo(outputs.dtype).min"),
+            "a mask stands for -Inf become -Inf in add",
+            "booleans",
+        ),
         ("(outputs.float() * 0 - 1).sqrt().mean()", "sqrt is the first", "sqrt"),
     ],
 )

@@ -209,6 +209,13 @@ def test_inputs_may_be_nested_and_outputs_may_hold_their_own_loss(own):
         assert all(map(math.isfinite, own.losses(own.experiment(path, **settings))))
 
 
+@pytest.mark.parametrize("name", ["labels", "label", "targets", "target", "y"])
+def test_a_batch_that_is_one_dict_has_its_targets_by_their_usual_names(own, name):
+    parts = f"{{'input': torch.randn(size, 4), '{name}': torch.randint(3, (size,))}}"
+    batch = f"def batch(size):\n    return {parts}\n"
+    assert len(own.losses(own.experiment(own.write(HEAD + batch)))) == 6
+
+
 @pytest.mark.slow
 def test_datasets_are_collated_validated_and_read_by_loader_processes_alike(own):
     path = own.write(
