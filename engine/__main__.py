@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
+from engine.surroundings import make_do
+
 _INTERRUPTED = 130
 _PROBLEM = {
     "kind": "request",
@@ -48,6 +50,7 @@ def quiet_interrupt(as_json: bool = False) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    make_do()
     with quiet_interrupt("--json" in sys.argv):
         from engine.cli import main
     sys.exit(main())

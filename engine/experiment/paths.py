@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -23,12 +24,12 @@ def data_folder() -> Path:
 
 def config_folder() -> Path:
     """The folder of settings and the user's presets: AMMETER_HOME, or the platform's place for settings."""
-    return from_environment("AMMETER_HOME") or platformdirs.user_config_path(_APPLICATION, appauthor=False)
+    return from_environment("AMMETER_HOME") or _platform_config()
 
 
 def trust_path() -> Path:
     """The file that says whose code may run. AMMETER_HOME does not move it: that folder may be another's."""
-    return platformdirs.user_config_path(_APPLICATION, appauthor=False) / "trusted_code"
+    return _platform_config() / "trusted_code"
 
 
 def machines_path() -> Path:
@@ -154,7 +155,19 @@ def sockets_folder() -> Path | None:
 
 def platform_data() -> Path:
     """The platform's folder of the user's data."""
-    return platformdirs.user_data_path(_APPLICATION, appauthor=False)
+    return _at_home(platformdirs.user_data_path)
+
+
+def _platform_config() -> Path:
+    return _at_home(platformdirs.user_config_path)
+
+
+def _at_home(find: Callable[..., Path]) -> Path:
+    # a user of a container may have no home: nothing is read then, and what is written fails with this path
+    with suppress(RuntimeError):
+        if (path := find(_APPLICATION, appauthor=False)).is_absolute():
+            return path
+    return Path("/nonexistent", _APPLICATION)
 
 
 def from_environment(name: str) -> Path | None:

@@ -346,7 +346,9 @@ class FarWorker:
         if self._away_since is None and not self._ended.is_set():
             self._away_since = time.monotonic()
             goes_on = "It is tried again; what trains there goes on."
-            self._log("warning", f"There is no line to {self._name}: {why.rstrip('.')}. {goes_on}")
+            trouble = self._line.trouble_there(status, why)
+            what = f"There is no line to {self._name}: {why.rstrip('.')}."
+            self._log("warning", f"{what if trouble is None else trouble.problem.message} {goes_on}")
         self._tried.set()
 
     def _read_lines(self, stream: IO[bytes]) -> None:

@@ -41,6 +41,24 @@ _LASTING = {
     "Could not resolve hostname": "Correct the machine's host, or its name in your ssh configuration.",
 }
 """What no later try would change, and what to do."""
+_SSH_FAILED = 255  # the status of ssh for an error of its own
+_ROOM = "Make room in {folder} on {name}, or name a folder on another disk there."
+_RIGHTS = "Check the permissions of {folder} on {name}, or name another folder there."
+_THERE = {
+    "No space left on device": ("The disk of {name} is full, or has no inodes left.", _ROOM),
+    "Disk quota exceeded": ("Your disk quota on {name} is used up.", _ROOM),
+    "Read-only file system": ("The disk of {name} is read-only.", _RIGHTS),
+    "Permission denied": ("Ammeter may not read, write or run files in its folder on {name}.", _RIGHTS),
+    "Input/output error": ("The disk of {name} fails.", "Check the disk of {name}."),
+    "Stale file handle": ("The network disk of {name} is gone.", "Check the network disks of {name}."),
+    "Too many open files": ("{name} has too many open files.", "Close other programs on {name}."),
+    "Cannot allocate memory": ("{name} has no memory left.", "Close other programs on {name}."),
+    "Resource temporarily unavailable": (
+        "{name} can start no more processes.",
+        "Close other programs on {name}.",
+    ),
+}
+"""What a program there complains of though the connection works: what it is, and what to do."""
 
 
 class Channel:
@@ -176,6 +194,8 @@ class Line:
 
     def failure(self, status: int, complaint: str) -> ProblemError:
         """The error of an ssh that ended with a status and a complaint."""
+        if (trouble := self.trouble_there(status, complaint)) is not None:
+            return trouble
         if status in NOT_FOUND:
             why = _sentence_end(complaint)
             return self._unusable(f"Ammeter's program is not on {self.machine.name}: {why}.", "Install")
@@ -184,6 +204,17 @@ class Line:
             remedy = "Correct the machine's partition, account, time limit or options."
             return request_error(message, remedy, key="machine", value=self.machine.name)
         return self.problem(complaint or f"ssh ended with status {status}")
+
+    def trouble_there(self, status: int, complaint: str) -> ProblemError | None:
+        """Return the error of a program that failed there for want of the disk, rights or memory. None for
+        another failure, and for ssh's own."""
+        found = next((trouble for words, trouble in _THERE.items() if words in complaint), None)
+        if found is None or status == _SSH_FAILED:
+            return None
+        name, (message, remedy) = self.machine.name, found
+        message = f"{message.format(name=name)} It says: {_sentence_end(complaint)}."
+        remedy = remedy.format(name=name, folder=self.machine.home or self.machine.folder)
+        return request_error(message, remedy, key="machine", value=name)
 
     def outdated(self) -> ProblemError:
         """The error of a program there that speaks another protocol."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from engine.experiment.problem import ProblemError
 from engine.machines import far_worker
 from engine.machines.far_site import FarSite, launcher_on
 from engine.machines.line import Line
+from engine.machines.machine import Machine
 from engine.protocol import jobs
 from engine.protocol.events import Finished, Samples, Started
 from engine.worker.launcher import iterate
@@ -80,3 +82,49 @@ def test_what_ssh_refuses_is_told_in_its_own_words(far: FarMachine) -> None:
         Line(far.machine).ask(("true",), seconds=20)
     assert error.value.problem.message == "There is no connection to far: Host key verification failed."
     assert "`ssh far`" in error.value.problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("status", "complaint", "why", "remedy"),
+    [
+        (1, "ammeter: [Errno 28] No space left on device: 'workers/1'", "disk of box is full", "Make room"),
+        (1, "ammeter: [Errno 122] Disk quota exceeded", "quota on box is used up", "Make room"),
+        (1, "OSError: [Errno 30] Read-only file system: 'x'", "disk of box is read-only", "another folder"),
+        (
+            126,
+            "sh: 1: exec: .ammeter/program/current/bin/python: Permission denied",
+            "run files",
+            "permissions",
+        ),
+        (1, "OSError: [Errno 12] Cannot allocate memory", "box has no memory left", "Close other programs"),
+        (
+            127,
+            "sh: 1: exec: .ammeter/program/current/bin/python: not found",
+            "is not on box",
+            "engine install",
+        ),
+        (
+            255,
+            "me@box: Permission denied (publickey).",
+            "There is no connection to box",
+            "without a password",
+        ),
+    ],
+)
+def test_what_fails_there_is_not_called_a_lost_connection(status, complaint, why, remedy):
+    problem = Line(Machine(name="box", host="me@box")).failure(status, complaint).problem
+    assert why in problem.message and remedy in problem.remedy
+    assert ("There is no connection" in problem.message) is (status == 255)
+
+
+def test_a_full_disk_there_is_told_as_such(near):
+    disk = near.home / "workers"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(disk)], check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        (disk / "filler").write_bytes(b"0" * 4_096)
+        with launcher_on(near.machine) as launcher, pytest.raises(ProblemError, match="disk of near is full"):
+            launcher.start(jobs.ReadCatalog())
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
