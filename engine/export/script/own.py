@@ -125,8 +125,10 @@ class OwnFacts:
     def names_parts(self) -> bool:
         """True if the parts of its batches may be in mappings or classes other than dicts and tuples."""
         words = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
-        words += ("def to(", "torch_geometric")
-        return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))
+        moves = ("def to(", "torch_geometric")
+        return any(
+            word in text for word in words + moves for text in (self.code.text, *self.code.beside.values())
+        )
 
     @property
     def constructor(self) -> str:
