@@ -123,7 +123,7 @@ class RunProgress(ProgressLine):
             self._say(event.message, always=event.level == "problem")
 
 
-DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 3, 130
+DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 4, 130
 """Exit statuses of a run: done; tried and failed; trained, but something that was asked for is missing;
 interrupted by Ctrl+C, with what was trained saved."""
 
