@@ -26,6 +26,7 @@ from engine.training.checks.places import (
     forward_place,
 )
 from engine.training.floats import are_finite
+from engine.training.models.backward import is_repeated
 from engine.training.models.cuda_autocast import IN_FLOAT32, PRODUCTS, is_transform, refusal
 from engine.training.precision import masks_with
 from engine.training.ranks.sharing import unused_problem
@@ -59,10 +60,12 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        settings = kwargs or {}
-        self._before(getattr(function, "__name__", ""), args, settings)
+        settings, name = kwargs or {}, getattr(function, "__name__", "")
+        if is_repeated():  # what it shows is noted
+            return function(*args, **settings)
+        self._before(name, args, settings)
         result = function(*args, **settings)
-        self._after(getattr(function, "__name__", ""), args, result)
+        self._after(name, args, result)
         return result
 
     def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:

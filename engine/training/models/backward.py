@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.outputs import no_gradient_error
-from engine.training.models.own import FORWARD_FRAMES, is_of_backward, is_own_file, own_frames
+from engine.training.models.own import FORWARD_FRAMES, is_own_file, own_frames
 from engine.training.ranks.place import here
 
 _Result = TypeVar("_Result")
@@ -43,8 +43,11 @@ def with_forward_line(work: Callable[[], _Result]) -> _Result:
     try:
         return work()
     except Exception as error:
+        is_known = getattr(error, FORWARD_FRAMES, None) != [] or torch.is_anomaly_enabled()
+        # what breaks a capture breaks it again
+        is_captured = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
         # other processes would wait for a repeated pass
-        if not is_of_backward(error) or here().count > 1:
+        if is_known or is_captured or here().count > 1:
             raise
         failure = error
     # outside the except block, which would make the first error the context of the next
@@ -54,6 +57,11 @@ def with_forward_line(work: Callable[[], _Result]) -> _Result:
     except Exception as again:  # noqa: BLE001 - it may fail in any other way
         setattr(failure, FORWARD_FRAMES, getattr(again, FORWARD_FRAMES, []))
     raise failure
+
+
+def is_repeated() -> bool:
+    """Return whether `with_forward_line` repeats its work now. Only then is no NaN looked for."""
+    return torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
 
 
 def _nodes(first: Any) -> Iterator[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from engine.protocol.advice import FindingKind
 from engine.protocol.jobs import Control
 from engine.training.checks.check import check
 from engine.training.doctor import read_catalog
@@ -106,6 +107,15 @@ def test_jobs_that_train_name_it_too(own, job, step):
     problem = problem_of(raised.value)
     assert problem.message.startswith(f"net.py, line {line}, in forward: RuntimeError: expected scalar type")
     assert f"line {line}, in forward" in details_of(raised.value)
+
+
+@pytest.mark.parametrize("step", ["", STEP], ids=["loss", "step"])
+def test_the_repeated_pass_counts_nothing_twice(own, step):
+    own.write(BESIDE, "beside.py")
+    text = FILE.replace("OPERATION", f"y.sum().item(); {SPARSE}") + step
+    found = check(own.experiment(own.write(text), precision="bf16")).findings
+    (wait,) = (finding for finding in found if finding.kind is FindingKind.WAITS)
+    assert wait.count == 1 and "times in a pass" not in wait.message
 
 
 def test_an_error_of_the_users_own_backward_names_its_own_line(own):
