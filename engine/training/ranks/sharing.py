@@ -219,10 +219,12 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
     if count == 1 or not trained:
         return
     unused = [parameter.grad is None for parameter in trained]
-    lacking = torch.tensor(unused, dtype=torch.float32, device=trained[0].device)
+    lacking = torch.zeros(len(unused), device=trained[0].device)
+    if any(unused):
+        # only then is the device waited for, here and below
+        lacking.copy_(torch.tensor(unused))
     distributed.all_reduce(lacking)
     if any(unused):
-        # only here is it waited for
         for parameter, lacks in zip(trained, lacking.tolist(), strict=True):
             if lacks < count and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)

@@ -227,6 +227,7 @@ class OwnStep(PlainStep):
             else:
                 optimizer.step()  # which does nothing, where the scaler asserts gradients
         if is_trained:
+            self.rules.note_step(optimizer)
             self._stepped.add(id(optimizer))
             found = found_inf_of(self.scaler, optimizer, self.device)
             self._worst = found if self._worst is None else torch.maximum(self._worst, found)

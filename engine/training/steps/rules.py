@@ -120,6 +120,9 @@ class ScalerRules:
     def check_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Looks at a call of `train.step` for an optimizer with gradients, before it is made."""
         self._check(optimizer, STEP_TWICE)
+
+    def note_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Notes that an optimizer has used its gradients, which may be those of other devices alone."""
         self._unscaled.difference_update(parameters_of(optimizer) if self._unscaled else ())
         self._spent.append(optimizer)
 
@@ -155,7 +158,8 @@ class ScalerRules:
     def _break(self, rule: Rule) -> None:
         if self._is_scaled:
             raise BrokenRuleError(request_problem(f"In FP16 {rule.message}", rule.remedy, key="model"))
-        self.broken.setdefault(rule, own_place())
+        if rule not in self.broken:
+            self.broken[rule] = own_place()
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:

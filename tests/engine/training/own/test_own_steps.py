@@ -6,6 +6,7 @@ import math
 import re
 
 import pytest
+import torch
 
 from engine.experiment.problem import ProblemError
 from engine.protocol.advice import FindingKind
@@ -201,6 +202,18 @@ def test_a_broken_rule_of_the_loss_scaler_is_refused_in_fp16_with_its_line(own, 
         (found,) = [one for one in told if one.kind is FindingKind.SCALER_RULE]
         assert (found.severity, found.place) == (severity, f"net.py:{number}") and said in found.message
     own.events(own.experiment(path, precision="fp32"))
+
+
+def test_gradients_of_other_devices_alone_are_cleared_once_they_are_used(own, monkeypatch):
+    def average(parameters):
+        for parameter in parameters:
+            parameter.grad = torch.ones_like(parameter) if parameter.grad is None else parameter.grad
+
+    monkeypatch.setattr("engine.training.steps.own.average_gradients", average)
+    part = "train.backward((train.model[0](batch[0]) ** 2).mean())"
+    body = f"{part}; train.step(b); {part}; assert train.model[2].weight.grad is None; train.step(a)"
+    path = own.write(TWO_LOSSES + "".join(f"    {line}\n" for line in body.split("; ")))
+    assert len(own.losses(own.experiment(path))) == 6
 
 
 KEPT = [
