@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 import torch
@@ -105,7 +106,9 @@ def grown(few: Any, more: Any, size: int) -> Any:
     if isinstance(more, Tensor):
         return torch.empty(_grown_shape(few.shape, more.shape, size), dtype=more.dtype)
     if isinstance(more, Mapping):
-        return type(more)({name: grown(few[name], part, size) for name, part in more.items()})  # type: ignore[call-arg]
+        made: Any = copy(more)
+        made.update({name: grown(few[name], part, size) for name, part in more.items()})
+        return made
     if isinstance(more, tuple | list):
         if len(few) == len(more):
             parts = [grown(*pair, size) for pair in zip(few, more, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import closing
 
 import pytest
@@ -13,6 +14,7 @@ from engine.protocol.jobs import Control
 from engine.training.checks.check import check
 from engine.training.data.batches import SizedBatch, batch_on, batch_samples, epoch_order, with_inputs
 from engine.training.data.own import load_own
+from engine.training.data.own_sizes import FEW, MORE, grown
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
 from engine.training.runs.trial import try_batch
@@ -145,6 +147,12 @@ def test_such_batches_are_checked_trained_accumulated_and_validated(own, name):
 def test_their_memory_grows_with_the_batch(own, name):
     path = own.write(HEAD + FILES[name].replace("randn(3, ", "randn(300, ").replace("32 *", "3200 *"))
     assert forecast(own.experiment(path)).per_sample_mib > 0.0005
+
+
+def test_the_dicts_of_a_grown_batch_are_of_their_own_kind():
+    few, more = (defaultdict(list, x=torch.zeros(size, 4)) for size in (FEW, MORE))
+    made = grown(few, more, 10)
+    assert isinstance(made, defaultdict) and made["x"].shape == (10, 4) and len(more["x"]) == MORE
 
 
 def test_a_trial_counts_whole_steps_by_what_a_batch_was_asked_for(own):
