@@ -158,10 +158,10 @@ class Pass:
             if self._step is not None:
                 self._find_a_step(self._step)
             self.is_complete = True
-            if self._refusals and not self._subject.is_cuda:
-                self._look_again_as_on_cuda()
             if self._infinite_loss is not None:
                 self.findings.append(self._not_finite(self._infinite_loss))
+            if self._refusals and not self._subject.is_cuda:
+                self._look_again_as_on_cuda()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings.append(self._raised(error))
         noting = (self._waits, self._losses, self._refusals, *self._formats)
@@ -251,7 +251,7 @@ class Pass:
             remedy = "Compute it from the outputs without .detach(), .item() or torch.no_grad()."
             yield places.finding_at(place, FindingKind.NO_GRADIENT, "error", message, remedy)
         elif not bool(torch.isfinite(loss)):
-            self._infinite_loss = float(loss)
+            self._infinite_loss = loss.item()
         elif loss.dtype in (torch.float16, torch.bfloat16) and self._precision.is_autocast:
             rounded = "it is rounded to 3 digits, and in FP16 a usual loss scale overflows it"
             message = f"The loss itself is {places.dtype_text(loss)}: {rounded}."

@@ -161,6 +161,25 @@ def test_on_a_cpu_what_would_end_the_run_on_cuda_is_a_note(forward, loss, part, 
     )
 
 
+def test_a_cpus_loss_is_not_judged_by_what_overflows_on_cuda(tmp_path) -> None:
+    text = """
+        import torch
+        from torch import nn
+
+        def model():
+            return nn.Linear(8, 8)
+
+        def loss(outputs, targets):
+            return (outputs * 0 + 6e4).trace() + torch.linalg.svdvals(outputs).sum().float()
+
+        def batch(size):
+            return torch.randn(size, 8), torch.zeros(size)
+    """
+    checked = check(experiment_of(text, precision="fp16", device="cpu"))
+    assert FindingKind.LOSS_NOT_FINITE not in {found.kind for found in checked.findings}
+    assert any("CUDA refuses" in found.message for found in checked.findings)
+
+
 CLEAN = """
     import torch
     from torch import nn
