@@ -67,7 +67,11 @@ class _Work:
 
     def run(self) -> None:
         experiment = self._experiment
-        self.findings += static_findings(experiment)
+        try:
+            self.findings += static_findings(experiment)
+        except Exception as error:  # noqa: BLE001 - ours: a thread that ends by it would have found nothing
+            self.problem = error
+            return
         made = experiment.model.class_name or "model"
         is_there = experiment.own_code is not None and made in experiment.own_code.defines
         # what makes no model has no line to correct

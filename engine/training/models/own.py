@@ -143,17 +143,14 @@ def own_problem(error: BaseException) -> Problem | None:
     frames = own_frames(error)
     if not frames:
         return None
-    last, remedy = frames[-1], "Correct the file and start again."
-    function = "" if last.name.startswith("<") else f", in {last.name}"
-    lines, reason = str(error).strip(), type(error).__name__
+    last, remedy, reason = frames[-1], "Correct the file and start again.", type(error).__name__
     if isinstance(error, SystemExit):
         reason += ", which ends the process"
         remedy = "Remove that call of sys.exit or os._exit: the file is imported, not run as a script."
-    elif lines:
+    elif str(error).strip():
         remedy = package_remedy(error, shown_file(last.filename)) or remedy
         reason += f": {shortened(error_words(error), _LONGEST_REASON)}"
-    message = f"{shown_file(last.filename)}, line {last.lineno}{function}: {reason.rstrip('.')}."
-    return request_problem(message, remedy, key="model")
+    return request_problem(f"{_place_words(last)}: {reason.rstrip('.')}.", remedy, key="model")
 
 
 def with_place(error: ProblemError) -> Problem:
@@ -162,8 +159,12 @@ def with_place(error: ProblemError) -> Problem:
     last = next((frame for frame in reversed(every) if frame.filename in _executed), None)
     if last is None:
         return error.problem
-    message = f"{shown_file(last.filename)}, line {last.lineno}, in {last.name}: {error.problem.message}"
-    return error.problem.model_copy(update={"message": message})
+    return error.problem.model_copy(update={"message": f"{_place_words(last)}: {error.problem.message}"})
+
+
+def _place_words(frame: traceback.FrameSummary) -> str:
+    function = "" if frame.name.startswith("<") else f", in {frame.name}"
+    return f"{shown_file(frame.filename)}, line {frame.lineno}{function}"
 
 
 def error_words(error: BaseException) -> str:

@@ -66,6 +66,12 @@ def alarms(checked: Checked) -> list[Finding]:
     return [finding for finding in told if finding.kind is not FindingKind.EMULATED]
 
 
+def test_an_error_of_the_reading_itself_is_no_clean_file(own, monkeypatch) -> None:
+    monkeypatch.setattr("engine.training.checks.static.loop_findings", lambda file, is_bf16: [][0])
+    with pytest.raises(IndexError):
+        checked_file(own, CLEAN)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("text", [CLEAN, CLEAN + STEP], ids=["loss", "step"])
 def test_a_clean_file_gives_no_alarm(own, text: str, precision: str) -> None:

@@ -161,6 +161,13 @@ def test_a_step_that_never_trains_is_refused(own, backward, step, said):
         own.events(own.experiment(own.write(body), steps=20, samples=80))
 
 
+def test_a_refusal_in_a_lambda_has_its_line_alone(own):
+    path = own.write(LINES + "def step(train, batch):\n    (lambda: train.backward(1.0))()\n")
+    with pytest.raises(ProblemError) as raised:
+        own.events(own.experiment(path))
+    assert re.match(r"net\.py, line \d+: The loss", problem_of(raised.value).message)
+
+
 TWO_LOSSES = (
     LINES
     + """
