@@ -36,7 +36,7 @@ LEAST_STEPS = 3  # the first whole step makes the optimizer's state; fragmentati
 MOST_STEPS = 20
 """The most whole steps that a trial makes while an optimizer has no state."""
 _NO_STATE = (
-    f"No weight was updated in {MOST_STEPS} steps, so the peak does not include the optimizer's state. "
+    f"An optimizer made no state in {MOST_STEPS} steps, so the peak does not include any. "
     "Check the loss for NaN and Inf."
 )
 
