@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -119,7 +119,7 @@ class Workload:
             return None
         return some_samples(self.own, self.experiment, count)
 
-    @property
+    @cached_property
     def templates(self) -> tuple[Batch, Batch] | None:
         """Batches of `FEW` and of `MORE` samples, as `own_footprint` takes them; None as in `few_samples`."""
         few, more = self.few_samples(FEW), self.few_samples(MORE)
