@@ -133,6 +133,7 @@ def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node
         has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
         return Judgement(Cause.INVALID if has_nan else Cause.WEIGHT)
     device = outputs[0].device.type
+    inputs, outputs = list(map(legible, inputs)), list(map(legible, outputs))
     with torch.no_grad(), torch.autocast(device, enabled=False):
         wider = _in_wider_format(call)
         if wider and are_finite(wider):
@@ -149,12 +150,11 @@ def _is_mask(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
         return False
     are_flags = name == "mul" and all(bool(((tensor == 0) | (tensor == 1)).all()) for tensor in inputs)
     numbers = [number for number in call.args if are_flags and isinstance(number, int | float)]
-    return masks_with(map(legible, inputs), numbers)
+    return masks_with(inputs, numbers)
 
 
 def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Cause:
     name = call.name.removeprefix("aten.").rstrip("_")
-    outputs = list(map(legible, outputs))
     has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
     has_infinity = any(bool(tensor.isinf().any()) for tensor in outputs)
     if name in _SOFTMAXES and inputs and bool((inputs[0] == -torch.inf).all(call.args[1]).any()):
