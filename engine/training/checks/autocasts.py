@@ -24,22 +24,11 @@ from engine.training.models.own import is_own_file, shown_file
 from engine.training.precision import autocast_dtype
 
 _MATRIX_WORK = frozenset(
-    [
-        *(
-            "linear",
-            "bilinear",
-            "matmul",
-            "__matmul__",
-            "__rmatmul__",
-            "mm",
-            "bmm",
-            "addmm",
-            "baddbmm",
-            "einsum",
-        ),
-        *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
-        "scaled_dot_product_attention",
-    ]
+    (
+        *("linear", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm"),
+        *("einsum", "scaled_dot_product_attention", "conv1d", "conv2d", "conv3d"),
+        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    )
 )
 _OF_WORK = "of the FLOPs of matrix multiplications and convolutions"
 _TELLING, _LARGE, _ALL = 0.01, 0.1, 0.995  # shares of that work

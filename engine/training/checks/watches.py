@@ -211,7 +211,6 @@ class RefusalWatch(_Watch):
     def __init__(self, half: torch.dtype, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()
         self._half, self._is_cuda, self._counts = half, is_cuda, counts
-
         self._transformed: list[torch.Tensor] = []
         """Results that would be complex32 on CUDA."""
 

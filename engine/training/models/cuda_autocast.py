@@ -14,30 +14,16 @@ from torch import Tensor
 
 IN_FLOAT32 = frozenset(
     (
-        *(
-            "layer_norm",
-            "group_norm",
-            "rms_norm",
-            "softmax",
-            "log_softmax",
-            "softmin",
-            "logsumexp",
-            "softplus",
-        ),
+        *("layer_norm", "group_norm", "rms_norm", "softmax", "log_softmax"),
+        *("softmin", "logsumexp", "softplus"),
         *("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div"),
         *("poisson_nll_loss", "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss"),
         *("multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss"),
         *("binary_cross_entropy_with_logits", "cosine_similarity", "interpolate", "renorm"),
         *("pow", "rpow", "rsqrt", "reciprocal", "exp", "expm1", "log", "log1p", "log2", "log10"),
         *("acos", "asin", "cosh", "sinh", "tan", "erfinv", "sum", "prod", "cumsum", "cumprod"),
-        *(
-            "norm",
-            "linalg_norm",
-            "linalg_vector_norm",
-            "linalg_matrix_norm",
-            "frobenius_norm",
-            "nuclear_norm",
-        ),
+        *("norm", "linalg_norm", "linalg_vector_norm", "linalg_matrix_norm"),
+        *("frobenius_norm", "nuclear_norm"),
         *("normalize", "dist", "pdist", "cdist"),
     )
 )
