@@ -144,6 +144,14 @@ def test_what_an_older_ammeter_saved_gets_checksums_too(path: Path, older: Calla
         assert [run.name for run in store.listing().unreadable] == ["Old"]
 
 
+def test_a_byte_that_no_text_has_does_not_keep_an_older_file_from_being_brought_up_to_date(path, older):
+    older()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET summary = CAST(x'7bff7d' AS TEXT)")
+    with Store(path) as store:
+        assert [run.name for run in store.listing().unreadable] == ["Old"]
+
+
 def test_what_an_older_ammeter_writes_into_a_file_that_it_has_open_is_not_called_damaged(
     path: Path, store: Store
 ) -> None:
