@@ -68,7 +68,9 @@ def test_a_file_whose_name_cannot_be_kept_is_told_in_a_sentence(tmp_path: Path) 
         read_code(tmp_path / "NET.PY")
 
 
-@pytest.mark.parametrize("name", ["{0}/secret", "//host/share/secret", "parts.{0}/secret", "..secret", "my-part"])
+@pytest.mark.parametrize(
+    "name", ["{0}/secret", "//host/share/secret", "parts.{0}/secret", "..secret", "my-part"]
+)
 def test_a_name_in_a_call_leads_to_no_file_that_an_import_statement_could_not_name(name, tmp_path):
     (tmp_path / "secret.py").touch()
     folder = tmp_path / "models"
