@@ -107,12 +107,13 @@ class Driver(Inspector, ABC, Generic[A]):
             return has_given_way or self._stop_asked.is_set()
 
         last: Event = Finished(summary=Summary(), stopped=True)
-        not_done: list[str] = []
+        # what a study that goes on has lacked before stays missing
+        not_done = dict.fromkeys(study.not_done)
         try:
             yield study
             for known in self._all_steps(study, is_to_end):
                 if isinstance(known, Log) and known.level == "problem":
-                    not_done.append(known.message)
+                    not_done[known.message] = None
                 if isinstance(known, Study):
                     study = known = replace(known, not_done=tuple(not_done))
                     self._store.studies.save(study)

@@ -11,7 +11,8 @@ def make_do() -> None:
     """Open closed standard streams, leave a folder that was removed, and replace ASCII by UTF-8."""
     _open_missing_streams()
     _leave_missing_folder()
-    if sys.getfilesystemencoding() == "ascii":
+    # once: an option of Python's own may insist on ASCII
+    if sys.getfilesystemencoding() == "ascii" and os.environ.get("PYTHONUTF8") != "1":
         # names of files and runs could be neither read nor written, by the workers either
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -31,7 +31,10 @@ def missing_package(error: BaseException) -> str | None:
     if isinstance(error, ModuleNotFoundError) and error.name:
         top = error.name.partition(".")[0]
         # a part of a package that is here is another version's, or misspelled
-        is_here = top in sys.modules or find_spec(top) is not None
+        is_here = True
+        # what lies in the user's folder and is not kept is refused here, too
+        with suppress(ImportError):
+            is_here = top in sys.modules or find_spec(top) is not None
         return None if is_here else _NAMES.get(top, top.replace("_", "-"))
     found = _ASKS.search(str(error))
     return None if found is None else (found[1] or found[2]).rstrip(".")

@@ -53,4 +53,6 @@ def seal_all(connection: sqlite3.Connection) -> None:
     """Write the checksums of everything that is saved."""
     connection.create_function("checksum_of", -1, checksum_of, deterministic=True)
     for table, columns in {**SEALED, **BLOCKS}.items():
-        connection.execute(f"UPDATE {table} SET checksum = checksum_of({', '.join(columns)})")
+        # bytes, since SQLite hands no text to a function that is not UTF-8
+        values = ", ".join(f"CAST({name} AS BLOB)" for name in columns)
+        connection.execute(f"UPDATE {table} SET checksum = checksum_of({values})")

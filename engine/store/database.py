@@ -341,6 +341,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int]
         )
         remedy = "Try again. If it fails again, use the version of Ammeter that wrote them, and report this."
         raise ProblemError(_problem(message, remedy)) from error
+    if 0 < version < VERSION:
+        format17.seal(connection)
 
 
 def back_up(path: Path, version: int, vfs: str | None) -> Path:

@@ -26,6 +26,8 @@ from engine.protocol.events import Event, Log, from_line
 from engine.worker.guard import MARK, start_guard
 from engine.worker.keeper import worker_environment
 
+# of a worker, whose ranks have marks of their own, or of a program; not made anew by two threads at once
+_OUTER_MARK = os.environ.get(MARK) or uuid.uuid4().hex
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _STDERR_BYTES_PASSED_ON = 2**20
@@ -84,22 +86,16 @@ class Lost(End):
 
 
 @cache
-def _outer_mark() -> str:
-    """Return the mark of this process: a worker, whose ranks have marks of their own, or a program."""
-    return os.environ.get(MARK) or uuid.uuid4().hex
-
-
-@cache
 def _guard() -> None:
     if MARK not in os.environ:
-        start_guard(_outer_mark())
+        start_guard(_OUTER_MARK)
 
 
 class WorkerProcess:
     """A worker in a session of its own, read on two threads; any thread may call it. Raises ProblemError."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
-        self._mark = f"{_outer_mark()}/{uuid.uuid4().hex}"
+        self._mark = f"{_OUTER_MARK}/{uuid.uuid4().hex}"
         self._process = _started(command, worker_environment({**(environment or {}), MARK: self._mark}))
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin

@@ -269,12 +269,14 @@ def _in_full(module: str, package: _Package) -> str:
 def _files_of(folder: Path, module: str) -> Iterator[Path]:
     # those that its import runs: its packages' and its own; Python's own modules come before any of that name
     first, *_ = parts = module.split(".")
-    if first in sys.stdlib_module_names:
+    # a name in a call is any text, even a path that leads elsewhere
+    if first in sys.stdlib_module_names or not all(part.isidentifier() or part == "*" for part in parts):
         return
     place = folder
     for part in parts:
         if part == "*":
-            yield from sorted(filter(Path.is_file, place.glob("*.py"))) if place != folder else ()
+            found = place.glob("*.py") if place != folder else ()
+            yield from sorted(file for file in found if file.stem.isidentifier() and file.is_file())
             return
         files = (place / part / "__init__.py", place / f"{part}.py")
         yield from itertools.islice(filter(Path.is_file, files), 1)

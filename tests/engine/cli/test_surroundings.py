@@ -45,6 +45,11 @@ def test_names_of_any_letters_are_read_where_the_locale_knows_only_ascii(home, t
     assert "batch_size" in refused.stderr and "mistake of its own" not in refused.stderr
 
 
+def test_where_python_itself_is_told_to_use_ascii_it_does(home, tmp_path):
+    insists = AMMETER.replace(" -P ", " -X utf8=0 -P ")
+    assert shell(f"{ASCII} timeout 60 {insists} runs --json", tmp_path).returncode == 0
+
+
 def test_a_current_folder_that_was_removed_is_told_and_left(home, tmp_path):
     done = shell(f'mkdir gone; cd gone; rmdir "$PWD"; {AMMETER} runs --json', tmp_path)
     assert done.returncode == 0 and '"runs": []' in done.stdout

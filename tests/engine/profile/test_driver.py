@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -104,6 +105,13 @@ def test_a_side_that_fails_leaves_the_others(store, catalog, scripted):
     problem = study.answer.sides[0].problem
     assert problem is not None and problem.kind is Kind.OUT_OF_MEMORY and len(study.answer.measured()) == 1
     assert study.folder is not None and [path.name for path in study.folder.iterdir()] == traces(study)
+
+
+def test_what_a_study_lacked_before_it_goes_on_stays_told(store, catalog, scripted):
+    lacks = "The trace is missing."
+    launcher = scripted(f"{PATH}{PROFILED}{FINISHED}")
+    *_, _last = ProfileDriver(store, launcher, catalog).follow(replace(ask([FP32]), not_done=(lacks,)))
+    assert saved(store).not_done == (lacks,)
 
 
 @pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out-of-memory", 1)])

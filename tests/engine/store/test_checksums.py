@@ -144,6 +144,33 @@ def test_what_an_older_ammeter_saved_gets_checksums_too(path: Path, older: Calla
         assert [run.name for run in store.listing().unreadable] == ["Old"]
 
 
+def test_a_byte_that_no_text_has_does_not_keep_an_older_file_from_being_brought_up_to_date(path, older):
+    older()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET summary = CAST(x'7bff7d' AS TEXT)")
+    with Store(path) as store:
+        assert [run.name for run in store.listing().unreadable] == ["Old"]
+
+
+def test_a_damaged_page_of_an_older_file_hides_no_other_run(path, store, older):
+    run = store.add(Experiment(seed=1), name="Hurt")
+    store.record(run.id, [Log(message=f"line {number} {'y' * 3_000}") for number in range(40)])
+    older()
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        # so that no free page has the text, too
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    content = bytearray(path.read_bytes())
+    content[content.index(b"line 20 yyy") // size * size] = 0x77
+    path.write_bytes(content)
+    with Store(path) as again:
+        assert [run.name for run in again.runs()] == ["Old", "Hurt"]
+        with pytest.raises(ProblemError):
+            again.events(run.id)
+
+
 def test_what_an_older_ammeter_writes_into_a_file_that_it_has_open_is_not_called_damaged(
     path: Path, store: Store
 ) -> None:

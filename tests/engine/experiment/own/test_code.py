@@ -68,6 +68,20 @@ def test_a_file_whose_name_cannot_be_kept_is_told_in_a_sentence(tmp_path: Path) 
         read_code(tmp_path / "NET.PY")
 
 
+@pytest.mark.parametrize(
+    "name", ["{0}/secret", "//host/share/secret", "parts.{0}/secret", "..secret", "my-part"]
+)
+def test_a_name_in_a_call_leads_to_no_file_that_an_import_statement_could_not_name(name, tmp_path):
+    (tmp_path / "secret.py").touch()
+    folder = tmp_path / "models"
+    (folder / "parts").mkdir(parents=True)
+    for part in ("__init__.py", "my-part.py", "parts/__init__.py", "parts/1.py", "parts/layers.py"):
+        (folder / part).touch()
+    called = f"import_module({name.format(tmp_path)!r})\nimport_module(f'parts.{{name}}')\n"
+    (folder / "net.py").write_text(called, encoding="utf-8")
+    assert set(read_code(folder / "net.py").beside) == {"parts/__init__.py", "parts/layers.py"}
+
+
 def test_a_path_to_another_machine_is_known_by_how_it_begins() -> None:
     for path in (
         "//host/share/net.py",

@@ -111,10 +111,11 @@ def test_nothing_is_imported_from_the_folder_that_the_code_does_not_keep(own, st
     path = own.write(LINES)
     kept = {"parts/__init__.py": "", "spaces/kept.py": "WIDTH = 8\n"}
     code = Code(file="net.py", folder=str(path.parent), text=f"{LINES}\n{statement}\n", beside=kept)
-    with pytest.raises(
-        ModuleNotFoundError, match=rf"{name} is in the folder of net.py, but the run does not"
-    ):
+    with pytest.raises(ModuleNotFoundError) as caught:
         OwnFile(code, None, 0)
+    problem = problem_of(caught.value)
+    assert f"{name} is in the folder of net.py, but the run does not" in problem.message
+    assert "install" not in problem.remedy
     assert str(path.parent) not in sys.path
 
 
