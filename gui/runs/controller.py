@@ -58,8 +58,10 @@ def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float |
             [one.model_copy(update={"batch_size": fitting[side]}) for side, one in sides.items()],
         )
         accumulated = [with_accumulation(one, fitting[side]) for side, one in sides.items()]
-        if (first := accumulated[0]) is not None:
-            offer(f"Accumulate {first.step.gradient_accumulation:,} × {first.batch_size:,}", accumulated)
+        # of sides with different batches, one may fit as it is
+        most = max(filter(None, accumulated), key=lambda one: one.step.gradient_accumulation, default=None)
+        if most is not None:
+            offer(f"Accumulate {most.step.gradient_accumulation:,} × {most.batch_size:,}", accumulated)
     if any(one.memory_cap_gib is not None for one in sides.values()):
         uncapped = [one.model_copy(update={"memory_cap_gib": None}) for one in sides.values()]
         offer("Remove the memory cap", uncapped)

@@ -269,6 +269,10 @@ def test_after_one_side_ran_out_of_memory_both_are_offered_in_the_batch_that_fit
     for retry in retries(runs, Forecasts(home), None):
         assert [label for label, _ in retry.sides] == ["FP32", "BF16 AMP"] and retry.repeats == 2
         assert len({one.batch_size for _, one in retry.sides}) == 1
+    accumulates = next(retry for retry in retries(runs, Forecasts(home), None) if "Accumulate" in retry.words)
+    small = replace(runs[-2], experiment=half.model_copy(update={"batch_size": 10}))
+    mixed = retries([small, runs[-1]], Forecasts(home), None)
+    assert mixed[1].words == accumulates.words, "not that of the side that fits as it is"
     alone = retries([replace(runs[-1], comparison=None)], Forecasts(home), None)
     assert alone[0].words == retries(runs, Forecasts(home), None)[0].words, "the larger need decides"
 
