@@ -195,7 +195,7 @@ def test_another_model_takes_the_place_of_a_path_that_is_being_typed(
     assert panel.request() is not None and panel.text("model") == shown
 
 
-@pytest.mark.parametrize("finish", ["return", "run"])
+@pytest.mark.parametrize("finish", ["return", "run", "save"])
 def test_a_path_without_a_file_is_refused_when_it_is_finished(
     panel: SetupPanel, net: Path, qtbot: QtBot, finish: str
 ) -> None:
@@ -205,6 +205,9 @@ def test_a_path_without_a_file_is_refused_when_it_is_finished(
     assert panel.form.problem("model") is None
     if finish == "return":
         field.editingFinished.emit()
+    elif finish == "save":
+        # no dialog: what is shown is not what would be saved
+        panel.own_presets.save_action.trigger()
     else:
         assert panel.request() is None
     assert panel.form.problem("model") is not None
