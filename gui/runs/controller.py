@@ -38,7 +38,8 @@ def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float |
 
     A batch is offered where a forecast knows one that fits all sides.
     """
-    if not any(run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY for run in runs):
+    failed = {run.side for run in runs if run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY}
+    if not failed:
         return ()
     sides: dict[str, Experiment] = {}
     for run in sorted(runs, key=lambda run: run.number):
@@ -51,7 +52,9 @@ def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float |
         if len(known) == len(sides):
             offers.append(Retry(words, tuple(zip(sides, known, strict=True)), repeats))
 
-    if (size := _fitting(tuple(sides.values()), forecasts, device_mib)) is not None:
+    is_known = all(forecasts.find(sides[side]) is not None for side in failed)
+    size = _fitting(tuple(sides.values()), forecasts, device_mib) if is_known else None
+    if size is not None:
         fitting = {side: min(one.batch_size, size) for side, one in sides.items()}
         offer(
             f"Try batch {size:,}",
