@@ -20,12 +20,12 @@ from engine.words.numbers import number
 from gui.charts.painter import BarChart
 from gui.widgets import Button, ElidedLabel, divider, label
 from gui.widgets.answer_page import wrapped
-from gui.widgets.boxes import Part, Stretch, Surface, grid_of, in_column, in_row, wide
+from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, word_columns
 
-_ROW, _MARGIN = 24, 12
+_ROW, _MARGIN, _BETWEEN = 24, 12, 13
 _FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "optimizer.name")
 _MOST_FIRST = 5
 
@@ -66,10 +66,9 @@ class SettingsCard(Surface):
         # the machine is listed with them, but is no setting: a report counts as many
         left = sum(row.key not in FACTS for row in same if row not in shown)
         both = ", the same in both" if differing or len(self._rows[0].texts) > 1 else ""
-        parts: list[Part] = [_grid(differing), 6, divider(), 6] if differing else []
-        parts += [_grid(shown), *([label(f"{left:,} more{both}", "unit")] if left else [])]
+        more = [label(f"{left:,} more{both}", "unit")] if left else []
         holder = QWidget()
-        in_column(*parts, parent=holder, spacing=0)
+        in_column(_grid(differing, shown), *more, parent=holder, spacing=0)
         self._column.replaceWidget(self._rows_holder, holder)
         self._rows_holder.hide()
         self._rows_holder.deleteLater()
@@ -83,16 +82,22 @@ def _texts(row: SettingRow) -> list[str]:
     return [setting_title(row.key), *(row.texts if row.differs else row.texts[:1])]
 
 
-def _grid(rows: Sequence[SettingRow]) -> QWidget:
+def _grid(differing: Sequence[SettingRow], same: Sequence[SettingRow]) -> QWidget:
     holder = QWidget()
     grid = grid_of(holder, spacing=(8, 0))
-    for place, row in enumerate(rows):
+    # all in one grid, or the values of both would not begin below each other
+    for place, row in enumerate((*differing, None, *same)):
+        if row is None:
+            if differing:
+                grid.addWidget(divider(), place, 0, 1, 3)
+                grid.setRowMinimumHeight(place, _BETWEEN)
+            continue
         texts = _texts(row)
         for column, text in enumerate(texts):
             role = "body" if column == 0 else "strong" if column == 2 else "value"
             grid.addWidget(_cell(text, role), place, column, 1, 2 if len(texts) == column + 1 == 2 else 1)
-    for column in range(3):
-        grid.setColumnStretch(column, 3)
+    for column, stretch in enumerate((4, 3, 3)):
+        grid.setColumnStretch(column, stretch)
     return holder
 
 

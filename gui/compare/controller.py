@@ -97,7 +97,7 @@ class CompareController(QObject):
         self._head.export.title_wanted.connect(self._ask_title)
         self._runs.import_wanted.connect(self.importing.ask)
         self._runs.export_asked.connect(self.export_runs)
-        self._experiments.runs.run_changed.connect(self._show_change)
+        self._experiments.runs.run_changed.connect(self._count)
         self._experiments.runs.list_changed.connect(self._count)
         self._awaited.changed.connect(lambda: panel.headline.set_awaited(self._awaited.experiments()))
         self._awaited.arrived.connect(self._take_in)
@@ -140,11 +140,6 @@ class CompareController(QObject):
         """Ticks these runs and no others, and asks for the page."""
         self._tick(run_ids)
         self.page_wanted.emit()
-
-    def _show_change(self, run_id: str) -> None:
-        self._count()
-        if run_id in self.reader.run_ids():
-            self.reader.refresh()
 
     def _queue_missing(self, missing: Sequence[Experiment]) -> None:
         sides = [

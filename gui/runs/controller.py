@@ -38,7 +38,8 @@ def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float |
 
     A batch is offered where a forecast knows one that fits all sides.
     """
-    if not any(run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY for run in runs):
+    failed = {run.side for run in runs if run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY}
+    if not failed:
         return ()
     sides: dict[str, Experiment] = {}
     for run in sorted(runs, key=lambda run: run.number):
@@ -51,15 +52,19 @@ def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float |
         if len(known) == len(sides):
             offers.append(Retry(words, tuple(zip(sides, known, strict=True)), repeats))
 
-    if (size := _fitting(tuple(sides.values()), forecasts, device_mib)) is not None:
+    is_known = all(forecasts.find(sides[side]) is not None for side in failed)
+    size = _fitting(tuple(sides.values()), forecasts, device_mib) if is_known else None
+    if size is not None:
         fitting = {side: min(one.batch_size, size) for side, one in sides.items()}
         offer(
             f"Try batch {size:,}",
             [one.model_copy(update={"batch_size": fitting[side]}) for side, one in sides.items()],
         )
         accumulated = [with_accumulation(one, fitting[side]) for side, one in sides.items()]
-        if (first := accumulated[0]) is not None:
-            offer(f"Accumulate {first.step.gradient_accumulation:,} × {first.batch_size:,}", accumulated)
+        # of sides with different batches, one may fit as it is
+        most = max(filter(None, accumulated), key=lambda one: one.step.gradient_accumulation, default=None)
+        if most is not None:
+            offer(f"Accumulate {most.step.gradient_accumulation:,} × {most.batch_size:,}", accumulated)
     if any(one.memory_cap_gib is not None for one in sides.values()):
         uncapped = [one.model_copy(update={"memory_cap_gib": None}) for one in sides.values()]
         offer("Remove the memory cap", uncapped)

@@ -294,8 +294,10 @@ class Experiments(QObject):
         A sweep continues with its next combination.
         """
         if not self._thread.skip_turn():
-            self.take_out(*self._mates_that_wait())
+            # the store is slow, and what is next must not begin meanwhile, or it would be stopped
+            taken = self._taken_out(self._mates_that_wait())
             self._thread.stop_run()
+            self.runs.withdraw(*taken)
 
     def _mates_that_wait(self) -> tuple[str, ...]:
         # the engine's thread may be further than its signals
@@ -355,7 +357,10 @@ class Experiments(QObject):
 
     def take_out(self, *run_ids: str) -> None:
         """Takes runs out of the queue: new ones are deleted, resumed ones are as they were before."""
-        self.runs.withdraw(*(run_id for run_id in run_ids if self._thread.take_out(run_id)))
+        self.runs.withdraw(*self._taken_out(run_ids))
+
+    def _taken_out(self, run_ids: Iterable[str]) -> list[str]:
+        return [run_id for run_id in run_ids if self._thread.take_out(run_id)]
 
     def forecasts(self) -> Forecasts:
         """The forecasts of memory that are known."""

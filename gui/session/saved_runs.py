@@ -32,6 +32,8 @@ class SavedRuns(QObject):
         super().__init__(parent)
         self._store = store
         self._records: dict[str, RunRecord] = {}
+        self._compared: dict[str | None, list[str]] = {}
+        """The runs of each comparison, as they were queued."""
         self._unreadable: dict[str, UnreadableRun] = {}
         # curves take megabytes: what is shown is held there, and else only the last ones stay
         self._live: WeakValueDictionary[str, LiveRun] = WeakValueDictionary()
@@ -110,13 +112,8 @@ class SavedRuns(QObject):
 
     def place(self, run_id: str) -> tuple[int, int]:
         """Which run of its comparison this is, and of how many; (1, 1) for a single run."""
-        run = self._records[run_id]
-        mates = (
-            [run]
-            if run.comparison is None
-            else [mate for mate in self._records.values() if mate.comparison == run.comparison]
-        )
-        return sum(mate.number <= run.number for mate in mates), len(mates)
+        mates = [mate.id for mate in self._mates(self._records[run_id])]
+        return mates.index(run_id) + 1, len(mates)
 
     def repeat(self, run_id: str) -> tuple[int, int]:
         """Which repeat the run is, and of how many; (1, 1) for a single run."""
@@ -213,12 +210,15 @@ class SavedRuns(QObject):
 
     def refresh(self, run_id: str) -> None:
         """Reads a run again."""
+        is_known = run_id in self._records
         try:
             self._records[run_id] = self._store.run(run_id)
         except ProblemError:
             # refused before it began and deleted by the runner, or unreadable
             self.reload()
             return
+        if not is_known:
+            self._group()
         self._recolour()
         self.run_changed.emit(run_id)
 
@@ -229,8 +229,16 @@ class SavedRuns(QObject):
             return
         self._records = {record.id: record for record in listing.runs}
         self._unreadable = {run.id: run for run in listing.unreadable}
+        self._group()
         self._recolour()
         self.list_changed.emit()
+
+    def _group(self) -> None:
+        # the queue asks every second, for each of its runs
+        self._compared = {}
+        for record in sorted(self._records.values(), key=lambda record: record.number):
+            if record.comparison is not None:
+                self._compared.setdefault(record.comparison, []).append(record.id)
 
     def _recolour(self) -> None:
         for run_id, live in self._live.items():
@@ -242,10 +250,13 @@ class SavedRuns(QObject):
     def _sides(self, run: RunRecord) -> dict[str, list[RunRecord]]:
         """The runs of the run's comparison by label, in the order in which they were queued."""
         sides: dict[str, list[RunRecord]] = {}
-        for mate in reversed(self._records.values()):
-            if mate.id == run.id or (mate.comparison is not None and mate.comparison == run.comparison):
-                sides.setdefault(mate.label or mate.id, []).append(mate)
+        for mate in self._mates(run):
+            sides.setdefault(mate.label or mate.id, []).append(mate)
         return sides
+
+    def _mates(self, run: RunRecord) -> list[RunRecord]:
+        """Return the runs of the run's comparison, as they were queued; a single run alone."""
+        return [self._records[run_id] for run_id in self._compared.get(run.comparison, (run.id,))]
 
     def _changed_store(self, do: Callable[[], object]) -> bool:
         try:

@@ -282,6 +282,9 @@ class SetupPanel(Surface):
 
     def put(self, draft: Draft) -> None:
         """Takes another draft, of which several values make a sweep."""
+        if self.draft is not None and draft.text("model") != self.draft.text("model"):
+            # another model has taken the place of the path that was being typed
+            self.picker.held = None
         self.draft, self._file_problem = self.picker.follow(self._here(draft))
         self._take_answer()
         is_sweep = bool(self.draft.swept(self._catalog))

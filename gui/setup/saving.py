@@ -74,7 +74,11 @@ class OwnPresets:
             action.setVisible(draft is not None and draft.preset.is_own)
 
     def _save(self) -> None:
-        panel, survey = self._panel, self._panel.survey()
+        panel = self._panel
+        panel.picker.finish()
+        if not self.save_action.isEnabled():
+            return
+        survey = panel.survey()
         own = [preset.title for preset in panel.presets if preset.is_own]
         grid = None if survey is None else survey.grid
         saved = self._answer(save_dialog(panel.outcome().experiments, own, panel, grid))

@@ -203,10 +203,14 @@ def _is_of_this_user(peer: QLocalSocket) -> bool:
     # Windows lets no other user into the pipe, and has nothing like it
     if sys.platform == "win32":
         return True
-    with socket.socket(fileno=os.dup(peer.socketDescriptor())) as same:
-        if sys.platform == "linux":
-            raw = same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        else:
-            raw = same.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
+    try:
+        with socket.socket(fileno=os.dup(peer.socketDescriptor())) as same:
+            if sys.platform == "linux":
+                raw = same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            else:
+                raw = same.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
+    except OSError:
+        # it is gone already
+        return False
     # Linux: process, user, group; macOS: version, user, ...
     return bool(struct.unpack_from("2i", raw)[1] == os.getuid())

@@ -99,7 +99,12 @@ class MachinesController(QObject):
 
     def edit(self, name: str) -> None:
         """Open the dialog that edits a machine; new work then goes to it as it is now."""
-        self._open_dialog(Machines().find(name), lambda _: self._experiments.look_again())
+        try:
+            known = Machines().find(name)
+        except ProblemError as error:
+            self._window.tell(error.problem)
+            return
+        self._open_dialog(known, lambda _: self._experiments.look_again())
 
     def _open_dialog(self, known: Machine | None, then: Callable[[str], object]) -> None:
         from gui.window.add_machine import MachineDialog

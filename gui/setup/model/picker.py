@@ -69,12 +69,12 @@ class ModelPicker(QObject):
             self._trusted.add(code)
         return followed, problem
 
-    def take(self, text: str, *, is_typed: bool = False) -> None:
+    def take(self, text: str, *, is_typed: bool = False, is_finished: bool = False) -> None:
         """Takes the name of a model, or of a file that was named before; what is typed may name another.
 
-        A path that is still being typed is `held`, until its file is there or `finish` is called.
+        A path that is typed but not `is_finished` is `held`, until its file is there or `finish` is called.
         """
-        self.held = text if is_typed and _is_unfinished(text) else None
+        self.held = text if is_typed and not is_finished and _is_unfinished(text) else None
         if self._panel.draft is None or self.held is not None:
             return
         draft = self._panel.draft.with_model(text)
@@ -89,7 +89,7 @@ class ModelPicker(QObject):
     def finish(self) -> None:
         """Take the path that was being typed, whether its file is there or not."""
         if self.held is not None:
-            self.take(self.held)
+            self.take(self.held, is_typed=True, is_finished=True)
 
     def differs(self, draft: Draft) -> bool:
         """Returns True if the draft keeps other code than its file has now."""
@@ -172,6 +172,7 @@ class ModelPicker(QObject):
         except ProblemError as error:
             self._panel.act.tell(error.problem)
             return
+        self.held = None
         self.used(draft)
         code = draft.code
         if code is not None:

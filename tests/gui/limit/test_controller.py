@@ -269,6 +269,13 @@ def test_after_one_side_ran_out_of_memory_both_are_offered_in_the_batch_that_fit
     for retry in retries(runs, Forecasts(home), None):
         assert [label for label, _ in retry.sides] == ["FP32", "BF16 AMP"] and retry.repeats == 2
         assert len({one.batch_size for _, one in retry.sides}) == 1
+    small = replace(runs[-1], experiment=LINEAR, problem=None)
+    large = replace(runs[-2], problem=runs[-1].problem)
+    mixed = retries([small, large], Forecasts(home), None)
+    assert not mixed[1].words.startswith("Accumulate 1 "), "not named after the side that fits as it is"
+    unknown = replace(runs[-1], experiment=runs[-1].experiment.model_copy(update={"model": "mlp"}))
+    offered = [retry.words for retry in retries([*runs[:-1], unknown], Forecasts(home), None)]
+    assert offered == ["Remove the memory cap"], "the other side's forecast says nothing of it"
     alone = retries([replace(runs[-1], comparison=None)], Forecasts(home), None)
     assert alone[0].words == retries(runs, Forecasts(home), None)[0].words, "the larger need decides"
 

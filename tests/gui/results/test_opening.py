@@ -75,6 +75,20 @@ def opened(qtbot: QtBot, start: Callable[[], MainWindow]) -> Results:
     return Results(qtbot, window)
 
 
+def test_the_end_of_a_compared_run_is_read_once(
+    results: Results, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results.compare(results.item("comparison"))
+    reader, reads = results.controller.comparisons.reader, []
+    run_id = reader.run_ids()[0]
+    do = reader._background.do
+    monkeypatch.setattr(reader._background, "do", lambda *work: (reads.append(work), do(*work)))
+    with results.qtbot.waitSignal(reader.shown):
+        store.record(run_id, [Finished(summary=Summary(steps=20))])
+        results.window.experiments.runs.refresh(run_id)
+    assert len(reads) == 1 and not reader._is_reading
+
+
 @pytest.fixture
 def pair(store: Store) -> tuple[str, str]:
     """The ids of a comparison's two runs."""

@@ -195,6 +195,22 @@ def test_a_run_is_called_by_its_precision_its_model_and_its_place_in_the_compari
     assert not re.search(r"Run \d", everything)
 
 
+def test_stop_ends_a_run_before_the_slow_store_lets_go_of_its_mates(
+    start: Callable[[], MainWindow], tiny: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, order = start(), []
+    experiments = window.experiments
+    experiments.queue.stops_after_this = True
+    first, second = experiments.submit("", [("FP32", tiny), ("again", tiny)])
+    experiments._thread.take_out(first)
+    experiments.running = first
+    monkeypatch.setattr(experiments._thread, "stop_run", lambda: order.append(experiments.waiting))
+    monkeypatch.setattr(experiments.runs, "withdraw", lambda *run_ids: order.append(run_ids))
+    experiments.stop()
+    assert order == [(), (second,)]
+    experiments.running = None
+
+
 def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
     store: Store, start: Callable[[], MainWindow], tiny: Experiment
 ) -> None:

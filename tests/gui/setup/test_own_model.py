@@ -11,6 +11,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
+from engine.experiment.experiment import experiment_from
 from engine.experiment.own.code import OWN
 from engine.export.files import TakenError, write_template
 from gui.session.request import Request
@@ -28,6 +29,8 @@ class Other(nn.Module): pass
 def model(): return Net()
 def batch(size): return None
 """
+
+LINEAR = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
 
 
 @pytest.fixture
@@ -169,7 +172,30 @@ def test_a_path_is_judged_once_it_is_typed(panel: SetupPanel, net: Path, qtbot: 
     assert panel.text("model") == "net.py"
 
 
-@pytest.mark.parametrize("finish", ["return", "run"])
+def test_a_file_that_was_made_after_its_path_was_typed_is_taken(panel: SetupPanel, net: Path) -> None:
+    later = net.with_name("later.py")
+    panel.form.model.field.textEdited.emit(str(later))
+    later.write_text(net.read_text(encoding="utf-8"), encoding="utf-8")
+    assert panel.request() is not None and panel.text("model") == "later.py"
+
+
+@pytest.mark.parametrize("choose", ["open", "settings"])
+def test_another_model_takes_the_place_of_a_path_that_is_being_typed(
+    panel: SetupPanel, net: Path, choose: str
+) -> None:
+    field = panel.form.model.field
+    field.setText(f"{net}x.p")
+    field.textEdited.emit(field.text())
+    if choose == "open":
+        panel.picker.open(str(net))
+    else:
+        panel.use_settings(experiment_from(LINEAR))
+    shown = "net.py" if choose == "open" else "linear"
+    assert field.text() == panel.text("model") == shown
+    assert panel.request() is not None and panel.text("model") == shown
+
+
+@pytest.mark.parametrize("finish", ["return", "run", "save"])
 def test_a_path_without_a_file_is_refused_when_it_is_finished(
     panel: SetupPanel, net: Path, qtbot: QtBot, finish: str
 ) -> None:
@@ -179,6 +205,9 @@ def test_a_path_without_a_file_is_refused_when_it_is_finished(
     assert panel.form.problem("model") is None
     if finish == "return":
         field.editingFinished.emit()
+    elif finish == "save":
+        # no dialog: what is shown is not what would be saved
+        panel.own_presets.save_action.trigger()
     else:
         assert panel.request() is None
     assert panel.form.problem("model") is not None

@@ -56,6 +56,10 @@ def test_it_shows_the_code_and_offers_to_open_check_and_try_again(code: Code, qt
     with qtbot.waitSignals([card.check_wanted, card.again_wanted]):
         card.check.click()
         card.again.click()
+    for offers in ([], [("Try batch 8", lambda: None), ("Remove the memory cap", lambda: None)]):
+        card.tell(PROBLEM, trace(("net.py", 14, "forward")), code, offers)
+        buttons = [card.open, card.again, *card.remedies()]
+        assert [button.property("kind") for button in buttons].count("primary") == 1
 
 
 def test_a_failure_elsewhere_has_no_file_to_open(qtbot: QtBot) -> None:

@@ -116,6 +116,11 @@ def test_a_socket_of_another_user_gets_no_path_and_one_is_taken_from_none(
         socket.write(b'["/home/me/runs.ammeter"]\n')
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="its pipes let no other user in")
+def test_whoever_has_hung_up_already_is_not_asked_who_it_is(qapp: Application) -> None:
+    assert not desktop._is_of_this_user(QLocalSocket())
+
+
 def test_macos_opens_a_file_by_an_event(qtbot: QtBot, qapp: Application, tmp_path: Path) -> None:
     archive = tmp_path / "runs.ammeter"
     with qtbot.waitSignal(qapp.file_opened) as opened:

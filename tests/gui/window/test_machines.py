@@ -206,6 +206,12 @@ def test_removing_asks_and_goes_back_to_this_machine(qtbot, window, monkeypatch)
     assert Machines().all() == ()
 
 
+def test_a_machine_that_is_gone_meanwhile_is_not_edited(window):
+    Machines().remove("box")
+    window.machines.edit("box")
+    assert "machine" in window.notice.text() and not window.findChildren(MachineDialog)
+
+
 @pytest.mark.parametrize(("answer", "closes"), [(LEAVE, True), (STOP, True), ("Cancel", False)])
 def test_closing_during_a_run_elsewhere_asks_what_becomes_of_it(
     qtbot, window, launchers, monkeypatch, answer, closes
