@@ -45,7 +45,8 @@ def with_forward_line(work: Callable[[], _Result]) -> _Result:
     except Exception as error:
         is_known = getattr(error, FORWARD_FRAMES, None) != [] or torch.is_anomaly_enabled()
         # what breaks a capture breaks it again
-        is_captured = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        is_ready = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        is_captured = is_ready and torch.cuda.is_current_stream_capturing()
         # other processes would wait for a repeated pass
         if is_known or is_captured or here().count > 1:
             raise
