@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -165,7 +166,7 @@ def _platform_config() -> Path:
 def _at_home(find: Callable[..., Path]) -> Path:
     # a user of a container may have no home: nothing is read then, and what is written fails with this path
     with suppress(RuntimeError):
-        if (path := find(_APPLICATION, appauthor=False)).is_absolute():
+        if (path := find(_APPLICATION, appauthor=False)).is_absolute() or sys.platform == "win32":
             return path
     return Path("/nonexistent", _APPLICATION)
 

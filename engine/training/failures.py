@@ -16,6 +16,8 @@ from engine.training.ranks.sharing import ddp_problem
 from engine.words.numbers import memory_text
 
 _ONE_VALUE = re.compile(r"more than 1 value per channel when training, got input size .*?\[([\d, ]+)\]")
+# what a process says in its backward pass when it has lost another
+_OF_EXCHANGE = re.compile(r"gloo|NCCL|ProcessGroup|Connection (?:closed|reset|refused)", re.IGNORECASE)
 _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
 _LOADER = re.compile(r"torch.utils.data.dataloader\.py$")
 
@@ -59,7 +61,7 @@ def problem_of(error: BaseException) -> Problem:
         return request_problem(message, remedy, key="batch_size")
     if (problem := ddp_problem(error) or own_problem(error)) is not None:
         return problem
-    if is_of_backward(error):
+    if is_of_backward(error) and not _OF_EXCHANGE.search(str(error)):
         message = f"The model failed in the backward pass: {_first_line(error)}"
         remedy = "Choose another precision, or change the operation in the model's forward pass."
         return request_problem(message, remedy, key="model")

@@ -252,7 +252,7 @@ def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher,
     run = store.add(EXPERIMENT)
     with pytest.raises(ProblemError) as refused:
         read_on(store, there, run.id, near)
-    assert refused.value.problem.message == f"{run.name} is of this machine."
+    assert refused.value.problem.message == f"{run.title} is of this machine."
     assert store.run(run.id).status is Status.QUEUED
 
 

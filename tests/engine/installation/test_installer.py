@@ -166,7 +166,7 @@ def test_without_room_nothing_is_fetched(engines, wanted, index, monkeypatch):
 def test_a_pointer_that_cannot_be_read_is_a_problem_in_words(engines: Path, wanted: Wanted) -> None:
     (engines / CURRENT).mkdir(parents=True)
     installations_folder(engines).mkdir()
-    assert f"cannot be written to {engines}: Is a directory." in problem_of(engines, wanted)
+    assert f"cannot be written to {engines}: it is a folder." in problem_of(engines, wanted)
 
 
 def test_one_engine_is_set_up_at_a_time(engines: Path, wanted: Wanted) -> None:

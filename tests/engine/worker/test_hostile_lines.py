@@ -112,7 +112,7 @@ class Said:
     def kill(self) -> None:
         """It is none."""
 
-    forget = kill
+    forget = kill_orphans = kill
 
     def close(self) -> int:
         return 1

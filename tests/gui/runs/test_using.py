@@ -153,7 +153,7 @@ def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> N
     assert panel.table.dragEnabled()
     data = panel.model.mimeData(panel.table.selectionModel().selectedRows())
     assert dropped_runs(data) == tuple(run.id for run in panel.table.highlighted())
-    assert data.text().split("\n") == [run.name for run in panel.table.highlighted()]
+    assert data.text().split("\n") == [run.title for run in panel.table.highlighted()]
     assert not drag_pixmap(panel.table.highlighted()).isNull()
 
 

@@ -211,17 +211,17 @@ def test_no_data_are_read_in_the_window_s_thread(
 ) -> None:
     windows, may_go_on = threading.get_ident(), threading.Event()
     readers = set()
-    opened = Path.open
+    opened = os.open
 
-    def slow(self: Path, *args: Any, **settings: Any) -> Any:
-        if self.parent == tmp_path:
+    def slow(path: str | Path, *args: Any, **settings: Any) -> int:
+        if Path(path).parent == tmp_path:
             readers.add(threading.get_ident())
             assert threading.get_ident() == windows or may_go_on.wait(20)
-        return opened(self, *args, **settings)
+        return opened(path, *args, **settings)
 
     path = tmp_path / "a.npz"
     np.savez(path, x=np.zeros((50, 28, 28), np.uint8), y=np.zeros(50, int))
-    monkeypatch.setattr(Path, "open", slow)
+    monkeypatch.setattr(os, "open", slow)
     panel.set_text("batch_size", "9")
     panel.set_text("dataset", "arrays")
     panel.set_text("path", str(path))
