@@ -114,7 +114,7 @@ def test_a_run_that_lacks_what_was_asked_for_says_so_everywhere(answer, capsys, 
     checkpoints_folder(store_path()).parent.mkdir(parents=True, exist_ok=True)
     checkpoints_folder(store_path()).touch()
     status, run = answer("run", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, "--set", asked)
-    assert (status, run["status"]) == (3, "finished")
+    assert (status, run["status"]) == (4, "finished")
     assert list(run["summary"]["not_done"]) == [key]
     assert main(["show", run["id"]]) == 0
     assert "Not done" in capsys.readouterr().out
