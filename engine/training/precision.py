@@ -88,18 +88,16 @@ _AUTOCAST_DTYPES = {
     Precision.FP8: torch.bfloat16,
 }
 _ADA, _AMPERE, _TURING, _VOLTA = (8, 9), (8, 0), (7, 5), (7, 0)
-_NOT_NVIDIA = "TF32 is a format of NVIDIA GPUs"
-_SAME_AS_FP32 = "the same as FP32, since TF32 is a format of NVIDIA GPUs"
-_NO_FP8 = "FP8 is tried on NVIDIA GPUs only"
+_NOT_NVIDIA = "Ammeter supports TF32 on NVIDIA GPUs only"
+_SAME_AS_FP32 = "the same as FP32, because TF32 is not used here"
+_NO_FP8 = "Ammeter supports FP8 on NVIDIA GPUs only"
 _NO_TORCHAO = (
-    "torchao is not installed here; `ammeter engine install --with torchao`, or `uv sync --extra fp8` in a "
-    "clone, installs it"
+    "torchao is not installed. Install it with `ammeter engine install --with torchao`, or `uv "
+    "sync --extra fp8` in a clone"
 )
-EMULATED_NOTE = (
-    "FP8 is emulated on a CPU: the losses are as on a GPU, but its speed says nothing about a GPU."
-)
-_EMULATED = "emulated, which shows losses and no speed"
-_UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
+EMULATED_NOTE = "FP8 is emulated on a CPU. The losses are as on a GPU, but the speed is not."
+_EMULATED = "emulated here, so only its losses are comparable"
+_UNSCALED = "trains without a loss scaler, so small gradients underflow to zero"
 
 
 def autocast(
@@ -187,15 +185,15 @@ def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
 
 def cuda_precisions(capability: tuple[int, int], name: str = "") -> tuple[PrecisionEntry, ...]:
     """The precisions of a CUDA card of that compute capability; by its `name` some lack Tensor Cores."""
-    fp16 = "without Tensor Cores FP16 saves memory but hardly any time"
+    fp16 = "without Tensor Cores, FP16 saves memory but little time"
     if has_tensor_cores(name, capability):
         fp16 = ""
     shown = ".".join(map(str, capability))
-    fp8 = "" if capability >= _ADA else f"FP8 needs compute capability 8.9; this one has {shown}"
+    fp8 = "" if capability >= _ADA else f"FP8 needs compute capability 8.9, but this GPU has {shown}"
     if capability >= _AMPERE:
         return _entries(fp16=fp16, fp8=fp8)
-    tf32 = f"TF32 needs an Ampere card (compute capability 8.0); this one has {shown}"
-    return _entries(tf32, _SAME_AS_FP32, fp16, "before Ampere BF16 is emulated and slow", fp8=fp8)
+    tf32 = f"TF32 needs Ampere (compute capability 8.0), but this GPU has {shown}"
+    return _entries(tf32, _SAME_AS_FP32, fp16, "before Ampere, BF16 is emulated and slow", fp8=fp8)
 
 
 def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
@@ -205,10 +203,10 @@ def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
 
 def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
     """The precisions of a CPU: all but TF32, though not all of them fast."""
-    fp16 = "" if processor.computes_fp16 else "slow here, since most CPUs do not compute in FP16"
-    bf16 = "" if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 and AMX"
+    fp16 = "" if processor.computes_fp16 else "slow here, because most CPUs do not compute in FP16"
+    bf16 = "" if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 or AMX"
     if processor.computes_bf16 is None:
-        bf16 = "saves time only where the CPU computes in BF16"
+        bf16 = "saves time only if the CPU computes in BF16"
 
     def clause(precision: Precision, note: str) -> str:
         return f"{precision.label} {'is ' if note in (fp16, _EMULATED) else ''}{note}"
