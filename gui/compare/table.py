@@ -16,7 +16,7 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
 from engine.export.document import FigureText
 from engine.export.report.report import figure_text
-from engine.words.numbers import times
+from engine.words.numbers import times, unit_suffix
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import ElidedLabel, draw_marker, label, set_property
@@ -152,7 +152,7 @@ def _figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
     if cell.value is None:
         return ""
     lines = []
-    unit = f" {figure.unit}" if figure.unit else ""
+    unit = unit_suffix(figure.unit)
     if cell.ratio_interval is not None:
         low, high = cell.ratio_interval
         lines.append(f"Ratio: 95% interval {times(low)} to {times(high)}")

@@ -290,7 +290,7 @@ def scaling() -> Drawing:
     for share in (50, 75, 100):
         down = place(0, share)[1]
         drawing.line((left, down), (right, down), LIGHT.text3 if share == 100 else LIGHT.line)
-        drawing.text(left - 10, down + 4, f"{share} %", color=LIGHT.text3, size=11, anchor="end")
+        drawing.text(left - 10, down + 4, f"{share}%", color=LIGHT.text3, size=11, anchor="end")
     drawing.text(right + 12, top + 4, "ideal", color=LIGHT.text3, size=11)
     for look, name, values in shares:
         points = [place(number, share) for number, share in enumerate(values)]

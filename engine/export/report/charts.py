@@ -47,7 +47,7 @@ def loss_curves(content: Content) -> tuple[Curve, ...]:
 
 
 def accuracy_curves(content: Content) -> tuple[Curve, ...]:
-    """The validation accuracy in per cent of every validated run, one point per epoch."""
+    """The validation accuracy in percent of every validated run, one point per epoch."""
     curves = []
     for side in content.comparison.sides:
         for repeat, run in enumerate(side.runs):

@@ -52,7 +52,7 @@ def finished(number: int, label: str, precision: Precision, **figures: Any) -> R
 
 
 def test_a_disturbed_run_says_so_beside_its_speed(capsys: pytest.CaptureFixture[str]) -> None:
-    note = "other programs took 51 % of the processor meanwhile"
+    note = "other programs took 51% of the processor meanwhile"
     quiet = finished(1, "FP32", Precision.FP32, samples_per_second=487.0)
     busy = finished(2, "FP32", Precision.FP32, samples_per_second=102.0, speed_note=note)
     output.run_summary(quiet)
@@ -82,7 +82,7 @@ def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.C
         "Step time      38.5 ms",
         "Training time  7.70 s",
         "Peak memory    3.10 GiB allocated",
-        "Accuracy       61.2 %",
+        "Accuracy       61.2%",
         "Skipped steps  3",
         "Steps          94",
         "Finished; saved as 000000000001.",
@@ -123,7 +123,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         "Speed          none",
         "Not clean      the run shared the GPU: other programs used 2.0 GiB of its memory",
         "Training time  0 s",
-        "Accuracy       50.0 % (best 61.2 % after epoch 2)",
+        "Accuracy       50.0 % (best 61.2% after epoch 2)",
         "NaN loss       since step 1,200",
         "Steps          94",
         "",
@@ -131,7 +131,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         "Recipe               channels_last+fused",
         "Left out             capture: only CUDA devices capture",
         "Products in float32  TF32",
-        "Waiting for data     3.2 % of the time",
+        "Waiting for data     3.2% of the time",
         "Warm-up              12.3 s, of which compiling 8.0 s and capturing 0.5 s",
         "Paused               60.0 s, not counted in any other figure",
         "",
@@ -143,7 +143,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         "Other            0 MiB",
         "",
         "GPU",
-        "Utilisation     99 %",
+        "Utilisation     99%",
         "Power           612 W",
         "Temperature     64 °C at most",
         "Clock           1,980 MHz",
