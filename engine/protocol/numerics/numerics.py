@@ -1,4 +1,4 @@
-"""The numerics of an experiment: the parts asked for, as far as they are known."""
+"""The numerics of an experiment: the requested parts and their results so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Names = Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class IslandTrial(Message):
-    """A short run with these modules in FP32; `reason` says why it was not as good as FP32."""
+    """A short run with these modules in FP32. `reason` says why it was not as good as FP32."""
 
     modules: Names
     is_good: bool
@@ -42,10 +42,10 @@ class IslandTrial(Message):
 
 
 class Islands(Message):
-    """The fewest modules found; None where even all of them do not suffice, empty where none is needed.
+    """The fewest modules that need FP32: None if all of them are not enough, empty if none needs it.
 
     `is_minimal`: for each module a trial has shown that the run is worse without it. The costs compare a run
-    with the islands to the same run without any: steps per second, and MiB at its peak (None if unknown).
+    with these modules in FP32 to the same run without: steps per second, and peak MiB (None if unknown).
     """
 
     part: Literal["islands"] = "islands"
@@ -60,7 +60,7 @@ class Islands(Message):
     sentence: Text = ""
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the modules that need FP32. "" where none does."""
+        """Return the sentence on the modules that need FP32, "" if none does."""
         return self.sentence if self.modules != () else ""
 
 
@@ -68,7 +68,8 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """||x - y|| / ||y|| against FP32 in one step from equal weights, and what rounding explains of it."""
+    """||x - y|| / ||y|| relative to FP32 in one step from equal weights, and the part that rounding
+    explains."""
 
     module: Line
     relative_error: float
@@ -76,11 +77,12 @@ class ModuleError(Message):
 
 
 class Rung(Message):
-    """A run of the ladder, held against FP32's repeats with weights as coarse as the rung's own format.
+    """A run of the divergence test, compared with repeats of FP32 whose weights are rounded to its own
+    format.
 
-    `parts_at` is the first step whose loss is outside of that band and stays there. `first_module` is the
-    first, in the order of the forward pass, whose output in the first step is further from FP32's than
-    rounding explains; `errors` are those of all modules.
+    `parts_at` is the first step whose loss leaves the band of the repeats and stays outside. `first_module`
+    is the first, in the order of the forward pass, whose output in the first step differs from FP32's by more
+    than rounding explains. `errors` has all modules.
     """
 
     label: Line
@@ -103,8 +105,8 @@ class Rung(Message):
 class Ladder(Message):
     """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
 
-    The `repeats` of FP32 are as far apart as another order of sums sets them, within `band_low` and
-    `band_high` at each step.
+    The `repeats` of FP32 differ only by the order of sums. They lie within `band_low` and `band_high` at each
+    step.
     """
 
     part: Literal["ladder"] = "ladder"
@@ -117,9 +119,9 @@ class Ladder(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the precision's divergence from FP32, or on any rung's for None.
+        """Return the sentence on the precision's divergence from FP32. For None, on that of any precision.
 
-        It is the ladder's own where FP32 itself becomes NaN or Inf, and "" without any of these.
+        If FP32 itself becomes NaN or Inf, the sentence is on that. It is "" without any divergence.
         """
         if precision is None:
             return (
@@ -131,7 +133,7 @@ class Ladder(Message):
         return self.sentence if self.has_broken_float32 else ""
 
     def own_rung(self, precision: Precision) -> Rung | None:
-        """Return the rung of an experiment in a precision, that with stochastic rounding if it has it."""
+        """Return the run in a precision, the one with stochastic rounding if there are two."""
         return next((rung for rung in reversed(self.rungs) if rung.precision == precision), None)
 
     @property
@@ -150,14 +152,14 @@ PartResult = Annotated[
 
 
 class PartMeasured(Message):
-    """A part is measured; the job itself ends with `Finished`."""
+    """The result of a part. The job itself ends with `Finished`."""
 
     event: Literal["diagnosed"] = "diagnosed"
     result: PartResult
 
 
 class NumericsResults(Message):
-    """The parts that are known."""
+    """The known parts."""
 
     map: PrecisionMap | None = None
     range: Ranges | None = None
@@ -167,17 +169,17 @@ class NumericsResults(Message):
     advice: Advices | None = None
 
     def with_part(self, result: PartResult) -> NumericsResults:
-        """The results with this part in place of an earlier one of its kind."""
+        """Return the results with this part, which replaces an earlier one of its kind."""
         return self.model_copy(update={result.part: result})
 
     def findings(self, precision: Precision | None = None) -> dict[Part, str]:
-        """Return what each known part found wrong, in a precision or in any: none may be passed over."""
+        """Return the problem that each known part found, in a precision or, for None, in any."""
         known = {part: getattr(self, part) for part in get_args(Part)}
         found = {part: result.finding(precision) for part, result in known.items() if result is not None}
         return {part: sentence for part, sentence in found.items() if sentence}
 
     def as_json(self) -> dict[str, Any]:
-        """The known parts as plain JSON values, others empty or null; NaN and infinity are text."""
+        """Return the known parts as plain JSON values, others empty or null. NaN and infinity are text."""
         whole = json.loads(self.model_dump_json())
         found, ranges, search, islands, advice = (
             whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")
@@ -194,13 +196,13 @@ class NumericsResults(Message):
         }
 
 
-FIRST_STEPS = 10  # in which an experiment is searched for its first NaN or Inf; a run is searched whole
+FIRST_STEPS = 10  # an experiment is searched for its first NaN or Inf in these, a run in all its steps
 
 
 class Numerics(Answer):
-    """The `parts` asked for of an experiment, or of the run `run_id`, and what is known of them.
+    """The requested `parts` of an experiment, or of the run `run_id`, and their results.
 
-    The search for the first NaN or Inf goes through `steps` steps, through all of them where None.
+    The search for the first NaN or Inf goes through `steps` steps, or all of them if None.
     """
 
     kind = "numerics"
@@ -224,14 +226,14 @@ class Numerics(Answer):
 
     @property
     def digest(self) -> str:
-        """The parts asked for."""
+        """The requested parts."""
         return ", ".join(_PART_WORDS[part] for part in self.parts)
 
     def afresh(self) -> Self:
         return self.model_copy(update={"results": NumericsResults()})
 
     def has(self, part: str) -> bool:
-        """True for a part that is known."""
+        """Return True if a part is known."""
         return getattr(self.results, part) is not None
 
 
@@ -239,6 +241,6 @@ _PART_WORDS: dict[Part, str] = {
     "map": "map",
     "range": "ranges",
     "nan": "first NaN",
-    "ladder": "ladder",
+    "ladder": "divergence",
     "islands": "FP32 modules",
 }
