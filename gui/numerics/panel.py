@@ -50,12 +50,12 @@ _CHOICES = (
 
 
 _TABS = {
-    "advice": ("Advice", "advice", "Advice comes with the other parts."),
-    "map": ("Precision map", "precision-map", "The precision map is being made."),
-    "range": ("Ranges", "ranges", "The ranges are being measured."),
+    "advice": ("Advice", "check-numerics", "Advice comes with the other parts."),
+    "map": ("Precision map", "check-numerics", "The precision map is being made."),
+    "range": ("Ranges", "check-numerics", "The ranges are being measured."),
     "nan": ("First NaN", "first-nan", "The first NaN or Inf is being looked for."),
-    "ladder": ("Ladder", "ladder", "The ladder's runs are being trained."),
-    "islands": ("FP32 modules", "fp32-modules", "The fewest FP32 modules are being looked for."),
+    "ladder": ("Ladder", "divergence", "The ladder's runs are being trained."),
+    "islands": ("FP32 modules", "divergence", "The fewest FP32 modules are being looked for."),
 }
 """The views in their order, what to do first: title, page of the guide, and what is said while the part is
 awaited."""
