@@ -42,7 +42,7 @@ def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch
         epoch = first(run)
         return None if epoch is None else float(epoch.step * run.experiment.step_samples)
 
-    goal = f"{100 * target_accuracy:g} % accuracy"
+    goal = f"{100 * target_accuracy:g}% accuracy"
     figure = partial(Figure, has_ratio=True, needs_all=True, absent=NOT_REACHED)
     return (
         figure("seconds_to_accuracy", f"Time to {goal}", "s", None, value=seconds),

@@ -47,6 +47,6 @@ def _rows(ranks: Sequence[RankFigures], unit: str) -> Iterator[DeviceRow]:
             NONE if rank.step_ms is None else f"{number(rank.step_ms)} ms",
             NONE if exchange is None else f"{number(exchange)} ms",
             f"{peak}, largest" if largest is not None and rank.peak_mib == largest else peak,
-            NONE if rank.data_wait_fraction is None else f"{100 * rank.data_wait_fraction:.1f} %",
+            NONE if rank.data_wait_fraction is None else f"{100 * rank.data_wait_fraction:.1f}%",
         )
         yield DeviceRow(f"Rank {place}, {rank.device}", cells)

@@ -90,7 +90,7 @@ def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> Interval | None:
-    """The 95 % interval of the run's speed within that run: its own, or else that of its blocks."""
+    """The 95% interval of the run's speed within that run: its own, or else that of its blocks."""
     own = run.summary.samples_per_second_ci if run.summary is not None else None
     return steadiness(block_speeds) if own is None and block_speeds is not None else own
 
@@ -194,7 +194,7 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
     unchanged = 0.0 if summary is None else summary.unchanged_weights_fraction or 0.0
     # rounded stochastically, a weight that stays makes up for it in another step
     if unchanged >= _MANY_UNCHANGED and not run.experiment.rounds_stochastically:
-        share = f"{100 * unchanged:.0f} % of its weights unchanged"
+        share = f"{100 * unchanged:.0f}% of its weights unchanged"
         yield "lost-updates", f"left {share} by a step: their updates were lost to rounding"
 
 
@@ -338,10 +338,10 @@ def _reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
     waiting = summary.data_wait_fraction if summary else None
     busy = summary.gpu_utilization_percent if summary else None
     if waiting is not None and waiting >= _WAITING_FRACTION:
-        yield f"the training waited for data {100 * waiting:.0f} % of the time"
+        yield f"the training waited for data {100 * waiting:.0f}% of the time"
     elif busy is not None and busy < _BUSY_PERCENT:
         batch = f"a batch of {experiment.batch_size:,} is too small to fill it"
-        yield f"the GPU was busy {busy:.0f} % of the time, so {batch}"
+        yield f"the GPU was busy {busy:.0f}% of the time, so {batch}"
     if _is_on_cuda(run):
         sizes: dict[str, int | None] = {"batch": experiment.batch_size}
         if experiment.dataset.task == "language":

@@ -22,7 +22,7 @@ from engine.protocol.summary import Energy
 from engine.statistics import Interval
 from engine.store.record import RunRecord, Status
 from engine.words.names import speed_unit
-from engine.words.numbers import number
+from engine.words.numbers import number, unit_suffix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ class Figure:
         return self.absent if value is None else number(value, self.digits)
 
     def text_with_unit(self, value: float | None) -> str:
-        return f"{self.text(value)} {self.unit}" if self.unit else self.text(value)
+        return f"{self.text(value)}{unit_suffix(self.unit)}"
 
     def difference_text(self, value: float, difference: float) -> str:
         """How far a value is above another one, as both are shown: "+0.001" between 1.4685 and 1.4683."""
@@ -214,8 +214,8 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 class Cell:
     """One side's figure; what does not apply is None. `value` is over the repeats in `values`.
 
-    `interval` (95 %) comes from repeats, or from the blocks of the only run, which say only how steady it
-    was. `ratio` is to the baseline, of geometric means; `ratio_interval` (95 %) needs repeats of both sides.
+    `interval` (95%) comes from repeats, or from the blocks of the only run, which say only how steady it
+    was. `ratio` is to the baseline, of geometric means; `ratio_interval` (95%) needs repeats of both sides.
     `within_spread`: the difference is no larger than those between repeats of one side.
     """
 

@@ -39,7 +39,7 @@ def claimed_energy(
 
 
 def energy_words(ratio: float) -> str:
-    """The energy against the baseline's: "41 % less energy"."""
+    """The energy against the baseline's: "41% less energy"."""
     if ratio >= 2:
         return f"{number_text(ratio)} times the energy"
     return f"{100 * abs(1 - ratio):.0f} % {'less' if ratio < 1 else 'more'} energy"
@@ -89,7 +89,7 @@ class Verdict:
     """One side against the baseline; what does not apply is None.
 
     `outcome` is what may be concluded. `lines` are the answer, `notes` sentences in small print, and `cited`
-    the doubts that either mentions. `speedup` is the measured ratio of speeds, with its 95 % interval from
+    the doubts that either mentions. `speedup` is the measured ratio of speeds, with its 95% interval from
     repeats; `energy_ratio` is known only where it may be claimed. `accuracy` is a clause on it, or else on
     the loss.
     """
@@ -139,7 +139,7 @@ def verdict_of(
     energy_ratio = claimed_energy(side, baseline, cells, doubts)
     parts: list[Pieces] = []
     if memory.ratio is not None:
-        parts.append((Piece("in "), Piece(f"{100 * memory.ratio:.0f} % of the memory", "strong")))
+        parts.append((Piece("in "), Piece(f"{100 * memory.ratio:.0f}% of the memory", "strong")))
     if energy_ratio is not None:
         parts.append((Piece("using "), Piece(energy_words(energy_ratio), "strong")))
     parts += [quality] if quality else []
@@ -276,7 +276,7 @@ class _Wording:
     def _certainty(self) -> str:
         if self.speed.ratio_interval is not None:
             low, high = self.speed.ratio_interval
-            return f"95 % interval {times(low)} to {times(high)}"
+            return f"95% interval {times(low)} to {times(high)}"
         repeats = [len(cell.known) for cell in (self.speed, self.base_speed)]
         if max(repeats) == 1:
             return "one run each, so no interval"

@@ -347,8 +347,7 @@ def wrapped(
 ) -> tuple[str, ...]:
     """The text in at most `most` lines no wider than `room` pixels; an ellipsis marks what was cut."""
     lines = [""]
-    # a sign of per cent stays with its number
-    words = " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%").split(" ")
+    words = text.split()
     for place, word in enumerate(words):
         longer = f"{lines[-1]} {word}".strip()
         if not lines[-1] or width_of(longer, size, weight) <= room:

@@ -173,4 +173,4 @@ def _grid(area: Rect, highest: float) -> Iterator[Shape]:
         level = round(area.bottom - tick.position / (105 * highest) * area.height) + 0.5
         if tick.position:
             yield Stroke(((area.left, level), (area.right, level)), "grid")
-        yield Words(area.left - 8, level + 4, f"{tick.text} %", "text3", 11, anchor="end")
+        yield Words(area.left - 8, level + 4, f"{tick.text}%", "text3", 11, anchor="end")

@@ -133,7 +133,7 @@ def slowest_rank(ranks: Sequence[RankFigures]) -> tuple[int, float] | None:
 class Summary(Message):
     """The figures of one run; a figure that does not apply is None, never 0.
 
-    `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how steady
+    `samples_per_second` is the median over blocks after warm-up, and its interval (95%) says only how steady
     this run was; `speed_note` says why there is no speed, or what it suffered from. The peaks allocated,
     reserved and resident are over training without warm-up, resident memory over the worker's idle level;
     `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search; `spilled_mib` is what a driver

@@ -58,9 +58,9 @@ def _amount(ratio: float) -> tuple[str, str]:
     if abs(ratio - 1) <= _ABOUT_SAME:
         return "About the same", "amount of memory"
     if ratio < 1:
-        return f"{100 * ratio:.0f} %", "of the memory"
+        return f"{100 * ratio:.0f}%", "of the memory"
     if ratio < 2:
-        return f"{100 * (ratio - 1):.0f} % more", "memory"
+        return f"{100 * (ratio - 1):.0f}% more", "memory"
     return f"{number_text(ratio)} times", "the memory"
 
 
@@ -83,7 +83,7 @@ def certainty(race: Race) -> str:
     interval = f"{range_text(low, high)} times as fast"
     if high < 1:
         interval = f"{range_text(1.0 / high, 1.0 / low)} times as long"
-    sentence = f"Measured {times}: between {interval}, with 95 % confidence."
+    sentence = f"Measured {times}: between {interval}, with 95% confidence."
     return f"{sentence} That leaves open which of the two is faster." if low <= 1 <= high else sentence
 
 

@@ -156,10 +156,10 @@ def _whiskers(row: FigureRow) -> str:
     if not kinds:
         return ""
     if kinds == {"repeats"}:
-        return ", 95 % over repeats"
+        return ", 95% over repeats"
     if kinds == {"within run"}:
-        return ", 95 % within the run"
-    return ", 95 % over repeats or in a run"
+        return ", 95% within the run"
+    return ", 95% over repeats or in a run"
 
 
 class DevicesCard(Surface):

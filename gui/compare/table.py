@@ -16,7 +16,7 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
 from engine.export.document import FigureText
 from engine.export.report.report import figure_text
-from engine.words.numbers import times
+from engine.words.numbers import times, unit_suffix
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import ElidedLabel, draw_marker, label, set_property
@@ -30,7 +30,7 @@ _HEADING_HEIGHT, _ROW_HEIGHT, _SIZE = 40, 32, 13
 _NAME, _FIGURE, _MOST_WORDS = 170, 92, 160
 _MARKER, _GAP, _SIGN, _EDGE = 8, 6, 14, 8
 _VALUE = Look(600, size=_SIZE)
-_PLAINLY = {"repeats": "95 % interval over repeats", "within run": "95 % interval within the only run"}
+_PLAINLY = {"repeats": "95% interval over repeats", "within run": "95% interval within the only run"}
 
 
 def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainter, QRectF], None]]:
@@ -152,10 +152,10 @@ def _figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
     if cell.value is None:
         return ""
     lines = []
-    unit = f" {figure.unit}" if figure.unit else ""
+    unit = unit_suffix(figure.unit)
     if cell.ratio_interval is not None:
         low, high = cell.ratio_interval
-        lines.append(f"Ratio: 95 % interval {times(low)} to {times(high)}")
+        lines.append(f"Ratio: 95% interval {times(low)} to {times(high)}")
     if cell.interval is not None and cell.interval_kind is not None:
         low, high = cell.interval
         lines.append(f"{_PLAINLY[cell.interval_kind]}: {figure.text(low)} to {figure.text(high)}{unit}")
@@ -193,8 +193,8 @@ class TargetRow(QWidget):
         self.edit.setFixedWidth(64)
         self.edit.setProperty("small", "true")
         self.edit.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.edit.setAccessibleName("Accuracy to reach, in per cent")
-        self.edit.setToolTip("An accuracy in per cent: the table then shows when each side first reached it")
+        self.edit.setAccessibleName("Accuracy to reach, in percent")
+        self.edit.setToolTip("An accuracy in percent: the table then shows when each side first reached it")
         self.edit.setPlaceholderText("none")
         self.edit.editingFinished.connect(self._tell)
         self.edit.textEdited.connect(lambda _text: set_property(self.edit, "problem", "false"))

@@ -164,13 +164,13 @@ _USUAL = (-6, 0)
 
 
 def error_text(error: float) -> str:
-    """An error in per cent: "0.04 %", "12 %"; powers of ten where it is very small."""
+    """An error in percent: "0.04%", "12%"; powers of ten where it is very small."""
     percent = 100 * error
     if not math.isfinite(percent):
         return "∞" if math.isinf(percent) else "NaN"
     if percent and percent < 0.001:
-        return f"{percent:.0e} %".replace("e-0", "e-")
-    return f"{percent:.2g} %" if percent < 100 else f"{percent:,.0f} %"
+        return f"{percent:.0e}%".replace("e-0", "e-")
+    return f"{percent:.2g}%" if percent < 100 else f"{percent:,.0f}%"
 
 
 class _Error(NamedTuple):
@@ -220,7 +220,7 @@ class ErrorTable(ResultTable[_Error]):
                     "Error",
                     lambda row: row.error.relative_error,
                     error_text,
-                    "The error in per cent of the output",
+                    "The error in percent of the output",
                     look=_Error.look,
                 ),
             ),

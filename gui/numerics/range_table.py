@@ -68,7 +68,7 @@ def scale_text(exponent: int) -> str:
 
 
 def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
-    """The fate of these numbers in a format: "1.2 % become 0, 3 % lose digits, none overflows"."""
+    """The fate of these numbers in a format: "1.2% become 0, 3% lose digits, none overflows"."""
     parts = (
         (exponents.underflow_fraction(form), "become 0", "none becomes 0"),
         (exponents.subnormal_fraction(form), "lose digits", "none loses digits"),

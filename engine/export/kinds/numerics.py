@@ -112,7 +112,7 @@ def _map(whole: PrecisionMap) -> Section:
     casts = [row for row in whole.operations if row.by_autocast]
     sentence = (
         f"Operations: {sum(row.count for row in whole.operations):,}, of which "
-        f"{100 * whole.attributed_fraction:.1f} % of the floating-point ones are attributed to a module. "
+        f"{100 * whole.attributed_fraction:.1f}% of the floating-point ones are attributed to a module. "
         f"Casts by autocast: {sum(row.count for row in casts):,}, which moved {memory_text(_mib(casts))}."
     )
     return Section(_TITLES["map"], (sentence,), _MAP, tuple(rows), _MAP[4:], whole.notes)
@@ -193,7 +193,7 @@ def _loss(shares: tuple[float, float]) -> str:
 
 def percent(share: float) -> str:
     """A share in percent; a small one is never rounded to 0."""
-    return "under 0.1 %" if 0 < share < 5e-4 else f"{100 * share:.1f} %"
+    return "under 0.1%" if 0 < share < 5e-4 else f"{100 * share:.1f}%"
 
 
 _LADDER = ("Rung", "Parts at step", "Parts first", "Skipped", "Last loss")
@@ -340,7 +340,7 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
         if quantity == "gradient":
             whole = whole.shifted(ranges.scale_exponent)
         if whole.finite:
-            share = f"{100 * whole.underflow_fraction(FP16):.1f} %"
+            share = f"{100 * whole.underflow_fraction(FP16):.1f}%"
             words = f"Exponents of all {quantity}s: {share} of them would underflow to zero in FP16."
             charts[quantity] = histogram(whole, Axis.of((whole,)), FP16, (width, _HEIGHT), words)
     return charts

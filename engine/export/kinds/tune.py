@@ -18,7 +18,7 @@ from engine.tune.outcome import answers, command_of, not_tried, title_of, waterf
 from engine.words.numbers import NONE, memory_text, number, times
 
 GAINS, TRIALS, NOT_TRIED, AGAIN = "What each change gained", "Trials", "Not tried", "To train it again"
-_GAINS = ("Change", "Times as fast", "95 % interval", "Together")
+_GAINS = ("Change", "Times as fast", "95% interval", "Together")
 _TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
 
 

@@ -47,7 +47,7 @@ def loss_curves(content: Content) -> tuple[Curve, ...]:
 
 
 def accuracy_curves(content: Content) -> tuple[Curve, ...]:
-    """The validation accuracy in per cent of every validated run, one point per epoch."""
+    """The validation accuracy in percent of every validated run, one point per epoch."""
     curves = []
     for side in content.comparison.sides:
         for repeat, run in enumerate(side.runs):
@@ -128,7 +128,7 @@ class Charts:
 
     def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, Frame]:
         """The loss or the accuracy, and its frame; both have the same x axis, for one crosshair."""
-        quantity = "Training loss" if name == "loss" else "Validation accuracy in per cent"
+        quantity = "Training loss" if name == "loss" else "Validation accuracy in percent"
         against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
         titles = ", ".join(side.title for side in self.sides)
         description = f"{quantity} against {against}: {titles}."
@@ -160,7 +160,7 @@ class Charts:
 def _certainty(row: FigureRow) -> str:
     kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
     if kinds == {"repeats"}:
-        return ", 95 % interval over repeats"
+        return ", 95% interval over repeats"
     if kinds == {"within run"}:
         return ", whiskers: within the run"
     return ", whiskers: repeats or one run" if kinds else ""

@@ -149,7 +149,7 @@ def published_section(rows: Sequence[PublishedRow]) -> Section:
                 f"{figure.batch_size:,}",
                 NONE if speed is None else number(speed),
                 ratio(row.ratio, 1.0) or NONE,
-                NONE if accuracy is None else f"{accuracy:.1f} %",
+                NONE if accuracy is None else f"{accuracy:.1f}%",
                 f"{figure.recipe}, {source.dataset}",
                 str(source.year),
                 source.title,

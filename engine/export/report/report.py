@@ -296,7 +296,7 @@ def _method(content: Content) -> Iterator[str]:
         )
     else:
         yield (
-            "Repeats are runs in processes of their own. Intervals of ratios (95 %) come from the repeats and"
+            "Repeats are runs in processes of their own. Intervals of ratios (95%) come from the repeats and"
             " the blocks in them. Speeds, times and memory are geometric means over the repeats, accuracy and"
             " loss arithmetic means. The ratio of the geometric means is that of the pairs in which the"
             " repeats were trained, so a drift of the machine cancels out."

@@ -130,7 +130,7 @@ def _sample(entry: LegendEntry) -> Markup:
 def _sentence(pieces: Pieces) -> Markup:
     parts = []
     for piece in pieces:
-        text = Markup.escape(printable(piece.text).replace(" %", "\N{NO-BREAK SPACE}%"))
+        text = Markup.escape(printable(piece.text))
         if piece.side is not None:
             colour = f"t-{side_looks([piece.side])[piece.side.id].ink}"
             parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(colour, text))

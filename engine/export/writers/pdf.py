@@ -129,7 +129,7 @@ class Pages(FPDF):
 def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
     words: list[list[tuple[str, Piece]]] = [[]]
     for piece in pieces:
-        text = letters.shown(piece.text).replace(" %", "\N{NO-BREAK SPACE}%")
+        text = letters.shown(piece.text)
         for part in re.findall(" +|[^ ]+", text):
             if part.startswith(" "):
                 words.append([])

@@ -158,7 +158,7 @@ _WORTH_A_WORD = 0.01
 
 _MOST_FORECASTS = 3
 _NOTHING_LOST = (
-    "FP16 and FP8 would lose less than 1 % of any module's activations and, at the best loss scale, of its "
+    "FP16 and FP8 would lose less than 1% of any module's activations and, at the best loss scale, of its "
     "gradients."
 )
 
@@ -167,7 +167,7 @@ def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tup
     """Losses in the experiment's precision, if the step began at `first_scale`, then those in others."""
     found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
     if ranges.casts and _worst_cast(ranges) is None:
-        found.append("After FP8's scaling less than 1 % of any layer's numbers become 0.")
+        found.append("After FP8's scaling less than 1% of any layer's numbers become 0.")
     notes = tuple(found) or (_NOTHING_LOST,)
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in QUANTITIES):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
@@ -247,7 +247,7 @@ def _share(count: int, row: ModuleRange) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= _WORTH_A_WORD else "less than 1 %"
+    return f"{100 * share:.0f}%" if share >= _WORTH_A_WORD else "less than 1%"
 
 
 def _scale(scale: float) -> str:

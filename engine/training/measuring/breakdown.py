@@ -241,6 +241,6 @@ class Instruments:
         if share < TOLERATED_SHARE:
             return None
         return (
-            f"other programs took {100 * share:.0f} % of the processor meanwhile ({os.cpu_count()} cores), "
+            f"other programs took {100 * share:.0f}% of the processor meanwhile ({os.cpu_count()} cores), "
             "so the speed is lower than it could be"
         )

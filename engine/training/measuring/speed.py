@@ -195,7 +195,7 @@ def skipped_steps(rows: Rows, *columns: str) -> tuple[int, ...]:
 class Speed:
     """Medians over blocks; each is None where `note` says why.
 
-    `interval` is the 95 % interval of the median over this run's blocks: it shows how steady this run was,
+    `interval` is the 95% interval of the median over this run's blocks: it shows how steady this run was,
     not what another run would show.
     """
 

@@ -206,7 +206,7 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
     lost = sum(row.became_zero for row in rows)
     if ranges is None or not total or lost < _TELLING * total:
         return
-    measured = f"{100 * lost / total:.0f} % of the gradients are 0 but not in FP32"
+    measured = f"{100 * lost / total:.0f}% of the gradients are 0 but not in FP32"
     if not experiment.uses_scaler:
         if experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             yield Advice(
@@ -362,7 +362,7 @@ def _casts(evidence: Evidence) -> Iterator[Advice]:
         kind=AdviceKind.CASTS,
         message="The casts cost more than the shorter format saves; with more work for each cast, as with a "
         "larger batch or larger layers, it pays.",
-        evidence=f"{_times(evidence)} Casts take {100 * share:.0f} % of the time of its operations.",
+        evidence=f"{_times(evidence)} Casts take {100 * share:.0f}% of the time of its operations.",
         **_unshortened(evidence),
     )
 
@@ -403,7 +403,7 @@ def _share_of(evidence: Evidence, modules: tuple[str, ...]) -> str:
     operations = () if evidence.results.map is None else evidence.results.map.operations
     spent = _seconds(operations)
     theirs = _seconds(tuple(row for row in operations if row.module in modules))
-    return f"{100 * theirs / spent:.0f} % of the time of the map's operations is theirs." if spent else ""
+    return f"{100 * theirs / spent:.0f}% of the time of the map's operations is theirs." if spent else ""
 
 
 def _seconds(operations: tuple[Operation, ...]) -> float:

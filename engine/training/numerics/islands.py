@@ -312,7 +312,7 @@ def _cost_words(speed_ratio: float | None, memory_added_mib: float | None) -> st
         if abs(percent) <= _HARDLY_PERCENT:
             words.append("costs hardly any speed")
         else:
-            words.append(f"costs about {percent} % of the speed" if percent > 0 else "makes it faster here")
+            words.append(f"costs about {percent}% of the speed" if percent > 0 else "makes it faster here")
     if memory_added_mib is not None and memory_added_mib >= 0.05:
         words.append(f"adds {memory_text(memory_added_mib)} of memory")
     return f" This {' and '.join(words)}." if words else ""

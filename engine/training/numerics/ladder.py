@@ -216,7 +216,7 @@ def _where(rung: Rung) -> str:
 
 
 def _percent(fraction: float) -> str:
-    return f"{number(100 * fraction)} %"
+    return f"{number(100 * fraction)}%"
 
 
 def _whole(rungs: Sequence[Rung], band: Band) -> str:

@@ -75,7 +75,7 @@ def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collectio
     exchange something, it is communication. The profiler adds a nearly constant
     time to each operation, seen almost wholly by its caller, and to each mark of a module. That time is taken
     from how much longer recorded steps are, up to a plausible limit, and off the callers' own times; what
-    then differs is scaled. A note tells of what is scaled by 3 % or more.
+    then differs is scaled. A note tells of what is scaled by 3% or more.
     """
     if not trace.steps or step_ms <= 0:
         return StepBar(Bar(), None, 0.0, 0.0)

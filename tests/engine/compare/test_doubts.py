@@ -73,12 +73,12 @@ def test_repeats_on_two_nodes_have_no_ratio_and_are_told(record: Record) -> None
     ("figures", "kind", "words"),
     [
         ({"other_programs_mib": 2_048.0}, "other-program", "shared the GPU: other programs held 2.0 GiB"),
-        ({"speed_note": "other programs took 40 % of the processor"}, "other-program", "took 40 %"),
+        ({"speed_note": "other programs took 40% of the processor"}, "other-program", "took 40%"),
         (HOT, "throttled", "held down by heat"),
         ({"spilled_mib": 3_072.0}, "spilled", "the driver put 3.0 GiB of it into the host's memory"),
         ({"first_nan_step": 1_200}, "nan", "a loss that is NaN or infinite since step 1,200"),
         ({"final_train_loss": float("inf")}, "nan", "a loss that is NaN or infinite"),
-        ({"unchanged_weights_fraction": 0.9}, "lost-updates", "left 90 % of its weights unchanged by a step"),
+        ({"unchanged_weights_fraction": 0.9}, "lost-updates", "left 90% of its weights unchanged by a step"),
     ],
 )
 def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], kind: str, words: str) -> None:
@@ -87,7 +87,7 @@ def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], ki
 
 
 def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(record: Record) -> None:
-    suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs took 69 % of the processor"}
+    suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs took 69% of the processor"}
     for figures in (*suffered, HOT, {"spilled_mib": 64.0}):
         base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
         assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed.summary)
@@ -164,7 +164,7 @@ def test_clocks_that_differ_between_repeats_are_told(record: Record) -> None:
     assert kind == "throttled" and "between 1,410 and 1,980 MHz" in sentence
 
 
-@pytest.mark.parametrize(("end", "words"), [(0.7, "30 % slower"), (1.4, "40 % faster")])
+@pytest.mark.parametrize(("end", "words"), [(0.7, "30% slower"), (1.4, "40% faster")])
 def test_a_speed_that_slides_is_told(record: Record, end: float, words: str) -> None:
     base, other = record(1, FP32, **SPEED), record(2, FP16, **SPEED)
     sliding = np.concatenate((np.ones(20), np.full(20, end)))
@@ -187,7 +187,7 @@ def test_a_single_sliding_repeat_is_no_drift_of_its_side_and_most_of_them_are(re
     assert about(sliding, steady, steady) == []
     assert about(sliding, steady, sliding[::-1]) == [], "one way and the other is no drift"
     assert about(steady, sliding, sliding) == [
-        "FP16 AMP, repeat 2 was 30 % slower at its end than at its beginning. The same kind of doubt applies "
+        "FP16 AMP, repeat 2 was 30% slower at its end than at its beginning. The same kind of doubt applies "
         "to 1 more of its runs."
     ]
 
@@ -308,7 +308,7 @@ def test_weights_left_unchanged_are_a_row_only_where_a_run_tells_them(record: Re
     run = record(2, pure, **SPEED, unchanged_weights_fraction=0.05)
     shown = [UNCHANGED in table([one]) for one in (run, record(1, FP32, **SPEED))]
     assert shown == [True, False]
-    assert UNCHANGED.text_with_unit(UNCHANGED.value(run)) == "5.0 %"
+    assert UNCHANGED.text_with_unit(UNCHANGED.value(run)) == "5.0%"
     # stochastically rounded, they are not lost
     rounded = Experiment(precision=Precision.BF16_PURE, optimizer=Optimizer(stochastic_rounding=True))
     moved = {**SPEED, "unchanged_weights_fraction": 0.9}

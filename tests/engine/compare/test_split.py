@@ -123,7 +123,7 @@ def test_a_part_of_the_gain_that_is_a_side_too_has_that_sides_ratio(record: Reco
 
 def test_what_disturbed_a_side_is_credited_to_nothing_though_it_is_shown(run: Record, record: Record) -> None:
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
-    note = {"speed_note": "other programs took 69 % of the processor", "environment": GPU}
+    note = {"speed_note": "other programs took 69% of the processor", "environment": GPU}
     corner = record(90, experiment("fp16"), samples_per_second=100.0, **note)
     evidence = [Evidence(one, np.ones(9), ()) for one in (base, side, corner)]
     reports = compare(evidence, base.id).reports

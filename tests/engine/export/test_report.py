@@ -106,7 +106,7 @@ def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) 
 
 
 def test_what_goes_for_several_repeats_is_told_once(exports_store: Store, trained: Trained) -> None:
-    note = "Other programs took 40 % of the processor during the run."
+    note = "Other programs took 40% of the processor during the run."
     ids = [
         trained(precision, speed=speed, seed=seed, speed_note=note)
         for seed in range(4)
@@ -145,7 +145,7 @@ def test_each_doubt_is_told_once(hostile: Content) -> None:
 def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     exports_store: Store, trained: Trained
 ) -> None:
-    note = "other programs took 69 % of the processor meanwhile"
+    note = "other programs took 69% of the processor meanwhile"
     ids = [trained("fp32"), trained("fp16", speed=120.0, speed_note=note)]
     content = content_of(exports_store, ids)
     report = report_of(content)
@@ -166,7 +166,7 @@ def test_a_clean_side_of_the_same_work_leads_before_a_faster_one(
 ) -> None:
     ids = [
         trained("fp32"),
-        trained("fp16", speed=9_000.0, speed_note="other programs took 20 %"),
+        trained("fp16", speed=9_000.0, speed_note="other programs took 20%"),
         trained("bf16"),
     ]
     answers = report_of(content_of(exports_store, ids)).answers

@@ -85,7 +85,7 @@ def test_on_a_processor_the_words_are_the_processors(racers: Any) -> None:
     race = racers.race()
     assert headline.sentence(race) == f"{WHY.replace('card', 'processor')}.", "more memory is not less"
     assert headline.title(race) == SAME.replace("card", "processor")
-    assert memory_words(race) == ("7 % more", "memory")
+    assert memory_words(race) == ("7% more", "memory")
     racers.runs.clear()
     racers.hardly_faster = "FP16 AMP is slow here, since most CPUs do not compute in FP16"
     told = headline.sentence(racers.of_two(3_970, 557, environment=racers.CPU))
@@ -106,7 +106,7 @@ def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
     ("figures", "title", "why"),
     [
         (
-            {"speed_note": "other programs took 69 % of the processor meanwhile"},
+            {"speed_note": "other programs took 69% of the processor meanwhile"},
             "Other programs disturbed this measurement",
             "Measure again when nothing else runs.",
         ),
@@ -291,9 +291,9 @@ def test_the_pace_of_the_replay(racers: Any, full: float, mixed: float, steps: i
         (320.0, ("Less than a third", "of the memory")),
         (340.0, ("Less than half", "of the memory")),
         (600.0, ("Less than two thirds", "of the memory")),
-        (910.0, ("91 %", "of the memory")),
+        (910.0, ("91%", "of the memory")),
         (990.0, ("About the same", "amount of memory")),
-        (1_080.0, ("8 % more", "memory")),
+        (1_080.0, ("8% more", "memory")),
         (2_400.0, ("2.40 times", "the memory")),
         (None, ("No measurement", "of the memory")),
     ],
@@ -344,7 +344,7 @@ def test_how_sure_the_ratio_is(racers: Any) -> None:
     racers.runs.clear()
     race = racers.repeated([(880, 5_000), (884, 4_980), (878, 5_020), (881, 5_000), (882, 4_950)])
     assert certainty(race).startswith("Measured 5 times each: between 5.6")
-    assert certainty(race).endswith("with 95 % confidence.")
+    assert certainty(race).endswith("with 95% confidence.")
 
 
 def test_repeats_that_were_not_made_in_turns_are_no_certainty(racers: Any) -> None:

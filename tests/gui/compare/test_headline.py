@@ -29,7 +29,7 @@ class TestHeadline:
         )
         assert workspace.words == (
             "FP16 AMP trained 1.89 times as fast as FP32"
-            " in 31 % of the memory, with 60.0 % against 61.3 % accuracy"
+            " in 31% of the memory, with 60.0% against 61.3% accuracy"
             " One run each, so no interval · accuracy: no spread known"
         )
 
@@ -47,9 +47,9 @@ class TestHeadline:
             )
         ]
         workspace.show(*runs)
-        assert "95 % interval" in workspace.words
+        assert "95% interval" in workspace.words
         assert "with the same accuracy" in workspace.words
-        assert "accuracy: 60.5 % against 61.0 %, within spread" in workspace.words
+        assert "accuracy: 60.5% against 61.0%, within spread" in workspace.words
         assert workspace.row("Accuracy") == ["61.0", "60.5", "same"]
         assert [line.is_repeat for line in workspace.panel.curves.lines] == [False, True] * 2
 

@@ -29,7 +29,7 @@ from gui.train.cards import LiveCards
 from gui.widgets.stat_card import VerdictLabel
 from gui.window.main_window import MainWindow
 
-BUSY = "other programs took 69 % of the processor meanwhile"
+BUSY = "other programs took 69% of the processor meanwhile"
 FP32, BF16 = Experiment(steps=200), Experiment(steps=200, precision=Precision.BF16)
 
 

@@ -74,8 +74,8 @@ class TestFigures:
         edit.setText("60")
         with qtbot.waitSignal(workspace.reader.shown):
             qtbot.keyClick(edit, Qt.Key.Key_Return)
-        assert workspace.row("Time to 60 % accuracy") == ["10.0", "2.50", "0.25×"]
-        assert workspace.row("Samples to 60 % accuracy") == ["6,400", "3,200", "0.50×"]
+        assert workspace.row("Time to 60% accuracy") == ["10.0", "2.50", "0.25×"]
+        assert workspace.row("Samples to 60% accuracy") == ["6,400", "3,200", "0.50×"]
         edit.setText("much")
         with qtbot.waitSignal(workspace.reader.shown):
             qtbot.keyClick(edit, Qt.Key.Key_Return)
