@@ -50,12 +50,12 @@ _CHOICES = (
 
 
 _TABS = {
-    "advice": ("Advice", "advice", "Advice comes with the other parts."),
-    "map": ("Precision map", "precision-map", "Recording the precision map."),
-    "range": ("Ranges", "ranges", "Measuring the ranges."),
-    "nan": ("First NaN", "first-nan", "Searching for the first NaN or Inf."),
-    "ladder": ("Divergence", "ladder", "Training in each precision."),
-    "islands": ("FP32 modules", "fp32-modules", "Searching for the fewest FP32 modules."),
+    "advice": ("Advice", "check-numerics", "Advice comes with the other parts."),
+    "map": ("Precision map", "check-numerics", "The precision map is being made."),
+    "range": ("Ranges", "check-numerics", "The ranges are being measured."),
+    "nan": ("First NaN", "first-nan", "The first NaN or Inf is being looked for."),
+    "ladder": ("Ladder", "divergence", "The ladder's runs are being trained."),
+    "islands": ("FP32 modules", "divergence", "The fewest FP32 modules are being looked for."),
 }
 """The views in order, the most urgent first: title, guide page, and the message while the part is awaited."""
 

