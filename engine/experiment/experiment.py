@@ -181,7 +181,7 @@ class Experiment(Part):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = setting(
         0,
         "Seed",
-        "Seed of the random number generators. The same seed repeats a run.",
+        "Initializes the random number generators. The same seed repeats a run.",
         group=Group.MACHINE,
         flag=Flag("--seed", "N"),
     )

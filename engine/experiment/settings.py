@@ -44,7 +44,7 @@ class Measure(Part):
     warmup_steps: SmallCountOrZero = setting(
         10,
         "Warm-up before measuring",
-        "The first steps are excluded from the measured speed.",
+        "Number of initial steps that are excluded from the measured speed.",
         unit="steps",
     )
     block_steps: SmallCount = setting(
@@ -109,7 +109,7 @@ class Optimizer(Part):
     name: Literal["adamw", "adam", "sgd", "adamw-8bit", "adamw-4bit", "adamw-fp8"] = setting(
         "adamw",
         "Optimizer",
-        "The optimizer. The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which stores its "
+        "How gradients update the weights. The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which stores its "
         "state in fewer bits.",
         words={
             "adamw": "AdamW",
