@@ -109,8 +109,8 @@ class Optimizer(Part):
     name: Literal["adamw", "adam", "sgd", "adamw-8bit", "adamw-4bit", "adamw-fp8"] = setting(
         "adamw",
         "Optimizer",
-        "How gradients update the weights. The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which stores its "
-        "state in fewer bits.",
+        "How gradients update the weights. The 8-bit, 4-bit and FP8 variants are torchao's AdamW, which "
+        "stores its state in fewer bits.",
         words={
             "adamw": "AdamW",
             "sgd": "SGD",
