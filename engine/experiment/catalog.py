@@ -52,7 +52,7 @@ class Precision(StrEnum):
 
 
 NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]  # advice comes with any of them
-Task = Literal["classification", "regression", "language", "own"]  # "own": only a file tells
+Task = Literal["classification", "regression", "language", "own"]  # "own": only the file knows
 
 SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"
 PYTHON_SOURCE, IMAGE_FOLDER = "python-source", "image-folder"

@@ -19,11 +19,8 @@ from engine.experiment.own.library_models import ModelRef
 
 @dataclass(frozen=True)
 class FormValues:
-    """The values that decide which settings apply.
-
-    `text` returns the text of a setting ("true", "0", "sgd"). `defines` are the names that the model file
-    defines.
-    """
+    """The values that decide which settings apply. `text` returns the text of a setting, such as "true", "0"
+    or "sgd". `defines` are the names that the model file defines."""
 
     text: Callable[[str], str]
     precisions: Sequence[Precision]
@@ -47,8 +44,7 @@ class FormValues:
         return self.has("dataset", catalog.ARRAYS) or self.dataset.task == "classification"
 
     def is_text(self) -> bool:
-        """Return True if samples are token sequences: a text dataset, or a library model that generates its
-        own tokens."""
+        """Return True for token sequences: a text dataset, or a library model that generates tokens."""
         is_of_library = self.has("dataset", catalog.OWN_DATA) and self.model.library is not None
         return is_of_library or self.dataset.task == "language"
 
@@ -135,11 +131,11 @@ class Flag:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The title, help text and rules of a setting.
+    """The title, help and rules of a setting.
 
-    `hint` is the placeholder of an empty field. `words` are labels of values that are not simply capitalized.
-    A setting without a `group` is at the top of the form. `place` orders settings in a group. `is_picked`:
-    the value is selected from a list.
+    `hint` is the placeholder of an empty field, `words` are labels of values that are not just capitalized.
+    Without a `group` it is at the top of the form. `place` orders settings in a group. `is_picked`: from a
+    list.
     """
 
     title: str

@@ -276,10 +276,7 @@ RECIPES: Choices = (
 
 
 class RecipeEdit(QWidget):
-    """Edits the optimizations as the text of the setting, which `edited` emits.
-
-    The form places `parts`, the check boxes, below in its full width.
-    """
+    """Edits the optimizations as text, which `edited` emits. The form shows the check boxes `parts` below."""
 
     edited = Signal(str)
 

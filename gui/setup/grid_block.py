@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QSizePolicy, QToolTip, Q
 
 from engine.experiment.sweep import Axis
 from engine.words.numbers import NONE, memory_text
-from gui.setup.survey import Survey, left_out_words, memory_words, plan_words, time_words
+from gui.setup.survey import Survey, memory_words, plan_words, skipped_words, time_words
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -24,15 +24,15 @@ _PITCHES = (14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 class GridBlock(QWidget):
-    """The grid of a sweep, else hidden. A click on its `picture` opens the full grid."""
+    """The grid of a sweep, else hidden. A click on its `map` opens the full grid."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.picture = CellsMap()
+        self.map = CellsMap()
         self._lines = [label("", "label") for _ in range(3)]
         for line in self._lines:
             line.setWordWrap(True)
-        in_column(self.picture, *self._lines, parent=self, spacing=4)
+        in_column(self.map, *self._lines, parent=self, spacing=4)
         self.hide()
 
     def show_survey(self, survey: Survey | None) -> None:
@@ -40,8 +40,8 @@ class GridBlock(QWidget):
         self.setVisible(survey is not None and survey.grid is not None)
         if survey is None or survey.grid is None:
             return
-        self.picture.show_survey(survey)
-        said = (left_out_words(survey), memory_words(survey), time_words(survey, datetime.now()))
+        self.map.show_survey(survey)
+        said = (skipped_words(survey), memory_words(survey), time_words(survey, datetime.now()))
         for line, words in zip(self._lines, said, strict=True):
             set_text(line, words)
             line.setVisible(bool(words))
@@ -95,9 +95,9 @@ class CellsMap(QAbstractButton):
         for index in range(self._count):
             row, column = divmod(index, columns)
             square = QRectF(column * pitch, row * pitch, side, side)
-            is_left_out = index in survey.fit.why
-            painter.fillRect(square, unfit if is_left_out else fits)
-            if is_left_out and side >= 4:
+            is_skipped = index in survey.fit.why
+            painter.fillRect(square, unfit if is_skipped else fits)
+            if is_skipped and side >= 4:
                 painter.setPen(strike)
                 painter.drawLine(square.bottomLeft() + QPointF(0, -1), square.topRight() + QPointF(-1, 0))
         painter.end()
@@ -151,7 +151,7 @@ class GridDialog(QDialog):
         assert survey.grid is not None
         self.table.show_rows(range(len(survey.grid.cells)))
         about = label(
-            "\n".join(filter(None, (plan_words(survey), left_out_words(survey)))), "hint", wraps=True
+            "\n".join(filter(None, (plan_words(survey), skipped_words(survey)))), "hint", wraps=True
         )
         close = Button("Close", "secondary", "Close this window (Escape)", do=self.close)
         in_column(about, wide(self.table), in_row(Stretch(), close), parent=self, margins=16, spacing=12)

@@ -84,10 +84,10 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
         return (f"{size}×{size}",)
     if dataset.image_size is None:
         return ("no images",)
-    pictures = f"{size}×{size}"
+    shape = f"{size}×{size}"
     if dataset.train_samples is not None:
-        pictures = f"{dataset.train_samples:,} of {pictures}"
-    return (f"{pictures}, {classes} classes", pictures) if classes else (pictures,)
+        shape = f"{dataset.train_samples:,} of {shape}"
+    return (f"{shape}, {classes} classes", shape) if classes else (shape,)
 
 
 def batch_words(draft: Draft, catalog: Catalog | None) -> str:

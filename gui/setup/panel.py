@@ -96,7 +96,7 @@ class SetupPanel(Surface):
         self.folder.changed.connect(self._show_folder)
         self.data.changed.connect(self._take_answer)
         self.survey_thread.changed.connect(self._take_answer)
-        self.foot.grid.picture.clicked.connect(self._show_cells)
+        self.foot.grid.map.clicked.connect(self._show_cells)
         self._refresh()
 
     def set_presets(self, presets: Sequence[Preset]) -> None:

@@ -64,7 +64,7 @@ class Survey:
     estimate: Estimate | None = None
 
     @property
-    def left_out(self) -> int:
+    def skipped(self) -> int:
         """The number of skipped cells."""
         return len(self.fit.why)
 
@@ -166,12 +166,12 @@ def button_words(draft: Draft, count: int) -> str:
 def plan_words(survey: Survey) -> str:
     """Return the number of combinations and runs: "12 combinations, 24 runs"."""
     assert survey.grid is not None
-    runs = (survey.grid.size - survey.left_out) * survey.plan.repeats
+    runs = (survey.grid.size - survey.skipped) * survey.plan.repeats
     at_least = "at least " if survey.plan.precision_percent is not None else ""
     return f"{counted(survey.grid.size, 'combination')}, {at_least}{counted(runs, 'run')}"
 
 
-def left_out_words(survey: Survey) -> str:
+def skipped_words(survey: Survey) -> str:
     """Say how many cells are skipped, and why the first one is. Empty if none are."""
     grid, why = survey.grid, survey.fit.why
     if grid is None or not why:

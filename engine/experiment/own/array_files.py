@@ -174,7 +174,7 @@ def _parquet(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
 
     types = pyarrow.types
     with pyarrow.parquet.ParquetFile(opened) as table:
-        # made anew at each look, of all columns
+        # created again at each access, with all columns
         schema, rows = table.schema_arrow, table.metadata.num_rows
         if len(schema.names) > _MOST_COLUMNS:
             message = f"{file} has {len(schema.names):,} columns, but at most {_MOST_COLUMNS:,} can be read."

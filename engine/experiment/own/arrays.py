@@ -50,8 +50,7 @@ class FileSamples:
 
     @property
     def pictures(self) -> Layout | None:
-        """The layout of images (samples, height, width), with 1, 3 or no channels. None if inputs are not
-        images."""
+        """The layout of images (samples, height, width), with 1, 3 or no channels. None without images."""
         if self.inputs.dtype != "|u1" and self.inputs.kind != "f":
             return None
         match self.inputs.shape[1:]:
@@ -181,7 +180,7 @@ def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -
 
 
 def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
-    # the inputs are the whole file, the targets a file beside it
+    # the inputs are the whole file, the targets a file next to it
     if inputs and inputs != file.stem:
         message = f"is '{shortened(inputs)}', but {file} contains a single array."
         raise setting_error("data.inputs", message, "Leave it empty.", value=inputs)

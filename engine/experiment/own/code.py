@@ -27,7 +27,7 @@ from engine.experiment.paths import is_remote, read_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import Message, shortened
 
-MOST_CODE_BYTES = 2**20  # for a workload file and the modules beside it together
+MOST_CODE_BYTES = 2**20  # for a model file and its modules together
 OWN_DATA = "own"  # the dataset of a model that brings its own
 MODEL, BATCH, DATASET = "model", "batch", "dataset"
 

@@ -53,7 +53,7 @@ def folders(folder: Path) -> tuple[str, ...]:
 
 def pictures(folder: Path) -> Iterator[str]:
     """Yield the paths of the images below a folder, without opening them. Raises ProblemError."""
-    return (file for file in _files(folder) if is_picture(Path(file).name))
+    return (file for file in _files(folder) if is_image(Path(file).name))
 
 
 def texts(folder: Path) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _is_text(file: str) -> bool:
     return bool(start) and b"\0" not in start and "\ufffd" not in start.decode("utf-8", "replace")[:-1]
 
 
-def is_picture(name: str) -> bool:
+def is_image(name: str) -> bool:
     """Return True for the name of an image file. Hidden ones are thumbnails."""
     return name.lower().endswith(ENDINGS) and not name.startswith(".")
 
@@ -253,7 +253,7 @@ def _images_problem(path: str) -> Problem | None:
             for _, inside, files in os.walk(root / name):
                 inside[:] = [folder for folder in inside if not folder.startswith(".")]
                 left -= 1 + len(files)
-                if any(is_picture(file) for file in files):
+                if any(is_image(file) for file in files):
                     classes.append(name)
                     break
                 if left < 0:

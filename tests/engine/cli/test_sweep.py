@@ -233,11 +233,7 @@ def test_a_presets_variants_and_sweep_are_axes() -> None:
         (["seed=1,2", "seed=3"], {}, "Seed is swept twice."),
         (["batch_size=8,16"], {"preset": "resnet50-memory"}, "the variants of the preset set it themselves"),
         (["precision=fp32"], {"precisions": ["fp32", "bf16"]}, "is given by --precision and by --sweep"),
-        (
-            [f"seed={','.join(map(str, range(5_001)))}", "batch_size=1,2"],
-            {},
-            "10,002 combinations, but the maximum is",
-        ),
+        ([f"seed={','.join(map(str, range(5_001)))}", "batch_size=1,2"], {}, "10,002 combinations, but"),
         (["model=nowhere/net.py,small-cnn"], {}, "net.py does not exist"),
     ],
 )

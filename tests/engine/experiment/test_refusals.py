@@ -108,8 +108,8 @@ def test_several_wrong_values_are_all_named() -> None:
     ("settings", "key", "words"),
     [
         ({"epochs": 1, "steps": 2}, "steps", "Steps and epochs are both set"),
-        ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "Momentum is only for sgd"),
-        ({"optimizer": {"name": "adam", "momentum": 0.9}}, "optimizer.momentum", "Momentum is only for sgd"),
+        ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "Momentum is for sgd"),
+        ({"optimizer": {"name": "adam", "momentum": 0.9}}, "optimizer.momentum", "Momentum is for sgd"),
         (
             {"schedule": {"name": "one-cycle", "warmup_steps": 5}},
             "schedule.warmup_steps",

@@ -124,9 +124,9 @@ def test_a_cell_that_cannot_be_trained_here_is_left_out(
         f"2 of 4 combinations cannot be trained here. FP32, batch size 10,000: {why}"
     )
     assert block.text().endswith("The time is estimated after the pilots")
-    assert block.picture.cell_at(block.picture.rect().topLeft()) == 0
-    assert block.picture.tip(0) == f"FP32, batch size 10,000\n{why}"
-    block.picture.click()
+    assert block.map.cell_at(block.map.rect().topLeft()) == 0
+    assert block.map.tip(0) == f"FP32, batch size 10,000\n{why}"
+    block.map.click()
     dialog = panel.window().findChild(GridDialog)
     assert dialog is not None
     assert dialog.table.model().index(0, 3).data() == why

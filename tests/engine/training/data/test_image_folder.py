@@ -244,9 +244,7 @@ def test_an_empty_val_folder_leaves_nothing_to_validate_on(pets: Path, tmp_path:
 
 def test_more_accumulated_than_an_epoch_has_is_refused(pets: Path) -> None:
     asked = experiment(pets, step={"gradient_accumulation": 6})
-    with pytest.raises(
-        ProblemError, match="is 6, but an epoch of image-folder has only 5 batches of 4"
-    ) as raised:
+    with pytest.raises(ProblemError, match="is 6, but an epoch of image-folder has only 5") as raised:
         RunPlan(asked, read_catalog())
     assert raised.value.problem.key == "step.gradient_accumulation"
 
