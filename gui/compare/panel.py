@@ -107,7 +107,7 @@ class ComparePanel(Surface):
         self.tabs.tabBar().setAccessibleName("Views of the comparison")
         for arrow in self.tabs.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
-        self.tabs.addTab(self.figures, "Figures")
+        self.tabs.addTab(self.figures, "Metrics")
         self.tabs.addTab(self._curves, "Curves")
         # else the offer would be at the lower edge
         self._rest = QWidget()
@@ -186,7 +186,7 @@ class ComparePanel(Surface):
         self._beside.addStrut(_LEAST_FIGURES)
         parts = (self.table, wide(charts), self.devices, self.published)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
-        return scrolled("Figures", page)
+        return scrolled("Metrics", page)
 
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:

@@ -1,6 +1,6 @@
 """The guide's window: the list of pages, and the open page.
 
-After the guide's own pages come those of the shortcuts, and of this machine's folders and the version.
+Two pages follow the guide's own: the shortcuts, and this machine's folders with the version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gui.widgets.shortcuts import SHORTCUTS, keys_of
 
 _IN_THE_TABLE = (
     ("F2", "Rename the highlighted run"),
-    ("Space", "Tick the highlighted runs"),
+    ("Space", "Select the highlighted runs"),
     ("P", "Pin the highlighted runs to the top, or unpin them"),
     ("Ctrl+A", "Highlight all runs shown"),
     ("Return", "Show the curves of the highlighted run"),
@@ -76,11 +76,11 @@ def _places() -> GuidePage:
     places = (
         ("Runs", str(store_path())),
         ("Settings and your presets", str(config_folder())),
-        ("Whose code may run here", str(trust_path())),
+        ("Model code that may run here", str(trust_path())),
         ("Checkpoints", str(checkpoints_folder(store_path()))),
         ("Traces of profiles", str(traces_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),
-        ("The engine, where it is set up", str(engines_folder())),
+        ("PyTorch, if Ammeter installed it", str(engines_folder())),
     )
     text = "\n\n".join(
         (
@@ -88,9 +88,9 @@ def _places() -> GuidePage:
             f"This is Ammeter {__version__}.",
             "## Where your data lives",
             _table(("What", "Where"), places),
-            "Ammeter sends nothing by itself. The network is used only to look up and download PyTorch where "
-            "it is set up, to download a dataset you choose, and to export to an MLflow server if you name "
-            "one.",
+            "Ammeter sends nothing by itself. It uses the network only to look up and install PyTorch, to "
+            "download a dataset you choose, to reach a remote machine you add, and to export to an MLflow "
+            "server you name.",
         )
     )
     return GuidePage("places", _SECTION, "Places and version", text)
@@ -112,7 +112,7 @@ _LIST_WIDTH = 232
 
 
 class GuideDialog(QDialog):
-    """Shows the pages; not modal, and deleted when it or its window is closed."""
+    """The guide; not modal, and deleted when it or its window is closed."""
 
     def __init__(self, pages: Sequence[GuidePage], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -187,7 +187,7 @@ _ROW, _HEAD = 26, 31
 
 
 class GuideList(QWidget):
-    """`chosen` carries a page's name, `searched` the typed words."""
+    """The list of pages with a search field. `chosen` carries a page's name, `searched` the typed words."""
 
     chosen = Signal(str)
     searched = Signal(str)
@@ -222,7 +222,7 @@ class GuideList(QWidget):
         return tuple(filter(None, self._names()))
 
     def set_current(self, name: str) -> None:
-        """Marks the open page in the list, if the search has not left it out."""
+        """Mark the open page in the list, if the search shows it."""
         names = self._names()
         with QSignalBlocker(self.list):
             self.list.setCurrentRow(names.index(name) if name in names else -1)

@@ -54,7 +54,7 @@ _TABS = {
     "map": ("Precision map", "precision-map", "The precision map is being made."),
     "range": ("Ranges", "ranges", "The ranges are being measured."),
     "nan": ("First NaN", "first-nan", "The first NaN or Inf is being looked for."),
-    "ladder": ("Ladder", "ladder", "The ladder's runs are being trained."),
+    "ladder": ("Divergence", "ladder", "The ladder's runs are being trained."),
     "islands": ("FP32 modules", "fp32-modules", "The fewest FP32 modules are being looked for."),
 }
 """The views in their order, what to do first: title, page of the guide, and what is said while the part is

@@ -1,4 +1,4 @@
-"""The export of saved runs: the question of where to, the writing in a thread, and the outcome."""
+"""The export of saved runs: the file dialog, the writing in a thread, and the outcome."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _FOLDER_FORM, _TABLES = "tensorboard", {"markdown": "Markdown", "latex": "LaTeX"
 
 @dataclass(frozen=True)
 class Order:
-    """The runs to export; `baseline` is the id of a run of the baseline.
+    """The runs to export. `baseline` is the id of a run of the baseline.
 
-    `side` is the id of a run of the side that leads the report and races the baseline; None: the default.
-    `title` is the title of the report; "" for what it compares. `with_published` adds the published figures
-    of the same models.
+    `side` is the id of a run of the side that leads the report and races the baseline, or None for the
+    default. `title` is the title of the report, "" for the default. `with_published` adds the published
+    results of the same models.
     """
 
     run_ids: tuple[str, ...]
@@ -51,9 +51,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Written:
-    """The export's path; `is_taken`: another file is there, and may not be replaced.
+    """The path of an export. `is_taken` if another file is there and must not be replaced.
 
-    `beside` are the other files that go with it.
+    `beside` are the companion files.
     """
 
     path: Path
@@ -70,9 +70,9 @@ def write(
     form: str | None = None,
     theme: ThemeName = "dark",
 ) -> Written:
-    """Writes runs in the form of that name, or of the path's ending. Raises ProblemError.
+    """Write runs in the format `form`, or in that of the path's suffix. Raises ProblemError.
 
-    A race is written in the colours of `theme`.
+    A race is written in the colors of `theme`.
     """
     chosen = COMPARISON.format_for(path) if form is None else COMPARISON.format_named(form)
     how = chosen.write
@@ -95,7 +95,7 @@ def _content(store: Store, order: Order) -> Content:
 
 
 def table(store_path: Path, order: Order, form: str) -> str:
-    """The tables of a comparison as text. Raises ProblemError."""
+    """Return the tables of a comparison as text. Raises ProblemError."""
     from engine.export.report.report import report_of
     from engine.export.writers.text import latex, markdown
 
@@ -105,7 +105,7 @@ def table(store_path: Path, order: Order, form: str) -> str:
 
 
 def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[str, ...]:
-    """Sends runs to a folder or a tracking server; returns a message. Raises ProblemError."""
+    """Send runs to a folder or a tracking server, and return messages. Raises ProblemError."""
     # its client takes a second to load
     from engine.export.mlflow import log_runs
 
@@ -114,9 +114,9 @@ def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[st
 
 
 def file_name(runs: Sequence[RunRecord]) -> str:
-    """The suggested name of a file, without its ending: what is in it, and the date.
+    """Return the suggested file name without its suffix: the contents and the date.
 
-    One run gives its name; several their model, or how many there are, and their precisions.
+    One run gives its name. Several runs give their model, or the number of models, and their precisions.
     """
     if not runs:
         return "runs"
@@ -143,9 +143,9 @@ class Exporting(QObject):
         self._dragged: QTemporaryDir | None = None
 
     def ask(self, form: str, order: Order) -> None:
-        """Exports in the form of that name ("any": whichever is chosen), after asking for a place."""
+        """Ask for a path, and export in the format `form` ("any" for a format chosen in the dialog)."""
         if not order.run_ids:
-            self._notice.tell("There is no run to export.", "Tick one or more runs first.")
+            self._notice.tell("There are no runs to export.", "Select one or more runs first.")
         elif form in _TABLES:
             self.copy(order, form)
         elif form == "mlflow":
@@ -154,7 +154,7 @@ class Exporting(QObject):
                 self._mlflow = destination
                 self.send_to_mlflow(order, destination)
         elif form == _FOLDER_FORM:
-            title = "Where to make the folder for TensorBoard"
+            title = "Choose where to create the TensorBoard folder"
             folder = importing.ask_folder(self._window, self._last_folder(), title)
             if folder is not None:
                 self._folder = folder
@@ -168,9 +168,9 @@ class Exporting(QObject):
                 self.write(order, place.path, force=place.may_replace, form=place.form)
 
     def write(self, order: Order, path: Path, *, force: bool = False, form: str | None = None) -> None:
-        """Writes to a path in the form of that name; None: of the path's ending.
+        """Write to a path in the format `form`, or in that of the path's suffix.
 
-        What is there is replaced only with `force`. A race is in the window's colours.
+        An existing file is replaced only with `force`. A race is in the colors of the window.
         """
         self._notice.tell(f"Writing {path.name}…")
         again = partial(self.write, order, path, force=True, form=form)
@@ -183,7 +183,7 @@ class Exporting(QObject):
 
         def keep(text: str) -> None:
             QGuiApplication.clipboard().setText(text)
-            self._notice.tell(f"The table is on the clipboard, as {_TABLES[form]}.")
+            self._notice.tell(f"Copied the table to the clipboard as {_TABLES[form]}.")
 
         self._background.do(partial(table, self._store_path, order, form), keep, self._fail)
 
@@ -194,7 +194,7 @@ class Exporting(QObject):
         self._background.do(work, lambda said: self._notice.tell(said[0], " ".join(said[1:])), self._fail)
 
     def drag_report(self, order: Order, source: QWidget) -> None:
-        """Writes the report to a temporary folder, and drags it if the button is still pressed then."""
+        """Write the report to a temporary folder, then drag it if the mouse button is still pressed."""
         self._dragged = QTemporaryDir()
         path = Path(self._dragged.path()) / f"{self._name(order)}.html"
         work = partial(write, self._store_path, order, path, force=True)
@@ -219,10 +219,10 @@ class Exporting(QObject):
     ) -> None:
         path = written.path
         if written.is_taken:
-            text = f"{path.name}, or a file that goes with it, is already there."
+            text = f"{path.name} or one of its companion files already exists."
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
-        remedy = f"To see them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
+        remedy = f"To view them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
         beside = and_beside(written.beside)
         self._notice.tell_written(f"Wrote {order.words} to {path.name}{beside}.", path, remedy)
 

@@ -24,7 +24,7 @@ ALL_RUNS = "All runs"
 
 @dataclass(frozen=True)
 class View:
-    """`columns` are as `RunsTable.columns` gives them; `column` is sorted by; `baseline` is a run's id."""
+    """A saved view: `columns` as in `RunsTable.columns`, the sort `column`, and a `baseline` run id."""
 
     name: str = ALL_RUNS
     filter: str = ""
@@ -35,7 +35,7 @@ class View:
 
 
 class Views(QMenu):
-    """The menu of the saved views, filled whenever it opens; its title names the shown one."""
+    """The menu of the saved views, filled whenever it opens. Its title names the current one."""
 
     def __init__(self, panel: RunsPanel) -> None:
         super().__init__(panel)
@@ -47,7 +47,7 @@ class Views(QMenu):
         self.aboutToShow.connect(self._fill)
 
     def seen(self) -> View:
-        """The table as it is."""
+        """Return the current state of the table as a view."""
         column, order = self._model.sorted_by
         return View(
             self._shown,
@@ -94,7 +94,7 @@ class Views(QMenu):
         """Gives the shown view another name. Raises ProblemError for a name that it cannot have."""
         name = _allowed(name)
         if name != self._shown and name in self._views:
-            raise _title_problem(f"There is a view “{name}”.")
+            raise _title_problem(f"A view “{name}” already exists.")
         self._views[name] = replace(self._views.pop(self._shown), name=name)
         self._set_shown(name)
 
@@ -109,12 +109,12 @@ class Views(QMenu):
         def button(name: str) -> str:
             return "Replace" if one_line(name).strip() in self._views else "Save"
 
-        about = "Keeps the filter, the columns, the order and the baseline under a name."
+        about = "Saves the filter, columns, sort order and baseline under a name."
         return ask_for_name(self._table, "Save the view", about, self.save, button)
 
     def ask_to_rename(self) -> TitleDialog:
         """Opens a dialog that asks for another name for the shown view."""
-        about = "What it shows stays the same."
+        about = "Only the name changes."
         return ask_for_name(
             self._table, "Rename the view", about, self.rename, lambda _name: "Rename", self._shown
         )

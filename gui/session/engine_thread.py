@@ -1,4 +1,4 @@
-"""The QThread that runs the engine: it works through the queue of runs and orders and reports by signals."""
+"""The QThread that runs the engine: it works through the queue of jobs and reports by signals."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ _GOES_ON = "The queue continues."
 
 
 class EngineThread(QThread):
-    """Reads the catalog, then works through the queue; other processes do the training, here or on the
-    machine of the work.
+    """Reads the catalog, then works through the queue. Worker processes train, here or on the job's machine.
 
-    Only signals leave this thread. Checks and then forecasts are made while nothing in the queue can begin;
-    an idle thread readies a spare worker, so that the next run starts at once.
+    Only signals leave this thread. Checks, then forecasts, are made while no job in the queue can start. An
+    idle thread prepares a spare worker, so the next run starts at once.
     """
 
     catalog_read = Signal(object)  # Catalog
@@ -83,9 +82,9 @@ class EngineThread(QThread):
         return bool(machine) or self._has_engine or self._engine_is_new
 
     def use_machine(self, machine: str) -> Catalog | None:
-        """Asks another machine from now on, first for its catalog; what waits keeps its own.
+        """Use another machine from now on, and read its catalog. Waiting jobs keep their machines.
 
-        Returns the catalog that it told before: during a run it is not asked again.
+        Return the catalog that is known already, since it is not read again during a run.
         """
         with self._changed:
             known = self._catalogs.get(machine)
@@ -110,7 +109,7 @@ class EngineThread(QThread):
             return self._launchers[machine]
 
     def forget_launcher(self, machine: str) -> None:
-        """Reaches a machine anew from the next work on: its program or its folder is another."""
+        """Reconnect to a machine before the next job, because its program or its folder has changed."""
         with self._changed:
             self._outdated += [self._launchers.pop(machine)] if machine in self._launchers else []
 
@@ -125,14 +124,14 @@ class EngineThread(QThread):
         self.queue_changed.emit()
 
     def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
-        """Asks for forecasts of these, in place of those asked for before, once the queue is empty."""
+        """Request forecasts once the queue is empty. They replace an earlier request."""
         with self._changed:
             self._to_forecast.clear()
             self._to_forecast.extend(experiments)
             self._changed.notify()
 
     def ask_check(self, experiment: Experiment | None) -> None:
-        """Asks for a check of this, in place of one asked for before; None cancels that."""
+        """Request a check, which replaces an earlier request. None cancels it."""
         with self._changed:
             self._to_check = experiment
             self._changed.notify()
@@ -144,7 +143,7 @@ class EngineThread(QThread):
             return self.waiting_list.current != run_id
 
     def stop_order(self, key: str) -> bool:
-        """Ends an order with what it has found; True if it was still waiting and was removed."""
+        """Stop a job and keep its results so far. Return True if it was still waiting and was removed."""
         with self._changed:
             # under one lock: else an order that has just left the queue would be missed
             current = self.waiting_list.current
@@ -162,7 +161,7 @@ class EngineThread(QThread):
         return tuple(work for work in self.waiting_list.waiting() if isinstance(work, str))
 
     def stop_run(self) -> None:
-        """Asks the run or order in progress to end; the queue stays, and so does a forecast."""
+        """Ask the current job to stop. The queue and forecasts are kept."""
         with self._changed:
             if self.waiting_list.current is not None:
                 self._stop_asked = True
@@ -189,22 +188,22 @@ class EngineThread(QThread):
         return [job for job in jobs if isinstance(job, CanPause)]
 
     def renew_engine(self) -> None:
-        """Looks for the engine anew, after the work in progress, and reads the catalog with it."""
+        """Look for PyTorch again after the current job, and read the catalog with it."""
         with self._changed:
             self._engine_is_new = True
             self._changed.notify()
 
     def hold(self, is_held: bool) -> bool:
-        """Begins nothing more while it is held; whether nothing of the queue is in progress."""
+        """Start no more jobs while held. Return True if no job is running."""
         with self._changed:
             self._is_held = is_held
             self._changed.notify()
             return self.waiting_list.current is None
 
     def shut_down(self, *, leaves: bool = False) -> None:
-        """Stops the run in progress, empties the queue, and waits until the worker has exited.
+        """Stop the current run, empty the queue, and wait until the worker has exited.
 
-        A run on another machine goes on there if it `leaves` it.
+        A run on a remote machine continues there if `leaves`.
         """
         with self._changed:
             self._leaves = leaves
@@ -239,7 +238,7 @@ class EngineThread(QThread):
                 launcher.close()
 
     def _use(self, store: Store, machine: str) -> Runner:
-        """A runner on the machine, which a stop reaches. Raises ProblemError where it is not known."""
+        """Return a runner on the machine that `stop_run` can stop. Raises ProblemError for an unknown one."""
         launcher = self.launcher(machine)
         if self._runner is None or self._runs_on is not launcher:
             # the user has seen it waiting in the table, and will look for it there
@@ -322,7 +321,7 @@ class EngineThread(QThread):
     def _refuse_wait(self) -> None:
         # nobody asked for it, so it is no reason to wait for a node of a cluster
         if self.launcher(self.machine).site.has_nodes:
-            raise request_error("On a cluster a model is looked at when it trains.", "Train it.")
+            raise request_error("On a cluster, a model is checked when it trains.", "Start the training.")
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:
         def is_unwanted() -> bool:
@@ -360,11 +359,11 @@ class EngineThread(QThread):
         self.forecast_made.emit(experiment, made)
 
     def _is_wanted_elsewhere(self) -> bool:
-        """A check gives way to anything to measure."""
+        """Return True if a check must yield to a job."""
         return self.waiting_list.has_next() or self._closing
 
     def _gives_way(self) -> bool:
-        """A forecast gives way to a check, too."""
+        """Return True if a forecast must yield to a job or a check."""
         return self._is_wanted_elsewhere() or self._to_check is not None
 
     def _answer_known(self, runner: Runner) -> None:
@@ -403,9 +402,9 @@ class EngineThread(QThread):
         self.order_ended.emit(order.key, self._left_queue(store, order) or problem)
 
     def _left_queue(self, store: Store, work: Work) -> Problem | None:
-        """Takes ended work out of the queue, also where it was refused; what went wrong.
+        """Remove ended or refused work from the queue. Return what went wrong, if anything.
 
-        What goes on, or was not yet begun, as the window closes is left for the next start.
+        As the window closes, work that can be resumed or has not started stays for the next start.
         """
         self.waiting_list.end()
         try:

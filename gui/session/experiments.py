@@ -1,4 +1,4 @@
-"""The window's side of the engine: running and waiting experiments, orders and forecasts."""
+"""The window's side of the engine: running and waiting experiments, other jobs, and forecasts."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from gui.session.studies import Studies, why_not_profiled
 from gui.session.sweeps import Sweeps
 from gui.session.work import Orders
 
-WAITS_FOR_ENGINE = "It waits until the engine is set up."
+WAITS_FOR_ENGINE = "Waiting for PyTorch to be installed."
 _BUSY = {
-    "run": "A run is training; add this one to the queue.",
-    "limit": "A limit is being measured; add this to the queue.",
-    "numerics": "A numerics study is running; add this to the queue.",
-    "profile": "A profile is being recorded; add this to the queue.",
-    "sweep": "A sweep is running; add this to the queue.",
-    "installation": "The engine is being set up; add this to the queue.",
-    "tune": "A tuning is running; add this to the queue.",
+    "run": "A run is training. Add this one to the queue.",
+    "limit": "A batch-size search is running. Add this to the queue.",
+    "numerics": "A numerics study is running. Add this to the queue.",
+    "profile": "A profile is being recorded. Add this to the queue.",
+    "sweep": "A sweep is running. Add this to the queue.",
+    "installation": "PyTorch is being installed. Add this to the queue.",
+    "tune": "A tuning is running. Add this to the queue.",
 }
 
 
@@ -77,7 +77,7 @@ class Experiments(QObject):
         self.engine: Engine = engine_here()
         self.catalog: Catalog | None = None
         self.catalog_problem: Problem | None = None
-        """Why this machine could not be examined: there will be no catalog."""
+        """Why the devices of this machine could not be read, so there is no catalog."""
         self.runs = SavedRuns(store, self)
         self.runs.problem.connect(self.problem)
         # without a parent, as in `Background`
@@ -114,9 +114,9 @@ class Experiments(QObject):
     def load(self) -> None:
         """Reads the saved runs; those left running by a killed program are marked as interrupted."""
         for name in self.runs.recover():
-            self.logged.emit("warning", "Interrupted; what it recorded is kept.", name)
+            self.logged.emit("warning", "Interrupted. Its results so far are kept.", name)
         for run in self.runs.unreadable():
-            self.logged.emit("warning", f"Left out. {run.why}", run.name)
+            self.logged.emit("warning", f"Skipped. {run.why}", run.name)
         self.queue.load()
         # those that were left training elsewhere are read on at once
         for run_id in self._store.left_runs():
@@ -124,7 +124,7 @@ class Experiments(QObject):
                 self._thread.enqueue((run_id,), left.machine, goes_first=True)
 
     def set_machine(self, machine: str) -> None:
-        """New work is for another machine from now on, "" for this one; what waits keeps its own."""
+        """Use another machine for new work, "" for this one. Waiting jobs keep their machines."""
         self.machine = machine
         self.catalog = self.catalog_problem = None
         # another machine counts as ready until it says that it is not
@@ -140,7 +140,7 @@ class Experiments(QObject):
             self._take_catalog(known)
 
     def look_again(self) -> None:
-        """Asks the machine in use anew, with what is known of it now."""
+        """Reconnect to the current machine with its present settings."""
         self._thread.forget_launcher(self.machine)
         self.set_machine(self.machine)
 
@@ -152,7 +152,7 @@ class Experiments(QObject):
             self.runs.watch(True)
 
     def start_engine(self) -> None:
-        """Takes the engine that is here now; a run in progress keeps its own, and what is queued waits."""
+        """Use the PyTorch that is installed now. A current run keeps its own, and queued jobs wait."""
         if self.machine:
             self.look_again()
             return
@@ -161,20 +161,22 @@ class Experiments(QObject):
         self._thread.renew_engine()
 
     def make_way(self, is_needed: bool) -> bool:
-        """Begins nothing while an installation needs the machine; whether nothing is in progress."""
+        """Start no job while an installation needs the machine. Return True if no job is running."""
         self._is_held = is_needed
         self._tell_queue()
         return self._thread.hold(is_needed)
 
     @property
     def can_be_left(self) -> bool:
-        """True if what is in progress is a run on another machine, which can go on without this window."""
+        """True if a run on a remote machine is in progress, which can continue without this window."""
         run = self.runs.record(self.running or "")
         return self.in_progress == "run" and run is not None and bool(run.machine)
 
     def shut_down(self, *, leaves: bool = False) -> None:
-        """Stops the run in progress, or `leaves` it training on another machine, and waits until the worker
-        has exited; waiting runs stay queued."""
+        """Stop the current run, or leave it training on a remote machine if `leaves`.
+
+        Wait until the worker has exited. Waiting runs stay queued.
+        """
         self._has_started = True
         self.runs.watch(False)
         self.forecaster.stop()
@@ -198,7 +200,7 @@ class Experiments(QObject):
 
     @property
     def busy_words(self) -> str | None:
-        """The work in progress and the way to queue more, in a sentence; None while idle."""
+        """A sentence on the current job and how to queue more; None while idle."""
         return _BUSY.get(self.in_progress or ("installation" if self._is_held else ""))
 
     @property
@@ -207,7 +209,7 @@ class Experiments(QObject):
         return self.runs.opened(self.running or "")
 
     def progress(self) -> float:
-        """Returns the progress of the run in progress, 0 to 1."""
+        """Return the progress of the current run, 0 to 1."""
         live = self.live
         return live.step / live.total_steps if live is not None and live.total_steps else 0.0
 
@@ -230,7 +232,7 @@ class Experiments(QObject):
         *,
         goes_first: bool = False,
     ) -> tuple[str, ...]:
-        """Queues experiments, each `repeats` times in turns, and returns the ids of their runs.
+        """Queues experiments, each `repeats` times, alternating, and returns the ids of their runs.
 
         Several runs are one comparison. Raises ProblemError if the store refuses, a seed would be too large,
         or code may not run.
@@ -282,11 +284,11 @@ class Experiments(QObject):
     def why_not_begun(self, run: RunRecord) -> str | None:
         """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
         if self.queue.is_held(run.id):
-            return "It is held in the queue: release it there."
+            return "This run is held in the queue. Release it there."
         if run.id in self.waiting or run.id == self.running:
-            return "It is waiting for its turn." if self.queue.has_engine else WAITS_FOR_ENGINE
+            return "This run is waiting in the queue." if self.queue.has_engine else WAITS_FOR_ENGINE
         is_left = any(item.key == run.id for item in self.queue.left())
-        return None if is_left else "Another window or a command line will train it."
+        return None if is_left else "Another window or a command line will train this run."
 
     def stop(self) -> None:
         """Stop the comparison in progress: its run ends after the current step, the others do not start.
@@ -356,7 +358,7 @@ class Experiments(QObject):
         return next(unfinished, None) or self._store.studies.newest_of_runs("profile", wanted)
 
     def take_out(self, *run_ids: str) -> None:
-        """Takes runs out of the queue: new ones are deleted, resumed ones are as they were before."""
+        """Remove runs from the queue. New ones are deleted, resumed ones return to their earlier state."""
         self.runs.withdraw(*self._taken_out(run_ids))
 
     def _taken_out(self, run_ids: Iterable[str]) -> list[str]:
@@ -462,7 +464,7 @@ class Experiments(QObject):
         self.ended.emit(run_id)
 
     def _set_pause_asked(self, asked: bool | None) -> None:
-        """Remembers what was asked of the run in progress until it has happened."""
+        """Remember a request to pause or resume until it has taken effect."""
         if asked != self._wants_pause:
             self._wants_pause = asked
             self.pause_asked.emit(asked)

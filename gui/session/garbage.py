@@ -1,4 +1,4 @@
-"""Garbage is collected in one thread, which is the window's."""
+"""Garbage collection in the window's thread only."""
 
 from __future__ import annotations
 

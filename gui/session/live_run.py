@@ -1,4 +1,4 @@
-"""A run as the live panel knows it: events in, buffers and figures out. No Qt, no torch."""
+"""A run in the live panel: takes events, holds curves and metrics. No Qt, no torch."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class LiveRun:
         return int(np.searchsorted(self.column("step"), step, side="right"))
 
     def take(self, event: Event) -> None:
-        """Appends an event; those without figures of the run are ignored."""
+        """Append an event. Events without metrics of the run are ignored."""
         self.revision += 1
         match event:
             case Samples():

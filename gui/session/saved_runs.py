@@ -1,4 +1,4 @@
-"""The saved runs as the window reads them: their records, and their curves on demand."""
+"""The window's saved runs: their records, and their curves on demand."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gui.session.live_run import LiveRun
 
 _WATCH_MS = 2_000
 _MOST_KEPT = 16
-"""Runs whose curves stay although nothing shows them, the last used ones."""
+"""The number of last used runs whose curves are kept although they are not shown."""
 _T = TypeVar("_T")
 
 
 class SavedRuns(QObject):
-    """The records of the store, and the curves of the runs that were opened last or that anybody shows."""
+    """The records of the store, and the curves of runs that are shown or were opened last."""
 
     list_changed = Signal()  # runs were added or removed
     run_changed = Signal(str)  # run id: its figures or status
@@ -79,7 +79,7 @@ class SavedRuns(QObject):
         return self._records.get(run_id)
 
     def unreadable(self) -> tuple[UnreadableRun, ...]:
-        """The saved runs left out of the list: damaged, or written by another version."""
+        """Return the saved runs that are not in the list: damaged, or written by another version."""
         return tuple(self._unreadable.values())
 
     def deleted(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class SavedRuns(QObject):
         return run_id in self._records or run_id in self._unreadable
 
     def name(self, run_id: str) -> str:
-        """How to call the run. Raises KeyError for an unknown id."""
+        """Return the name of the run. Raises KeyError for an unknown id."""
         run = self._records.get(run_id)
         return self._unreadable[run_id].name if run is None else run.title
 
@@ -165,7 +165,7 @@ class SavedRuns(QObject):
         self._change(run_ids, lambda: self._store.set_pinned(run_ids, is_pinned))
 
     def set_colour(self, run_ids: Sequence[str], colour: str | None) -> None:
-        """Gives runs a colour of their own; None for their precisions' colours."""
+        """Set the color of runs. None restores the colors of their precisions."""
         self._change(run_ids, lambda: self._store.set_colour(run_ids, colour))
 
     def set_folders(self, folders: Mapping[str, str]) -> bool:

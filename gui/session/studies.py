@@ -1,4 +1,4 @@
-"""The window's studies of one kind: running, waiting and saved."""
+"""The studies of one kind in the window: running, waiting and saved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView(OrderView, Generic[A]):
-    """A study; what it is `doing` before its worker's phase is in the study itself."""
+    """The view of a study. Until the worker reports a phase, the study itself says what it is doing."""
 
     study: Study[A]
 
@@ -48,12 +48,12 @@ class StudyView(OrderView, Generic[A]):
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing is left to carry on."""
+        """True if nothing is left to do."""
         return self.answer.is_complete
 
     @property
     def progress(self) -> float:
-        """The progress of a study of experiments in turn, 0 to 1."""
+        """The progress of a study of several experiments, 0 to 1."""
         return (self.study.place + (self.fraction or 0.0)) / len(self.study.experiments)
 
     def knowing(self, study: Study[A]) -> StudyView[A]:
@@ -73,11 +73,11 @@ class Studies(Orders[StudyView[A]], Generic[A]):
         self._study_kind = kind
 
     def submit(self, answer: A) -> str:
-        """Queues a study that is to find an answer; its id. Raises ProblemError if it could not be saved."""
+        """Queue a study, and return its id. Raises ProblemError if it could not be saved."""
         return self.submit_order(Order.of(Study(answer=answer, machine=self._thread.machine)))
 
     def carry_on(self, study_id: str) -> str:
-        """Queues a study, which goes on where it stands; its id. Raises ProblemError."""
+        """Queue a study to resume where it stopped, and return its id. Raises ProblemError."""
         view = self.view(study_id)
         if view is not None and not view.is_unfinished:
             self.submit_order(Order.of(view.study))
@@ -87,7 +87,7 @@ class Studies(Orders[StudyView[A]], Generic[A]):
         return self.submit_order(again(order))
 
     def repeat(self, study_id: str) -> str:
-        """Queues the same question once more; its id. Raises ProblemError."""
+        """Queue the same question again, and return the new id. Raises ProblemError."""
         return self.submit_again(Order.of(self._store.studies.find(study_id)))
 
     def saved(self) -> list[str]:
@@ -143,7 +143,7 @@ class Studies(Orders[StudyView[A]], Generic[A]):
 
 
 def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
-    """The runs as they are set side by side: plain ones in strict FP32 first, then the oldest."""
+    """Return the runs in display order: plain ones in strict FP32 first, then the oldest."""
 
     def place(run: RunRecord) -> tuple[bool, bool, int]:
         experiment = run.experiment
@@ -155,9 +155,9 @@ def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
 def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
     """Why these runs cannot be profiled side by side here, in a sentence; None if they can."""
     if catalog is None:
-        return "Ammeter is still looking at this machine."
+        return "Ammeter is still detecting the devices of this machine."
     if not 1 <= len(runs) <= MOST_SIDES:
-        return f"Up to {MOST_SIDES} runs can be profiled side by side."
+        return f"At most {MOST_SIDES} runs can be profiled together."
     return next(filter(None, (_obstacle(run, catalog) for run in runs)), None)
 
 
@@ -172,10 +172,10 @@ def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
 def why_nothing_to_find(run: RunRecord) -> str | None:
     """Why there is no NaN or Inf of a run to look for, in a sentence; None if there is."""
     if not run.status.is_over:
-        return "It has not ended yet."
+        return "This run has not ended yet."
     summary = run.summary
     if summary is None:
-        return "It was not recorded whether it met a NaN."
+        return "This run did not record whether a NaN occurred."
     if summary.first_nan_step is None and (summary.skipped_steps or 0) < SKIPS_IN_A_ROW:
-        return "It met no NaN, and its loss scaler did not skip step after step."
+        return "No NaN occurred, and the loss scaler did not skip many steps in a row."
     return None

@@ -1,4 +1,4 @@
-"""The base of the pages of studies and sweeps, and of their controllers."""
+"""The base classes of study and sweep pages, and of their controllers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Head(Protocol):
 
 
 class StudyController(QObject, Generic[View]):
-    """Shows work by its key. Work that starts is shown where nothing else is.
+    """Shows work by its key. Work that starts is shown if the page is empty.
 
-    `show_view` shows a view, None for the empty state; `head` are the page's controls. `page_wanted` asks for
-    the page; `reported` carries what was done, or why nothing was; `written` the path of a file.
+    `show_view` shows a view, or the empty state for None. `head` are the page's controls. `page_wanted`
+    requests the page, `reported` carries a message, and `written` the path of a file.
     """
 
     page_wanted = Signal()
@@ -55,7 +55,7 @@ class StudyController(QObject, Generic[View]):
         *,
         follows: bool = True,
     ) -> None:
-        """One that does not follow shows only what it is told to open."""
+        """Without `follows`, show only work that is opened explicitly."""
         super().__init__(parent)
         self._follows = follows
         self._experiments = experiments
@@ -89,7 +89,7 @@ class StudyController(QObject, Generic[View]):
             self._write(lambda: self.kind.export(view.study, path, force=True))
 
     def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
-        """Queues the work that `submit` orders, and shows it; its key, None where it was refused."""
+        """Queue work with `submit` and show it. Return its key, or None if it was refused."""
         try:
             self._experiments.trust.check(experiments)
             key = submit()
@@ -154,17 +154,17 @@ class StudyController(QObject, Generic[View]):
 
 
 class StudyHead(QWidget):
-    """A strip with a progress bar, and `problem`, which the page places and connects."""
+    """The head of a study page: title, buttons and progress bar. The page places `problem`."""
 
     def __init__(
         self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
     ) -> None:
-        """`more` stands before the menu; the words are as for `StudyMenu`."""
+        """Place `more` before the menu. `noun` and `contents` are as for `StudyMenu`."""
         super().__init__()
         self.note = ElidedLabel("", "legend")
         self.problem = label("", "problem", wraps=True)
         self.progress = ProgressLine(noun.capitalize())
-        self.stop = Button("Stop", "strip", f"Stop the {noun}; the {contents} that are done are kept", "stop")
+        self.stop = Button("Stop", "strip", f"Stop the {noun} and keep the finished {contents}", "stop")
         self.menu = StudyMenu(noun, contents)
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, formats)
@@ -176,11 +176,11 @@ class StudyHead(QWidget):
         in_column(strip, self.progress, parent=self, spacing=8)
 
     def hide_title(self) -> None:
-        """Leaves the name of the work to what stands above it."""
+        """Hide the title, because a widget above shows it."""
         self._title.hide()
 
     def give_actions(self) -> QWidget:
-        """Its note and buttons, for another head that names the work."""
+        """Return the note and the buttons, for another head that shows the title."""
         self.hide_title()
         return self._beside
 
@@ -193,7 +193,7 @@ class StudyHead(QWidget):
         *,
         is_known: bool = False,
     ) -> None:
-        """Shows work so far, None for none; what is known of it can be exported."""
+        """Show the work so far, or nothing for None. With `is_known`, it can be exported."""
         is_busy = view is not None and view.is_unfinished
         self.menu.set_shown(None if view is None or is_busy else view.key)
         self.note.set_whole_text(note)
@@ -207,7 +207,7 @@ class StudyHead(QWidget):
 
 
 class StudyPage(Surface, Generic[View]):
-    """A head above pages, of which one is shown. `guide_wanted` carries a page of the guide."""
+    """A head above a stack of pages. `guide_wanted` carries a page of the guide."""
 
     guide_wanted = Signal(str)
 
@@ -222,7 +222,7 @@ class StudyPage(Surface, Generic[View]):
         return self._view
 
     def lay_out(self, *pages: QWidget) -> None:
-        """Puts these below the head."""
+        """Place the pages below the head."""
         panel = Surface("panel")
         in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
         # its first page is shown at once, and would be a window of its own before it has its place
@@ -232,9 +232,9 @@ class StudyPage(Surface, Generic[View]):
 
 
 def state_words(view: OrderView, what: str, doing: str) -> str:
-    """How far the work on `doing` is, in words; once it is over `what` it was, on which device and when."""
+    """Return the progress of the work in words. Once it is over, return `what`, the device and the date."""
     if view.is_waiting:
-        return "waiting for its turn"
+        return "waiting in the queue"
     if not view.is_live:
         return ", ".join(part for part in (what, view.device_name, date_text(view.created)) if part)
     share = f", {share_text(view.fraction)}" if view.fraction is not None else ""

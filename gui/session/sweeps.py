@@ -1,4 +1,4 @@
-"""The window's sweeps: running, waiting and saved."""
+"""The sweeps in the window: running, waiting and saved."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepView(OrderView):
-    """A sweep; `turn` is what it does now, `estimate` the time it still takes, as far as that is known.
+    """The view of a sweep. `turn` is the current pilot or run, `estimate` the remaining time, if known.
 
-    It `is_elsewhere` while another program carries it on.
+    `is_elsewhere` while another program runs it.
     """
 
     title: str
@@ -71,7 +71,7 @@ class SweepView(OrderView):
         return replace(self.during(event), problem=self.problem) if self.turn else self.during(event)
 
     def pilot_words(self) -> str:
-        """Which pilot is in progress, and its phase; empty for none."""
+        """Return the current pilot and its phase, or "" if none is running."""
         if self.turn is None or self.turn.kind != "pilot":
             return ""
         share = f" {share_text(self.fraction)}" if self.fraction is not None else ""
@@ -101,7 +101,7 @@ class Sweeps(Orders[SweepView]):
         return key
 
     def carry_on(self, sweep_id: str) -> str:
-        """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
+        """Queue a saved sweep to resume where it stopped, and return its id. Raises ProblemError."""
         view = self.view(sweep_id)
         if view is not None and not view.is_unfinished:
             machine = self._store.sweeps.find(sweep_id).machine
@@ -123,7 +123,7 @@ class Sweeps(Orders[SweepView]):
         return self.carry_on(again)
 
     def repeat(self, sweep_id: str) -> str:
-        """Queues a new sweep of the same grid by the same plan; its id. Raises ProblemError."""
+        """Queue a new sweep with the same grid and plan, and return its id. Raises ProblemError."""
         return self.submit_again(Order(sweep_id, SWEEP, ""))
 
     def progress(self, key: str) -> float | None:
@@ -143,17 +143,17 @@ class Sweeps(Orders[SweepView]):
             self._update(sweep_id, replace(self._views[sweep_id], title=record.name))
 
     def hold(self, sweep_id: str, cell: int) -> None:
-        """Holds a cell back until it is released."""
+        """Hold a cell until it is released."""
         self._change(sweep_id, lambda: self._store.sweeps.hold(sweep_id, cell, True))
 
     def release(self, sweep_id: str, cell: int) -> None:
-        """Lets a cell that was held, skipped, or has failed take its turns again."""
+        """Run a cell again that was held, skipped or has failed."""
         sweeps = self._store.sweeps
         self._change(sweep_id, lambda: sweeps.hold(sweep_id, cell, False))
         self._change(sweep_id, lambda: sweeps.set_cell_problem(sweep_id, cell, None))
 
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
-        """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
+        """Skip a cell for a reason, given as a sentence. An empty reason includes the cell again."""
         self._change(sweep_id, lambda: self._store.sweeps.leave_out(sweep_id, cell, why))
 
     def _take_estimate(self, key: str, estimate: Estimate | None) -> None:
@@ -199,7 +199,7 @@ class Sweeps(Orders[SweepView]):
         return [record.id for record in self._table.newest(MOST_SAVED) if record.id != self.running]
 
     def record(self, sweep_id: str) -> SweepRecord | None:
-        """A sweep as it is in the store, without its cells; None where it is not there."""
+        """Return the stored sweep without its cells, or None if it does not exist."""
         try:
             return self._table.find(sweep_id)
         except ProblemError as error:

@@ -1,4 +1,4 @@
-"""The window's ordered work: in the queue, running, over and saved."""
+"""The window's jobs of one kind: queued, running, over and saved."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gui.session.order import Order
 
 @dataclass(frozen=True, kw_only=True)
 class OrderView:
-    """Work as the window shows it: `is_waiting` in the queue, then `is_live`.
+    """The view of a job: `is_waiting` in the queue, then `is_live`.
 
-    `doing` is its worker's phase and `fraction` how far that is, None if unknown.
+    `doing` is the worker's phase, and `fraction` its progress, None if unknown.
     """
 
     key: str
@@ -39,11 +39,11 @@ class OrderView:
 
     @property
     def name(self) -> str:
-        """Its title in a menu."""
+        """The title in a menu."""
         raise NotImplementedError
 
     def during(self, event: object) -> Self:
-        """The view after an event that all work has."""
+        """Return the view after an event that any job can have."""
         match event:
             case Phase(name=name, detail=detail, fraction=fraction):
                 return replace(self, doing=detail or name.value, fraction=fraction)
@@ -55,11 +55,11 @@ class OrderView:
 View = TypeVar("View", bound=OrderView)
 
 MOST_SAVED = 30
-"""So many are in a menu."""
+"""The number of entries in a menu."""
 
 
 class Orders(QObject, Generic[View]):
-    """Work of one `kind` by its key, in the queue, running, over and saved."""
+    """The jobs of one `kind` by key: queued, running, over and saved."""
 
     changed = Signal(str)  # key
     began = Signal(str)
@@ -87,23 +87,23 @@ class Orders(QObject, Generic[View]):
 
     @property
     def waiting(self) -> int:
-        """The number that wait in the queue."""
+        """The number of waiting jobs."""
         works = self._thread.waiting_list.waiting()
         return sum(isinstance(work, Order) and work.kind == self.kind for work in works)
 
     def unfinished(self) -> tuple[View, ...]:
-        """The work in progress, then what waits."""
+        """Return the current job, then the waiting ones."""
         return tuple(view for view in self._views.values() if view.is_unfinished)
 
     def stop(self, key: str) -> None:
-        """Ends work with what it has found; what still waits is taken out of the queue."""
+        """Stop a job and keep its results so far. A waiting one is removed from the queue."""
         if self._thread.stop_order(key):
             self._try(lambda: self._store.waiting.remove([key]))
             del self._views[key]
             self.ended.emit(key)
 
     def delete(self, key: str) -> None:
-        """Deletes saved work, unless it is in progress; what waits leaves the queue."""
+        """Delete a saved job unless it is running. A waiting one is removed from the queue."""
         view = self.view(key)
         if key == self.running or view is None:
             return
@@ -123,37 +123,37 @@ class Orders(QObject, Generic[View]):
         return True
 
     def progress(self, key: str) -> float | None:
-        """The progress of the work in progress, 0 to 1; None if unknown."""
+        """Return the progress of a running job, 0 to 1; None if unknown."""
         return None
 
     def seconds_left(self, order: Order) -> float | None:
-        """The seconds that work in progress, or that waits, still takes; None if unknown."""
+        """Return the seconds that a running or waiting job still takes; None if unknown."""
         return None
 
     def submit_order(self, order: Order) -> str:
-        """Saves an order in the queue and adds it; its key. Raises ProblemError if it could not be saved."""
+        """Save and queue a job, and return its key. Raises ProblemError if it could not be saved."""
         self._store.waiting.add([order.item()])
         return self.enqueue(order)
 
     def enqueue(self, order: Order, *, is_held: bool = False) -> str:
-        """Adds an order that is saved in the queue; its key."""
+        """Queue a job that is already saved, and return its key."""
         self._views[order.key] = self._ordered(order)
         self._thread.enqueue_order(order, is_held=is_held)
         return order.key
 
     @abstractmethod
     def submit_again(self, order: Order) -> str:
-        """Queues the same work once more; its key. Raises ProblemError if it could not be saved."""
+        """Queue the same job again, and return the new key. Raises ProblemError if it could not be saved."""
 
     def view(self, key: str) -> View | None:
-        """Work of this session, or saved work; None for an unknown key."""
+        """Return the view of a job, of this session or saved; None for an unknown key."""
         if key not in self._views and (saved := self._saved_view(key)) is not None:
             self._views[key] = saved
         return self._views.get(key)
 
     @abstractmethod
     def saved(self) -> Sequence[str]:
-        """The keys of the saved work, newest first, without that in progress."""
+        """Return the keys of the saved jobs, newest first, without the running one."""
 
     def newest(self) -> str | None:
         """The key of the newest saved work."""
@@ -167,15 +167,15 @@ class Orders(QObject, Generic[View]):
 
     @abstractmethod
     def _ordered(self, order: Order) -> View:
-        """Returns an order that was just queued."""
+        """Return the view of a job that was just queued."""
 
     @abstractmethod
     def _take(self, key: str, event: Any) -> None:
-        """Takes in what the work in progress tells."""
+        """Handle an event of the current job."""
 
     @abstractmethod
     def _kept(self, view: View, problem: Problem | None) -> View | None:
-        """Returns ended work as it is shown from then on; None where there is nothing to show."""
+        """Return the view of an ended job, or None if there is nothing to show."""
 
     def _begin(self, key: str) -> None:
         # all kinds of work share the thread's signals
@@ -215,7 +215,7 @@ class Orders(QObject, Generic[View]):
         self.changed.emit(key)
 
     def _follow(self, run_id: str | None) -> None:
-        """Sets the run that the next events are of; None where they are of no run."""
+        """Set the run to which the next events belong, or None."""
         if run_id == self._run:
             return
         ended, self._run = self._run, run_id

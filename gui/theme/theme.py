@@ -51,7 +51,7 @@ class Theme(QObject):
     def set_mode(self, mode: str) -> None:
         """Follows the system, or keeps to light or dark. Raises ValueError for an unknown mode."""
         if mode not in get_args(Mode):
-            raise ValueError(f"There is no theme '{mode}': choose system, light or dark.")
+            raise ValueError(f"Unknown theme '{mode}': choose system, light or dark.")
         self.mode = cast(Mode, mode)
         self._application.styleHints().setColorScheme(_SCHEMES[mode])
         self._refresh()

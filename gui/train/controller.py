@@ -15,7 +15,7 @@ from gui.train.panel import LivePanel
 
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
-"""Lower where training shares the cores with the window: 30 would cost it some 15 % of its speed."""
+"""Lower where training shares the cores with the window: 30 would cost it some 15% of its speed."""
 _MOST_BENEATH = 4
 
 
@@ -24,7 +24,7 @@ def runs_beneath(
 ) -> tuple[RunRecord, ...]:
     """The runs that are over whose curves lie under those of the `shown` runs, newest first.
 
-    They are the ticked ones, if any; else the newest of each other precision with otherwise the same
+    They are the selected ones, if any; else the newest of each other precision with otherwise the same
     settings. `records` are newest first.
     """
     in_view = [record for record in records if record.id in shown]
@@ -75,7 +75,7 @@ class LiveController(QObject):
         self._live.refresh()
 
     def set_ticked(self, run_ids: tuple[str, ...]) -> None:
-        """Takes the ticked runs: those that are over lie under the curves of the run in progress."""
+        """Set the selected runs. Curves of finished ones are drawn under those of the current run."""
         if run_ids == self._ticked:
             return
         self._ticked = run_ids

@@ -1,4 +1,4 @@
-"""The page of a comparison: the runs in view, or what to do while there are none."""
+"""The page of a comparison: the runs in view, or an empty state with a button to start."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 __all__ = ["LivePanel", "LiveRun"]
-_PILOT = "It trains a few steps, from which the time and memory of the sweep's runs are foretold."
+_PILOT = "Trains a few steps to estimate how long the sweep takes and how much memory it needs."
 
 
 class LivePanel(Surface):
-    """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
+    """Shows up to four runs. Events go into the `LiveRun`s; one timer calls `refresh()`, which draws them.
 
-    `experiment_wanted` asks, with no run in view, to train what the form describes; `answer_wanted` for the
-    answer of runs that are over.
+    `experiment_wanted` requests the experiment in the form while no run is in view. `answer_wanted` requests
+    the answer of runs that are over.
     """
 
     stop_requested = Signal()
@@ -68,9 +68,9 @@ class LivePanel(Surface):
         self._pilot = ""
         self._instead: QWidget | None = None
         self.why_not_profiled: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
-        """Says why the time of runs cannot be explained; the window sets it."""
+        """Returns why runs cannot be profiled, if so. Set by the window."""
         self.offers_after: Callable[[Sequence[str]], Sequence[Offer]] = lambda _run_ids: ()
-        """Finds what to offer after runs failed; the window sets it."""
+        """Returns the offers after runs failed. Set by the window."""
         self.empty = EmptyAnswer()
         self.empty.pressed.connect(self.experiment_wanted)
         self._stack = QStackedLayout(self)
@@ -164,7 +164,7 @@ class LivePanel(Surface):
         return self._failed() is not None and all(run.is_over and run.step == 0 for run in self._runs)
 
     def show_answer(self, run_ids: tuple[str, ...], answer: Answer) -> None:
-        """Shows what the runs in view found, if they are still these; curves are now over time."""
+        """Show the answer of the runs in view, unless others are in view now. Plot curves over time."""
         if run_ids == tuple(run.run_id for run in self._runs):
             self._set_answer(answer)
             if not self._has_own_axis:
@@ -207,12 +207,12 @@ class LivePanel(Surface):
         self._seen = None
 
     def set_offer(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]]) -> None:
-        """Sets what the page says while no run is in view."""
+        """Set the texts of the empty state."""
         self._offer = (question, hint, tuple(sides))
         self._fill_empty()
 
     def set_pilot(self, words: str) -> None:
-        """Says, while no run is in view, which pilot of a sweep trains; empty for none."""
+        """Show in the empty state which pilot of a sweep trains, if any."""
         if words != self._pilot:
             self._pilot = words
             self._fill_empty()
@@ -231,7 +231,7 @@ class LivePanel(Surface):
         self.refresh()
 
     def set_pause_asked(self, asked: bool | None) -> None:
-        """Sets what was last asked of the run in progress: to pause, to continue (False), or neither."""
+        """Set the last request to the current run: pause (True), resume (False) or none."""
         self._wishes = replace(self._wishes, pause=asked)
         self._seen = None
         self.refresh()
@@ -281,7 +281,7 @@ class LivePanel(Surface):
         self.details.setVisible(shown)
 
     def fit_profile(self) -> None:
-        """Enables what explains the time, where it can."""
+        """Update whether the runs can be profiled."""
         if self._has_page:
             self._seen = None
             self.refresh()
@@ -296,7 +296,7 @@ _LEAST_HEIGHT = 420
 
 
 class Outline(QWidget):
-    """Two dashed bars, of which the second is the shorter: how much is what is asked."""
+    """Two dashed bars, the second one shorter, that stand for the time of two sides."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -341,7 +341,7 @@ class Outline(QWidget):
 
 
 class EmptyAnswer(QWidget):
-    """`pressed` when the button is, which asks what the form says."""
+    """The empty state. `pressed` requests the experiment in the form."""
 
     pressed = Signal()
 
@@ -353,7 +353,7 @@ class EmptyAnswer(QWidget):
         for words in (self._question, self._hint):
             words.setAlignment(Qt.AlignmentFlag.AlignCenter)
             words.setWordWrap(True)
-        self.button = Button("Compare", "primary", "Asks what the form says", do=self.pressed)
+        self.button = Button("Compare", "primary", "Start the experiment", do=self.pressed)
         set_property(self.button, "wide", "true")
         centre = Qt.AlignmentFlag.AlignHCenter
         parts = (Placed(self.outline, 0, centre), 24, self._question, 8, self._hint, 20)
@@ -361,7 +361,7 @@ class EmptyAnswer(QWidget):
         in_column(Stretch(2), *parts, button, Stretch(3), parent=self, margins=(24, 0, 24, 0), spacing=0)
 
     def tell(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]] = ()) -> None:
-        """Shows a question, what will be done about it, and the sides of the answer to come."""
+        """Show a question, a hint on how it is answered, and the sides to be compared."""
         set_text(self._question, question)
         set_text(self._hint, hint)
         self.outline.show_sides(sides)

@@ -1,6 +1,6 @@
-"""The four plots: training loss, grad scale, memory, throughput; they share a crosshair and an x range.
+"""The four plots: training loss, loss scale, memory, throughput. They share a crosshair and an x range.
 
-If no run has a loss scaler, accuracy takes the place of the grad scale, or, without one, waiting for data.
+If no run has a loss scaler, accuracy replaces the loss scale, or, without accuracy, waiting for data.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gui.session.live_run import LiveRun
 from gui.train import figures
 from gui.widgets.boxes import grid_of
 
-_LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooths=True)
+_LOSS = PlotSpec("Training loss", "", "The loss of each step on its batch", smooths=True)
 _SCALE = PlotSpec(
-    "Grad scale",
+    "Loss scale",
     "log2 axis",
-    "The loss is multiplied by this so that small FP16 gradients do not become zero; halved when a step "
-    "overflows. A tick at the bottom marks a skipped step",
+    "The factor on the loss that keeps small FP16 gradients from becoming zero. It is halved when a step "
+    "overflows. A mark at the bottom is a skipped step.",
     powers_of_two=True,
 )
 _ACCURACY = PlotSpec(
@@ -37,20 +37,20 @@ _ACCURACY = PlotSpec(
 _WAITING = PlotSpec(
     "Waiting for data",
     "% of the time",
-    "The share of each step's time that the device waited for a batch",
+    "Share of each step's time that the device waited for a batch",
     smooths=True,
     can_log=False,
 )
-_MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
+_MEMORY = PlotSpec("Memory", "GiB", "Memory in use after each step of the training")
 _SPEED = PlotSpec(
     "Throughput",
     "img/s",
-    "Samples per second in each step; the shaded steps are warm-up, which is not counted",
+    "Samples per second in each step. The shaded warm-up steps are excluded.",
     smooths=True,
     shows_warmup=True,
 )
 _TWO = (0, 3)
-"""The places of loss and throughput, which stay where there is room for two plots."""
+"""The places of loss and throughput, which are shown if there is room for two plots only."""
 
 Beneath = Sequence[tuple[LiveRun, str]]
 """Finished runs, named, that lie faintly under the others."""
@@ -238,7 +238,7 @@ class LivePlots(QWidget):
             skips = steps if self._by == "step" else seconds[rows[rows < len(seconds)]]
             return replace(self._curve(run, run.column("grad_scale"), key="scale"), skips=skips)
 
-        usual = "The grad scale appears here."
+        usual = "The loss scale appears here."
         self._fill(self.scale, [run for run in runs if len(run.column("grad_scale"))], usual, curve)
         self.scale.hint = _why_empty(runs, usual)
 
@@ -273,7 +273,7 @@ class LivePlots(QWidget):
             (run.environment.device_memory_mib for run in runs if run.environment is not None), default=0
         )
         if size > 0:
-            whose = "machine's memory" if on_cpu else "card capacity"
+            whose = "system memory" if on_cpu else "GPU memory"
             self.memory.set_capacity(size / unit_mib, f"{whose} {memory_text(size)}")
         else:
             self.memory.set_capacity(None)

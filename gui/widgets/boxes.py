@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 _Box = TypeVar("_Box", bound=QBoxLayout)
 
 Margins = int | tuple[int, int, int, int] | None
-"""The same on all sides, or left, top, right and bottom; None: the style's."""
+"""One margin for all sides, or left, top, right and bottom. None means the style's."""
 
 
 class Stretch(NamedTuple):
@@ -115,7 +115,7 @@ def scrolled(name: str, page: QWidget | None = None) -> QScrollArea:
 
 
 def scrolled_in(widget: QWidget) -> QScrollArea | None:
-    """The page that scrolls a widget, if any does."""
+    """Return the scroll area that contains a widget, if any."""
     above = widget.parentWidget()
     while above is not None and not isinstance(above, QScrollArea):
         above = above.parentWidget()

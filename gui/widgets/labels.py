@@ -31,7 +31,7 @@ _OWN_TIP = re.compile(rf"{_OWN_START}[^<]*</p>")
 
 
 def describe(widget: QWidget, name: str, tooltip: str) -> None:
-    """Names a widget for screen readers, and says in its tooltip what it is for."""
+    """Set a widget's name for screen readers, and its tooltip."""
     widget.setAccessibleName(name)
     widget.setToolTip(tooltip)
 
@@ -52,7 +52,7 @@ def label(text: str, role: str, parent: QWidget | None = None, *, wraps: bool = 
 
 
 def breakable(text: str) -> str:
-    """The text with leave to break lines within modules' names: a label is as wide as its longest word."""
+    """Return the text with break points in module names, because a label is as wide as its longest word."""
     return re.sub(r"[._](?=[a-zA-Z])", "\\g<0>\N{ZERO WIDTH SPACE}", text)
 
 
@@ -71,7 +71,7 @@ def set_property(target: QWidget, name: str, value: object) -> None:
 
 
 def set_precision(target: QLabel, precision: Precision | None, colour: str | None = None) -> None:
-    """Gives the text a precision's colour, or a run's own `colour`; without a precision neither."""
+    """Set the text color to that of a precision, or of a run (`colour`). Without a precision, reset it."""
     name = "" if precision is None else colour if colour in OWN_COLOURS else precision.value
     set_property(target, "precision", name)
 
@@ -180,7 +180,7 @@ class Field(QWidget):
         tab_after(self.control, widget)
 
     def set_low(self, is_low: bool) -> None:
-        """Lessens the gap below, for a low window."""
+        """Reduce the gap below, for a low window."""
         self._column.setContentsMargins(0, 0, 0, 8 if is_low else 12)
 
     def hide_head(self, is_hidden: bool) -> None:

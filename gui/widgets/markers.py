@@ -107,7 +107,7 @@ _HEIGHT, _LOW = 36, 28
 
 
 class PrecisionChip(QAbstractButton):
-    """A checkable chip for a precision; a disabled one gives the reason in its tooltip."""
+    """A checkable chip for a precision. The tooltip of a disabled one gives the reason."""
 
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -126,7 +126,7 @@ class PrecisionChip(QAbstractButton):
         theme().changed.connect(self.update)
 
     def set_available(self, available: bool, reason: str | None = None, note: str | None = None) -> None:
-        """Enables the chip, or disables it with a reason; `note` is what to know where it works."""
+        """Enable the chip with an optional `note`, or disable it with a reason."""
         self.setEnabled(available)
         if available:
             usual = f"Select {self.text()}{'' if self.takes_one else ', or several to compare them'}."

@@ -1,4 +1,4 @@
-"""Messages that float over a page: what happened, where a file is, and what can be done."""
+"""Messages that float over a page, with buttons."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Notice(QWidget):
             self.float_over(parent)
 
     def float_over(self, ground: QWidget) -> None:
-        """Moves to `ground`, the widget below the messages."""
+        """Move to another widget, over which the messages float."""
         self.setParent(ground)
         ground.installEventFilter(self)
         self._place()

@@ -97,7 +97,7 @@ def run(archives: Sequence[Path] = ()) -> int:
 
 
 def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:
-    """Imports archives, and from now on those that another start of the program hands over."""
+    """Import archives, and from now on those that another start of the program hands over."""
     for archive in archives:
         window.import_archive(archive)
     # after the first paint, which loading a network library would delay
@@ -109,7 +109,7 @@ def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:
 
 
 def _make_rest(window: MainWindow) -> None:
-    """Makes the widgets that the first view does without, so that they are ready when needed.
+    """Make the widgets that the first view does not need, so they are ready later.
 
     Between two parts the event loop handles the user's events.
     """

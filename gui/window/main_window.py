@@ -155,7 +155,7 @@ class MainWindow(QMainWindow):
 
     @cached_property
     def others(self) -> OtherPages:
-        """The pages other than that of a comparison, made on demand, or after the first paint."""
+        """All pages except that of a comparison, made on demand or after the first paint."""
         from gui.window.pages import OtherPages
 
         others = OtherPages(self, self._store_path)
@@ -171,7 +171,7 @@ class MainWindow(QMainWindow):
 
     @cached_property
     def _notifications(self) -> Notifications:
-        """Made with the first one: it loads a network library."""
+        """The notifications, made on first use because they load a network library."""
         from gui.window.desktop import Notifications
 
         return Notifications(self)
@@ -203,7 +203,7 @@ class MainWindow(QMainWindow):
         self.experiments.logged.connect(self.backstage.log.append)
         self.experiments.problem.connect(self._tell_of_run)
         self.experiments.queue.finished.connect(
-            lambda text: self._notifications.tell("Ammeter is done", text)
+            lambda text: self._notifications.tell("Ammeter has finished", text)
         )
         self._runs_controller.wanted.connect(self._submit)
 
@@ -246,7 +246,7 @@ class MainWindow(QMainWindow):
         return {
             f"Guide\t{keys_of('help')}": self.show_guide,
             f"Log\t{keys_of('log')}": lambda: self.backstage.show_page("log"),
-            "Engine…": lambda: self.engine.show_dialog(),
+            "PyTorch…": lambda: self.engine.show_dialog(),
             "Doctor": show_doctor,
             "About Ammeter": show_about,
         }
@@ -257,7 +257,7 @@ class MainWindow(QMainWindow):
         show_help(self, page)
 
     def show_page(self, key: str) -> None:
-        """Shows a place ("experiment", "results", "show"), or the page of a question, which is asked then.
+        """Show a place ("experiment", "results", "show"), or the page of a question, and set the question.
 
         Raises ValueError for an unknown key.
         """
@@ -267,7 +267,7 @@ class MainWindow(QMainWindow):
             self.setup.ask(question)
 
     def bring_up(self, key: str) -> None:
-        """Shows a page, whatever the form asks."""
+        """Show a page without changing the question in the form."""
         others = self.others if key != "compare" or self._has_others else None
         self.body.show_page(key)
         if others is not None:
@@ -276,12 +276,12 @@ class MainWindow(QMainWindow):
 
     @property
     def page(self) -> str:
-        """The page in sight: a question, "results" or "show"."""
+        """The current page: a question, "results" or "show"."""
         return self.body.page
 
     @property
     def place(self) -> str:
-        """The place in sight: "experiment", "results" or "show"."""
+        """The current place: "experiment", "results" or "show"."""
         return self.body.place
 
     def _show_activity(self, schedule: Schedule) -> None:
@@ -320,7 +320,7 @@ class MainWindow(QMainWindow):
         self._load_next(iter(_LATER))
 
     def _load_next(self, modules: Iterator[str]) -> None:
-        """Import what the first view does without, and make it; the user's events come in between."""
+        """Import and make the pages behind the first view, and handle events in between."""
         if self.isHidden():
             return
         for name in modules:

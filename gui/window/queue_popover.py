@@ -55,7 +55,7 @@ class QueuePopover(Popover):
             self.open()
 
     def toggle_page(self, page: str) -> None:
-        """Opens with a page, or closes where that is shown."""
+        """Open with a page, or close if that page is shown."""
         if self.page == page:
             self.dismiss()
         else:
@@ -138,7 +138,7 @@ class LogPanel(QWidget):
         self._wrap.toggled.connect(self.set_wrapped)
         copy = _button("Copy", "Copy the selected lines, or all of them if none are selected")
         copy.clicked.connect(self.copy)
-        clear = _button("Clear", "Clear this view; nothing that was saved with a run is lost")
+        clear = _button("Clear", "Clear this view (saved logs of runs are kept)")
         clear.clicked.connect(self.clear)
         self._needing_text = (copy, clear)
         in_row(Stretch(), self._wrap, copy, clear, parent=row, margins=(16, 6, 12, 6), spacing=4)
@@ -152,7 +152,7 @@ class LogPanel(QWidget):
 
 
 class _Ink(QSyntaxHighlighter):
-    """Colours the log: the time is faintest, a warning's level strongest."""
+    """Colors the log: the time is faintest, a warning's level strongest."""
 
     def __init__(self, panel: LogPanel) -> None:
         super().__init__(panel.view.document())

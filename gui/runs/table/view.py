@@ -1,4 +1,4 @@
-"""The table view of everything saved: columns, keys, highlighted rows, and the drag picture."""
+"""The table view of all saved results: columns, keys, highlighted rows, and the drag image."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 _WIDEST_COLUMN = 800
 _OF_ITEMS = frozenset({Column.TICK, Column.NAME, Column.WHEN, Column.MODEL, Column.RATIO, Column.FOLDER})
-"""The columns that tell something of a comparison or study as a whole."""
+"""The columns that have a value for a whole comparison or study."""
 _INSET, _SCROLLED_NAME = 12, 140
 """The room left of a name without a box to tick; the width of the name in a table that scrolls anyway."""
 _WIDTHS = {
@@ -90,8 +90,8 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
 
 
 class RunsTable(QTableView):
-    """Whole rows are highlighted. Space ticks them, P pins them, Enter shows their curves, F2 renames and
-    Delete deletes; Left and Right close and open a comparison. The panel does what is asked for.
+    """The table of results. Space selects the highlighted rows, P pins them, Enter shows their curves, F2
+    renames and Delete deletes. Left and Right fold and unfold a comparison. The panel carries out actions.
     """
 
     def __init__(self, panel: RunsPanel) -> None:
@@ -105,8 +105,8 @@ class RunsTable(QTableView):
         self.setModel(self._runs)
         self.setAccessibleName("Results")
         self.setToolTip(
-            "Everything saved. Click to open; tick runs to compare them; right-click for more; drag runs to"
-            " the right to add them to the comparison"
+            "All saved results. Click one to open it. Select runs to compare them. Right-click for more. Drag"
+            " runs to the right to add them to the comparison."
         )
         self.setItemDelegate(RunsDelegate(self._runs, self))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)

@@ -1,4 +1,4 @@
-"""The rows of a table for Qt, sorted and filtered; a proxy of Qt's would ask for pairs of rows."""
+"""The Qt model of a table, which sorts and filters its rows without a proxy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def selection_of(model: QAbstractItemModel, places: Iterable[int]) -> QItemSelec
 
 
 class RowModel(QAbstractTableModel, Generic[Row]):
-    """Rows told apart by `key`. `about` is a row's tooltip, `found_by` the text that a filter looks through.
+    """Rows identified by `key`. `about` returns a row's tooltip, `found_by` the text that a filter searches.
 
     Rows that are `pinned` stay on top in every order.
     """
@@ -68,7 +68,7 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         self._descends = False
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column[Row]]) -> None:
-        """Shows these in the place of others, filtered and sorted as before."""
+        """Replace all rows, filtered and sorted as before."""
         before, titles = list(map(self.key, self.rows)), [column.key for column in self.columns]
         is_same = titles == [column.key for column in columns]
         self.given, self._texts = tuple(rows), None
@@ -82,7 +82,7 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         self.endResetModel()
 
     def tell_changed(self) -> None:
-        """The same rows are written otherwise."""
+        """Update the texts of all rows."""
         if self.rows and self.columns:
             self.dataChanged.emit(self.index(0, 0), self.index(len(self.rows) - 1, len(self.columns) - 1))
 
@@ -94,7 +94,7 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         self.endResetModel()
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """Sorts by a column; -1 brings back the order in which the rows were given."""
+        """Sort by a column; -1 restores the original order."""
         self.layoutAboutToBeChanged.emit()
         before = [self.key(self.rows[index.row()]) for index in self.persistentIndexList()]
         self._sorted_by = self.columns[column].key if 0 <= column < len(self.columns) else None

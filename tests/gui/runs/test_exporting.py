@@ -70,7 +70,7 @@ def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_perso
     assert desk.notice.text() == "Writing report.html…"
     desk.settle()
     assert target.read_text() == "mine"
-    assert "already there" in desk.notice.text() and desk.notice.offers() == ("Replace",)
+    assert "already exists" in desk.notice.text() and desk.notice.offers() == ("Replace",)
     next(one for one in desk.notice.findChildren(QAbstractButton) if one.text() == "Replace").click()
     desk.settle()
     assert desk.notice.text() == "Wrote 2 runs to report.html."
@@ -90,14 +90,14 @@ def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_perso
     assert len(list(tmp_path.glob("runs*.csv"))) == 3
     assert not [*tmp_path.glob("*.py"), *tmp_path.glob("*.webp")], "what failed leaves no file"
     desk.exporting.ask("any", Order(()))
-    assert desk.notice.text() == "There is no run to export."
+    assert desk.notice.text() == "There are no runs to export."
 
 
 def test_a_table_is_put_on_the_clipboard(desk: Desk, pair: Order) -> None:
     for form, start in (("markdown", "## "), ("latex", "%")):
         desk.exporting.ask(form, pair)
         desk.settle()
-        assert "is on the clipboard" in desk.notice.text()
+        assert "to the clipboard" in desk.notice.text()
         text = QGuiApplication.clipboard().text()
         assert text.startswith(start) and "FP16 AMP" in text
 

@@ -308,7 +308,7 @@ def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel, ro
     index = panel.model.index(rows.place(2), Column.RECIPE)
     assert index.data() == "Fast"
     tip = index.data(Qt.ItemDataRole.ToolTipRole)
-    assert tip == "Fast\nIn force: Fused optimizer + compiled\nLeft out:\ncapturing: a CPU has no graphs"
+    assert tip == "Fast\nApplied: Fused optimizer + compiled\nNot applied:\ncapturing: a CPU has no graphs"
     panel.filter.setText("recipe:fast")
     assert 2 in rows.numbers()
 

@@ -225,7 +225,7 @@ def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window
     assert window.queue.has_work
     with qtbot.waitSignal(window.queue.finished, timeout=WAIT_MS) as told:
         window.start()
-    assert told.args == ["3 runs are done; 1 failed. 1 more waits."]
+    assert told.args == ["3 runs are done. 1 failed. 1 still waiting."]
     states = [record.status for run in (good, bad, last, held) if (record := window.runs.record(run))]
     assert states == [Status.FINISHED, Status.FAILED, Status.FINISHED, Status.QUEUED]
     assert not window.queue.has_work

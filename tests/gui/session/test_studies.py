@@ -152,5 +152,5 @@ def test_a_run_that_cannot_be_profiled_here_says_why(
     no_card = trained("fp32", 100.0, settings={**LINEAR, "device": "cuda:7"}, name="card")
     told = why_not_profiled([no_card], catalog)
     assert told == "“card” cannot be trained here: There is no device named 'cuda:7'."
-    assert "Up to 8 runs" in (why_not_profiled([here] * 9, catalog) or "")
-    assert "still looking" in (why_not_profiled([here], None) or "")
+    assert "At most 8 runs" in (why_not_profiled([here] * 9, catalog) or "")
+    assert "still detecting" in (why_not_profiled([here], None) or "")

@@ -99,10 +99,10 @@ def test_one_crosshair_one_range_and_one_axis_hold_for_all_four_plots(
 def test_the_capacity_is_pinned_and_on_a_cpu_it_is_the_machines_memory(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     capacity = panel.plots.memory.canvas.frame.capacity
-    assert capacity is not None and capacity.text == "card capacity 139.8 GiB" and capacity.position is None
+    assert capacity is not None and capacity.text == "GPU memory 139.8 GiB" and capacity.position is None
     panel.set_runs([live.run("fp32", live.started(device="cpu"))])
     tip = panel.plots.memory.header.toolTip()
-    assert "card" not in tip and "machine's memory" in tip, "before any of it is told"
+    assert "GPU" not in tip and "system memory" in tip, "before any of it is told"
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
 
 
 def unscaled(live: Any, precision: str, *events: object, **settings: object) -> LiveRun:
-    """A hundred steps of 100 ms, of which it waits 5 %, and no grad scale."""
+    """A hundred steps of 100 ms, of which it waits 5%, and no loss scale."""
     run: LiveRun = live.run(precision, batch_size=64, **settings)
     run.set_status("running")
     run.take(live.samples(1, 100, 640.0, data_wait_ms=(5.0,) * 100))
@@ -233,7 +233,7 @@ def test_the_second_plot_is_what_the_runs_have(panel: LivePanel, live: Any) -> N
     panel.set_runs([unscaled(live, "bf16", *live.epochs(None), over)])
     assert plots.plots[1] is plots.waiting and panel.cards.waiting.texts() == ("BF16 AMP 20.0",)
     panel.set_runs([unscaled(live, "fp32", *live.epochs(0.5)), unscaled(live, "fp16", *live.epochs(0.6))])
-    assert titles(panel)[3:] == ["Accuracy %", "Grad scale", "Skipped steps"]
+    assert titles(panel)[3:] == ["Accuracy %", "Loss scale", "Skipped steps"]
     assert plots.plots[1] is plots.scale and panel.cards.loss_switch.isVisible()
     assert panel.cards.scale.texts()[0] == "FP32 not used"
     panel.set_runs([unscaled(live, "fp16", scaler={"mode": "off"})])
