@@ -123,8 +123,8 @@ def remove_all(machine: Machine, line: Line | None = None) -> None:
 class FarInstaller:
     """Installs on another machine: the program if it differs, and the engine, by the program there.
 
-    For one installation; any thread may call `pause`, `go_on` and `stop`. `machine` has what is known once it
-    is installed, which is then kept. What is in use there stays in use until the new program has trained a
+    For one installation; any thread may call `pause`, `resume` and `stop`. `machine` has what is known once
+    it is installed, which is then kept. What is in use there stays in use until the new program has trained a
     step.
     """
 
@@ -138,7 +138,7 @@ class FarInstaller:
         """Waits with fetching."""
         self._tell(PAUSE)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._tell(GO_ON)
 
     def stop(self) -> None:

@@ -50,9 +50,9 @@ class Session(Protocol):
         """Asks the job to end, and later forces it."""
 
     def pause(self) -> None:
-        """Asks the job to wait until `go_on` or `stop`."""
+        """Asks the job to wait until `resume` or `stop`."""
 
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
     def close(self) -> None:
         """Ends the job if it still runs, and frees what it held."""
@@ -133,7 +133,7 @@ class Launcher:
     def take_up(self, place: FarPlace, job: jobs.Job) -> ProcessSession:
         """Goes on with a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
         self._check(job)
-        return ProcessSession(self.site.take_up(place, job), job, self.limits, goes_on=True)
+        return ProcessSession(self.site.take_up(place, job), job, self.limits, resumes=True)
 
     def start_on(self, worker: Worker, job: jobs.Job, limits: Limits) -> ProcessSession:
         """Gives the job to a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""

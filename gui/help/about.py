@@ -35,7 +35,7 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 def show_about(parent: QWidget) -> AboutDialog:
-    """Opens the window's About, or brings it to the front."""
+    """Open the window's About, or bring it to the front."""
     dialog = parent.findChild(AboutDialog) or AboutDialog(parent)
     dialog.show()
     dialog.activateWindow()
@@ -67,7 +67,7 @@ class AboutDialog(QDialog):
         self._recolor()
 
     def copy(self) -> None:
-        """Puts the versions on the clipboard."""
+        """Put the versions on the clipboard."""
         QGuiApplication.clipboard().setText("\n".join(f"{name} {version}" for name, version in versions()))
 
     def _recolor(self) -> None:

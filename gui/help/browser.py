@@ -151,7 +151,7 @@ _SOURCES = "Sources:"
 
 
 def set_page(document: QTextDocument, palette: Palette) -> None:
-    """Formats a document made from Markdown, in the theme's colours."""
+    """Format a document made from Markdown, in the theme's colours."""
     document.setDocumentMargin(0)
     document.setIndentWidth(24)
     for block in _blocks(document):
@@ -200,8 +200,8 @@ def _is_picture(block: QTextBlock) -> bool:
 def _below(block: QTextBlock, is_code: bool) -> float:
     after = block.next()
     is_list = block.textList() is not None and after.isValid() and after.textList() is block.textList()
-    goes_on = is_code and after.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
-    return 0 if goes_on else 6 if is_list else 16 if is_code or _is_picture(block) else 12
+    continues = is_code and after.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
+    return 0 if continues else 6 if is_list else 16 if is_code or _is_picture(block) else 12
 
 
 def _fragments(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
@@ -303,7 +303,7 @@ class GuideBrowser(QTextBrowser):
         self._scroll_to_mark()
 
     def mark(self, words: str) -> None:
-        """Marks the words in the page and scrolls to the first; an empty text clears the marks."""
+        """Mark the words in the page and scroll to the first; an empty text clears the marks."""
         self._words = words
         self._mark()
         self._scroll_to_mark()

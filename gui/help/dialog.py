@@ -47,7 +47,7 @@ _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 
 
 def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
-    """Opens the window's guide, at a page such as "loss-scaling", or brings it to the front.
+    """Open the window's guide, at a page such as "loss-scaling", or bring it to the front.
 
     Raises KeyError for an unknown page.
     """
@@ -60,7 +60,7 @@ def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
 
 
 def make_help(parent: QWidget | None = None) -> GuideDialog:
-    """Makes the guide, with the program's own pages, without showing it."""
+    """Make the guide, with the program's own pages, without showing it."""
     return GuideDialog((*guide_pages(), _shortcuts(), _places()), parent)
 
 
@@ -147,7 +147,7 @@ class GuideDialog(QDialog):
         return self._visited[-1]
 
     def show_page(self, name: str) -> None:
-        """Opens a page. Raises KeyError for an unknown one."""
+        """Open a page. Raises KeyError for an unknown one."""
         page = self._pages[name]
         if not self._visited or name != self.current:
             self._visited.append(name)
@@ -155,7 +155,7 @@ class GuideDialog(QDialog):
         self.list.set_current(name)
 
     def go_back(self) -> None:
-        """Returns to the previous page."""
+        """Return to the previous page."""
         if len(self._visited) > 1:
             self._visited.pop()
             self.show_page(self._visited.pop())
@@ -169,14 +169,14 @@ class GuideDialog(QDialog):
         self.list.field.selectAll()
 
     def reject(self) -> None:
-        """Closes; Escape in a search clears the search first."""
+        """Close; Escape in a search clears the search first."""
         if self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
         else:
             super().reject()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Closes with its window, but not when that is only minimized."""
+        """Close with its window, but not when that is only minimized."""
         if event.type() == QEvent.Type.Hide and not event.spontaneous():
             self.close()
         return False
@@ -265,7 +265,7 @@ class GuideList(QWidget):
             self.chosen.emit(item.data(_NAME))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Moves from the field to the list on Down and Return."""
+        """Move from the field to the list on Down and Return."""
         keys = (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if watched is self.field and isinstance(event, QKeyEvent) and event.key() in keys:
             if event.type() == QEvent.Type.KeyPress:

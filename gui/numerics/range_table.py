@@ -139,7 +139,7 @@ class RangeTable(ResultTable[RangeRow]):
     def set_exponent(self, exponent: int) -> None:
         """Takes the numbers times another power of two; the order stays, so that no row jumps away."""
         self._exponent = exponent
-        self.row_model.tell_changed()
+        self.row_model.update_texts()
 
     def set_form(self, form: NumberFormat) -> None:
         """Emphasises a format, which is shown in any room."""

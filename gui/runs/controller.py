@@ -113,7 +113,7 @@ class RunsController(QObject):
         self.runs.run_changed.connect(self._look_at_store)
 
     def delete(self, run_ids: tuple[str, ...]) -> None:
-        """Deletes runs, and offers to undo it."""
+        """Delete runs, and offer to undo it."""
         names = {run_id: self.runs.name(run_id) for run_id in run_ids if self.runs.is_there(run_id)}
         ticked = set(self._table.checked())
         deleted = self.experiments.delete(run_ids)
@@ -126,7 +126,7 @@ class RunsController(QObject):
         self._table.set_can_undo(True)
 
     def delete_folder(self, folder: str, run_ids: tuple[str, ...]) -> None:
-        """Takes all runs out of a folder, and offers to undo it."""
+        """Remove all runs from a folder, and offer to undo it."""
         if self.runs.set_folders(dict.fromkeys(run_ids, "")):
             back = partial(self.runs.set_folders, dict.fromkeys(run_ids, folder))
             text = f"Deleted the folder “{folder}”. Its runs are kept."
@@ -151,7 +151,7 @@ class RunsController(QObject):
         self.runs.purge(deletion.run_ids)
 
     def undo(self) -> None:
-        """Undoes the last deletion, if there is one."""
+        """Undo the last deletion, if there is one."""
         if self._deletions:
             self._restore(next(reversed(self._deletions)))
 
@@ -216,7 +216,7 @@ class RunsController(QObject):
         return tuple((retry.words, partial(self._accept, retry)) for retry in fitting)
 
     def retry(self, run_id: str) -> None:
-        """Offers settings that fit after a run is out of memory, if a forecast knows any."""
+        """Offer settings that fit after a run is out of memory, if a forecast knows any."""
         record, offers = self.runs.record(run_id), self.retries_of([run_id])
         if record is not None and record.problem is not None and offers:
             (words, do), problem = offers[0], record.problem

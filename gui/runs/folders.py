@@ -75,13 +75,13 @@ class FolderList(QListWidget):
             self._fill()
 
     def mark(self, text: str) -> None:
-        """Highlights the folder that the filter names, if any."""
+        """Highlight the folder that the filter names, if any."""
         found = _TERM.search(text)
         self._named = found[0].partition(":")[2].strip('"').casefold() if found else ""
         self._highlight()
 
     def ask_for_new(self, then: Callable[[str], object] = lambda _name: None) -> TitleDialog:
-        """Opens a dialog that asks for the name of a new folder, and passes that to `then`."""
+        """Open a dialog that asks for the name of a new folder, and pass that to `then`."""
 
         def make(name: str) -> None:
             name = self._free(name)
@@ -93,7 +93,7 @@ class FolderList(QListWidget):
         return ask_for_name(self, "New folder", about, make, lambda _name: "Create")
 
     def ask_to_rename(self, folder: str) -> TitleDialog:
-        """Opens a dialog that asks for another name for a folder."""
+        """Open a dialog that asks for another name for a folder."""
 
         def rename(name: str) -> None:
             name = self._free(name, folder)
@@ -106,7 +106,7 @@ class FolderList(QListWidget):
         return ask_for_name(self, "Rename the folder", about, rename, lambda _name: "Rename", folder)
 
     def delete(self, folder: str) -> None:
-        """Deletes a folder; its runs stay, in no folder."""
+        """Delete a folder; its runs stay, in no folder."""
         self._made.discard(folder)
         self._fill()
         self._panel.delete_folder(folder)

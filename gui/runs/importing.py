@@ -39,7 +39,7 @@ class Place:
 
 
 def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format[Content]]) -> Place | None:
-    """Asks where to save, in one of `formats`; None if cancelled."""
+    """Ask where to save, in one of `formats`. Return None if cancelled."""
     filters = {f"{form.title} (*{form.suffix})": form for form in formats}
     first = formats[0]
     chosen, used = QFileDialog.getSaveFileName(
@@ -64,13 +64,13 @@ def _told_form(used: Format[Content]) -> str | None:
 
 
 def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:
-    """Asks for a folder that is there; None if cancelled."""
+    """Ask for an existing folder. Return None if cancelled."""
     chosen = QFileDialog.getExistingDirectory(window, title, str(folder))
     return Path(chosen) if chosen else None
 
 
 def ask_title(window: QWidget, last: str) -> str | None:
-    """Ask for the title of the report: "" for the default, None if the dialog was cancelled."""
+    """Ask for the title of the report. Return "" for the default, or None if cancelled."""
     question = "Title of the report. Leave it empty to use what is compared:"
     text, agreed = QInputDialog.getText(
         window, "Title of the report", question, QLineEdit.EchoMode.Normal, last
@@ -79,7 +79,7 @@ def ask_title(window: QWidget, last: str) -> str | None:
 
 
 def ask_mlflow(window: QWidget, last: str) -> str | None:
-    """Ask for the folder or server of MLflow; None if cancelled."""
+    """Ask for the folder or server of MLflow. Return None if cancelled."""
     question = "A folder, or the tracking server as http://HOST:PORT:"
     text, agreed = QInputDialog.getText(
         window, "Send to MLflow", question, QLineEdit.EchoMode.Normal, last or str(Path.home() / "mlruns")
@@ -111,7 +111,7 @@ class Importing(QObject):
             self.take(Path(chosen))
 
     def take(self, path: Path) -> None:
-        """Imports an archive: all of its runs, or none if anything is wrong with it."""
+        """Import an archive: all of its runs, or none if anything is wrong with it."""
         self._notice.tell(f"Importing {path.name}…")
         store_path = self._store_path
 

@@ -79,7 +79,7 @@ class MarksDialog(QDialog):
         in_column(*parts, in_row(Stretch(), cancel, save), parent=self, margins=16, spacing=4)
 
     def accept(self) -> None:
-        """Saves the tags and the note, or says why they cannot be saved."""
+        """Save the tags and the note, or say why they cannot be saved."""
         try:
             tags, note = cleaned_tags(self.tags.text().split(",")), cleaned_note(self.note.toPlainText())
             kept = [(run, [tag for tag in run.tags if tag not in self._shared]) for run in self._runs]
@@ -152,7 +152,7 @@ def add_tags(
     toggle: Callable[[str], object],
     others: Callable[[], object],
 ) -> None:
-    """Adds a menu of the most frequent tags, checked if all of the runs have them."""
+    """Add a menu of the most frequent tags, checked if all of the runs have them."""
     shared = _shared_tags(runs)
     tags = dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED]))
     _add_choices(
@@ -167,7 +167,7 @@ def add_folders(
     move: Callable[[str], object],
     make: Callable[[], object],
 ) -> QMenu:
-    """Adds a menu of the folders, and returns it; the one that all of the runs are in is checked."""
+    """Add a menu of the folders, and return it. The folder of all the runs, if any, is checked."""
     shared = {run.folder for run in runs}
     choices = ((name or "No folder", name) for name in ("", *names))
     return _add_choices(menu, "Folder", choices, lambda name: shared == {name}, move, ("New folder…", make))

@@ -106,7 +106,7 @@ class RunsPanel(Surface):
         self._refresh()
 
     def set_studies(self, studies: Sequence[StudyRow]) -> None:
-        """Shows these limits, numerics, profiles, sweeps and tunings, and no others."""
+        """Replace all studies."""
         self.model.take_studies(studies)
         self._refresh()
 
@@ -117,7 +117,7 @@ class RunsPanel(Surface):
         self._refresh()
 
     def update_run(self, run: RunRecord) -> None:
-        """Adds a run, or shows what has changed in it."""
+        """Add a run, or show what has changed in it."""
         self.model.update_run(run)
         self._refresh()
 
@@ -131,12 +131,12 @@ class RunsPanel(Surface):
         return {**self.views.state(), "folders": list(self.folders.made())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises KeyError or another error for anything else."""
+        """Restore a state that `state` returned. Raises KeyError or another error for anything else."""
         self.views.restore(state)
         self.folders.set_made(map(str, state.get("folders", ())))
 
     def delete_highlighted(self) -> None:
-        """Asks to delete the highlighted runs and studies; queued runs are taken out of the queue."""
+        """Delete the highlighted runs and studies. Queued runs are removed from the queue."""
         self._delete(self.table.highlighted())
         for item in self.table.highlighted_items():
             if item.study is not None and not item.study.is_unfinished:
@@ -150,19 +150,19 @@ class RunsPanel(Surface):
             self.edits.delete(over)
 
     def pin(self, run: RunRecord, runs: Sequence[RunRecord]) -> None:
-        """Pins runs to the top, or unpins them where `run` is pinned."""
+        """Pin runs to the top, or unpin them where `run` is pinned."""
         self.edits.runs.set_pinned(tuple(chosen.id for chosen in runs), not run.is_pinned)
 
     def move_runs(self, run_ids: Iterable[str], folder: str) -> None:
-        """Moves runs to a folder; "" for none."""
+        """Move runs to a folder; "" for none."""
         self.edits.runs.set_folders(dict.fromkeys(run_ids, folder))
 
     def edit_note(self, run: RunRecord) -> None:
-        """Opens the dialog for the tags and the note of a run, at the note."""
+        """Open the dialog for the tags and the note of a run, at the note."""
         self.edit_marks((run,)).note.setFocus()
 
     def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
-        """Opens the dialog for the tags of runs, and for the note of a single run."""
+        """Open the dialog for the tags of runs, and for the note of a single run."""
         dialog = MarksDialog(runs, self.edits.runs, self)
         dialog.open()
         return dialog
@@ -268,7 +268,7 @@ class RunsPanel(Surface):
         ]
 
     def rename_folder(self, folder: str, name: str) -> None:
-        """Moves the runs of a folder to one of another name."""
+        """Move the runs of a folder to one of another name."""
         self.move_runs(self.model.in_folder(folder), name)
         self._filter_by(folder, name)
 

@@ -48,23 +48,23 @@ class QueuePanel(QWidget):
         self.table = QueueTable(self)
         self.summary = ElidedLabel("", "unit")
         self.rest = Button("Pause queue", "strip", _STOP_TIP, "pause", do=lambda: self.does.rest())
-        self.go_on = Button("Resume", "strip", "Start the waiting jobs, one after another", "play")
-        self.go_on.clicked.connect(lambda: self.does.go_on())
+        self.resume = Button("Resume", "strip", "Start the waiting jobs, one after another", "play")
+        self.resume.clicked.connect(lambda: self.does.resume())
         self.empty = EmptyState(*_EMPTY)
-        self.empty.pressed.connect(lambda: self.does.go_on_with_left())
+        self.empty.pressed.connect(lambda: self.does.resume_left())
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self.empty)
         header = QWidget()
         header.setFixedHeight(HEIGHT)
-        parts = (label("Queue", "panelTitle"), wide(self.summary), self.rest, self.go_on)
+        parts = (label("Queue", "panelTitle"), wide(self.summary), self.rest, self.resume)
         self._header = in_row(*parts, parent=header, margins=(16, 0, 16, 0), spacing=8)
         in_column(header, wide(self._pages), parent=self, spacing=0)
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.show_schedule(self.table.schedule)
 
     def add_header_widget(self, widget: QWidget) -> None:
-        """Puts a control of the window at the right of the header."""
+        """Put a control of the window at the right of the header."""
         self._header.addWidget(widget)
 
     def show_schedule(self, schedule: Schedule, left: Sequence[WaitingItem] = ()) -> None:
@@ -72,7 +72,7 @@ class QueuePanel(QWidget):
         self.table.show_schedule(schedule)
         self.summary.set_whole_text(summary_text(schedule))
         self.rest.setVisible(not schedule.rests and bool(schedule.slots))
-        self.go_on.setVisible(schedule.rests)
+        self.resume.setVisible(schedule.rests)
         self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
         resting = "Press Resume to start."
         self.empty.tell(*((_left_words(left), resting, "Resume") if left else _EMPTY))
@@ -137,7 +137,7 @@ class QueueController(QObject):
         self._offer: Message | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
-        self.go_on, self.stop = queue.go_on, self._timer.stop
+        self.resume, self.stop = queue.resume, self._timer.stop
         panel.does = self
         queue.changed.connect(self.refresh)
         self._timer.start()
@@ -151,7 +151,7 @@ class QueueController(QObject):
         waiting = current.waiting
         if rests and waiting > self._waiting and len(items) == waiting:
             text = "The queue is paused. Press Resume to continue."
-            self._notice.tell(text, action="Resume", do=self._queue.go_on, asks=False)
+            self._notice.tell(text, action="Resume", do=self._queue.resume, asks=False)
         self._waiting, self._is_busy = waiting, len(items) > waiting
         self.scheduled.emit(current)
 
@@ -168,13 +168,13 @@ class QueueController(QObject):
                 ("Remove", lambda: queue.discard(left)),
             )
             words = _left_words(left)
-            self._offer = self._notice.tell(words, action="Resume", do=self.go_on_with_left, others=others)
+            self._offer = self._notice.tell(words, action="Resume", do=self.resume_left, others=others)
 
-    def go_on_with_left(self) -> None:
+    def resume_left(self) -> None:
         """Queue and start the jobs that an earlier window left."""
         self._notice.take_back(self._offer)
         self._queue.take_up(self._queue.left())
-        self._queue.go_on()
+        self._queue.resume()
 
     def rest(self) -> None:
         """Pause the queue after the current job."""

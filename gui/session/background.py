@@ -22,12 +22,12 @@ class _Task(NamedTuple):
     failed: Callable[[Problem], object]
 
 
-def own_error(error: Exception, what: str = "This", *, goes_on: str = "") -> Problem:
-    """Return the problem of an internal error: `what` failed, and `goes_on` says what continues."""
+def own_error(error: Exception, what: str = "This", *, continues: str = "") -> Problem:
+    """Return the problem of an internal error: `what` failed, and `continues` names what does not."""
     return Problem(
         kind=Kind.INTERNAL,
         message=f"{what} failed with an internal error: {error}.",
-        remedy=f"{goes_on} Please report it with the log.".lstrip(),
+        remedy=f"{continues} Please report it with the log.".lstrip(),
     )
 
 
@@ -51,7 +51,7 @@ class Background(QObject):
         self._begin_next()
 
     def stop(self) -> None:
-        """Drops the waiting tasks and waits for the current one; nothing is reported any more."""
+        """Drop the waiting tasks and wait for the current one. Nothing is reported any more."""
         self._waiting.clear()
         if self._thread is not None:
             self._thread.finished.disconnect(self._end)

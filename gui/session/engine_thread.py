@@ -21,10 +21,10 @@ from engine.store.store import Store
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher, kept_awake
 from gui.session.background import own_error
-from gui.session.order import CanPause, Order, WaitingList, Work, key_of
+from gui.session.jobs import CanPause, QueuedJob, WaitingList, Work, key_of
 
 _ASK_AGAIN_MS = 500
-_GOES_ON = "The queue continues."
+_CONTINUES = "The queue continues."
 
 
 class EngineThread(QThread):
@@ -40,10 +40,10 @@ class EngineThread(QThread):
     run_began = Signal(str)  # run id
     run_event = Signal(str, object)  # run id, the engine's event
     run_ended = Signal(str, object)  # run id, Finished, Failed or None
-    order_began = Signal(str)  # key
-    order_event = Signal(str, object)  # key, what the order tells
-    order_ended = Signal(str, object)  # key, Problem or None
-    order_gave_way = Signal(str)  # key: it waits again
+    job_began = Signal(str)  # key
+    job_event = Signal(str, object)  # key, the job's event
+    job_ended = Signal(str, object)  # key, Problem or None
+    job_yielded = Signal(str)  # key: it waits again
     forecast_made = Signal(object, object)  # Experiment, ForecastMade or None
     forecast_refused = Signal(object, object)  # Experiment, Problem: a setting prevents a forecast
     check_ended = Signal(object, object)  # Experiment, Checked or Problem
@@ -114,13 +114,13 @@ class EngineThread(QThread):
             self._outdated += [self._launchers.pop(machine)] if machine in self._launchers else []
 
     def enqueue(self, run_ids: tuple[str, ...], machine: str = "", *, goes_first: bool = False) -> None:
-        """Adds runs that are queued in the store, at the end of the queue or at its front."""
+        """Add runs that are queued in the store, at the end of the queue or at its front."""
         self.waiting_list.add(*run_ids, goes_first=goes_first, machine=machine)
         self.queue_changed.emit()
 
-    def enqueue_order(self, order: Order, *, is_held: bool = False) -> None:
-        """Adds an order at the end of the queue."""
-        self.waiting_list.add(order, is_held=is_held)
+    def enqueue_job(self, job: QueuedJob, *, is_held: bool = False) -> None:
+        """Add a job at the end of the queue."""
+        self.waiting_list.add(job, is_held=is_held)
         self.queue_changed.emit()
 
     def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
@@ -137,17 +137,17 @@ class EngineThread(QThread):
             self._changed.notify()
 
     def take_out(self, run_id: str) -> bool:
-        """Removes a run from the queue; False if it has begun, even before `run_began` has arrived."""
+        """Remove a run from the queue. Return False if it has started, even before `run_began` arrives."""
         with self._changed:
             self._taken_out(run_id)
             return self.waiting_list.current != run_id
 
-    def stop_order(self, key: str) -> bool:
+    def stop_job(self, key: str) -> bool:
         """Stop a job and keep its results so far. Return True if it was still waiting and was removed."""
         with self._changed:
-            # under one lock: else an order that has just left the queue would be missed
+            # under one lock: else a job that has just left the queue would be missed
             current = self.waiting_list.current
-            if isinstance(current, Order) and current.key == key:
+            if isinstance(current, QueuedJob) and current.key == key:
                 self.stop_run()
             return self._taken_out(key)
 
@@ -168,14 +168,14 @@ class EngineThread(QThread):
                 self._stop_job()
 
     def pause_run(self, pauses: bool) -> None:
-        """Asks the run in progress to pause after the current step, or to continue."""
+        """Ask the current run to pause after the current step, or to resume."""
         with self._changed:
             self._pause_asked = pauses
             for job in self._pausable():
-                (job.pause if pauses else job.go_on)()
+                (job.pause if pauses else job.resume)()
 
     def skip_turn(self) -> bool:
-        """Asks the turn in progress of a sweep to end; False where no sweep is in progress."""
+        """Ask the current turn of a sweep to stop. Return False if no sweep is running."""
         with self._changed:
             if isinstance(self._tool, Sweeper):
                 self._pause_asked = False
@@ -270,8 +270,8 @@ class EngineThread(QThread):
                         if isinstance(work, str):
                             self._train(store, work)
                         else:
-                            self._carry_out(store, work)
-                        work = self._take()
+                            self._execute(store, work)
+                        work = self._take_next()
 
     def _look_for_engine(self, store: Store) -> None:
         with self._changed:
@@ -303,12 +303,12 @@ class EngineThread(QThread):
         """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
-            work = None if self._closing else self._take()
+            work = None if self._closing else self._take_next()
             if work is not None or self._closing or self._engine_is_new:
                 return work
             return self._to_check or self._to_forecast.popleft()
 
-    def _take(self) -> Work | None:
+    def _take_next(self) -> Work | None:
         """The next work of the queue, if any can begin."""
         with self._changed:
             self._stop_asked = self._pause_asked = False
@@ -344,7 +344,7 @@ class EngineThread(QThread):
         made: ForecastMade | None = None
         try:
             self._refuse_wait()
-            made = runner.forecast(experiment, self._gives_way)
+            made = runner.forecast(experiment, self._should_yield)
         except ProblemError as error:
             # a model that cannot be forecast is no problem, nor one that is asked about before it runs; a
             # setting that it refuses is
@@ -352,7 +352,7 @@ class EngineThread(QThread):
             if problem.kind is Kind.REQUEST and problem.key is not None and not is_untrusted(problem):
                 self.forecast_refused.emit(experiment, problem)
         with self._changed:
-            if made is None and self.waiting_list.current is None and self._gives_way():
+            if made is None and self.waiting_list.current is None and self._should_yield():
                 # interrupted for something else: it is made afterwards
                 self._to_forecast.append(experiment)
                 return
@@ -362,44 +362,44 @@ class EngineThread(QThread):
         """Return True if a check must yield to a job."""
         return self.waiting_list.has_next() or self._closing
 
-    def _gives_way(self) -> bool:
+    def _should_yield(self) -> bool:
         """Return True if a forecast must yield to a job or a check."""
         return self._is_wanted_elsewhere() or self._to_check is not None
 
     def _answer_known(self, runner: Runner) -> None:
-        """Reports, during a run, the forecasts that are known already: none is computed then."""
+        """Report, during a run, the forecasts that are known already: none is computed then."""
         with self._changed:
             asked = tuple(self._to_forecast)
             self._to_forecast.clear()
         for experiment in asked:
             self._forecast(runner, experiment)
 
-    def _carry_out(self, store: Store, order: Order) -> None:
+    def _execute(self, store: Store, job: QueuedJob) -> None:
         problem: Problem | None = None
-        gave_way = False
+        yielded = False
 
-        def gives_way() -> bool:
-            nonlocal gave_way
-            gave_way = self.waiting_list.gives_way()
-            return gave_way
+        def should_yield() -> bool:
+            nonlocal yielded
+            yielded = self.waiting_list.should_yield()
+            return yielded
 
-        self.order_began.emit(order.key)
-        tell = partial(self._tell, order.key)
+        self.job_began.emit(job.key)
+        tell = partial(self._tell, job.key)
         try:
-            launcher, catalog = self.launcher(order.machine), self._catalogs.get(order.machine)
-            tool = self._tool = order.tool(store, launcher, catalog)
-            problem = order.carry_out(tool, store, tell, lambda: self._stop_asked, gives_way)
+            launcher, catalog = self.launcher(job.machine), self._catalogs.get(job.machine)
+            tool = self._tool = job.tool(store, launcher, catalog)
+            problem = job.execute(tool, store, tell, lambda: self._stop_asked, should_yield)
         except ProblemError as error:
             problem = error.problem
         except Exception as error:  # noqa: BLE001 - as for a run
-            problem = own_error(error, goes_on=_GOES_ON)
+            problem = own_error(error, continues=_CONTINUES)
         finally:
             self._tool = None
-        if gave_way and not self._stop_asked and problem is None:
-            self.waiting_list.end(gave_way=True)
-            self.order_gave_way.emit(order.key)
+        if yielded and not self._stop_asked and problem is None:
+            self.waiting_list.end(yielded=True)
+            self.job_yielded.emit(job.key)
             return
-        self.order_ended.emit(order.key, self._left_queue(store, order) or problem)
+        self.job_ended.emit(job.key, self._left_queue(store, job) or problem)
 
     def _left_queue(self, store: Store, work: Work) -> Problem | None:
         """Remove ended or refused work from the queue. Return what went wrong, if anything.
@@ -415,7 +415,7 @@ class EngineThread(QThread):
         return None
 
     def _tell(self, key: str, event: object) -> None:
-        self.order_event.emit(key, event)
+        self.job_event.emit(key, event)
         if isinstance(event, Started):
             self._ask_again_to_pause()
 
@@ -440,7 +440,7 @@ class EngineThread(QThread):
         except ProblemError as error:
             last = Failed(problem=error.problem)
         except Exception as error:  # noqa: BLE001 - the thread must outlive the run, and the user must know
-            last = Failed(problem=own_error(error, goes_on=_GOES_ON))
+            last = Failed(problem=own_error(error, continues=_CONTINUES))
         problem = self._left_queue(store, run_id)
         self.run_ended.emit(run_id, last if last is not None or problem is None else Failed(problem=problem))
 

@@ -35,7 +35,7 @@ from gui.session.request import CodeTrust
 from gui.session.saved_runs import SavedRuns
 from gui.session.studies import Studies, why_not_profiled
 from gui.session.sweeps import Sweeps
-from gui.session.work import Orders
+from gui.session.work import Jobs
 
 WAITS_FOR_ENGINE = "Waiting for PyTorch to be installed."
 _BUSY = {
@@ -84,7 +84,7 @@ class Experiments(QObject):
         self._thread = EngineThread(store.path, launcher)
         self._thread.catalog_read.connect(self._take_catalog)
         self._thread.run_began.connect(self._begin)
-        self._thread.run_event.connect(self._take)
+        self._thread.run_event.connect(self._on_event)
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._take_catalog_problem)
         self._thread.catalog_failed.connect(self._take_refusal)
@@ -97,22 +97,22 @@ class Experiments(QObject):
         self.sweeps = Sweeps(store, self._thread, self)
         self.tunings: Studies[Tuning] = Studies("tune", store, self._thread, self)
         works = (self.limits, self.numerics, self.profiles, self.sweeps, self.tunings)
-        self.orders: Mapping[str, Orders[Any]] = {work.kind: work for work in works}
-        for work in self.orders.values():
+        self.jobs: Mapping[str, Jobs[Any]] = {work.kind: work for work in works}
+        for work in self.jobs.values():
             work.problem.connect(self._tell)
             work.logged.connect(self.logged)
             work.busy_changed.connect(self.busy_changed)
-            work.run_began.connect(self._begin_of_order)
-            work.run_event.connect(self._take)
+            work.run_began.connect(self._begin_of_job)
+            work.run_event.connect(self._on_event)
             work.run_ended.connect(lambda run_id: self._end(run_id, None))
-        self.queue = Queue(store, self._thread, self.runs, self.orders, self)
+        self.queue = Queue(store, self._thread, self.runs, self.jobs, self)
         self.queue.problem.connect(self._tell)
         self._tell_queue()
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(launcher.trusted_code)
 
     def load(self) -> None:
-        """Reads the saved runs; those left running by a killed program are marked as interrupted."""
+        """Read the saved runs, and mark those that a killed program left running as interrupted."""
         for name in self.runs.recover():
             self.logged.emit("warning", "Interrupted. Its results so far are kept.", name)
         for run in self.runs.unreadable():
@@ -145,7 +145,7 @@ class Experiments(QObject):
         self.set_machine(self.machine)
 
     def start(self) -> None:
-        """Starts the engine's thread, once; never after `shut_down`."""
+        """Start the engine's thread once, and never after `shut_down`."""
         if not self._has_started:
             self._has_started = True
             self._thread.start()
@@ -184,19 +184,19 @@ class Experiments(QObject):
         self.sweeps.stop_reading()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
-        for listener in (self, self.queue, *self.orders.values(), self.forecaster):
+        for listener in (self, self.queue, *self.jobs.values(), self.forecaster):
             QCoreApplication.removePostedEvents(listener)
 
     @property
     def is_idle(self) -> bool:
-        """True if neither a run nor an order is in progress."""
+        """True if no run or other job is in progress."""
         return self.in_progress is None
 
     @property
     def in_progress(self) -> str | None:
-        """A "run" or one of `orders`, whichever is in progress; a sweep's run is part of the sweep."""
+        """The kind of the current job, "run" or one of `jobs`. A sweep's run is part of the sweep."""
         alone = None if self.running is None else "run"
-        return next((what for what, work in self.orders.items() if work.running is not None), alone)
+        return next((what for what, work in self.jobs.items() if work.running is not None), alone)
 
     @property
     def busy_words(self) -> str | None:
@@ -232,7 +232,7 @@ class Experiments(QObject):
         *,
         goes_first: bool = False,
     ) -> tuple[str, ...]:
-        """Queues experiments, each `repeats` times, alternating, and returns the ids of their runs.
+        """Queue experiments, each `repeats` times, alternating, and return the ids of their runs.
 
         Several runs are one comparison. Raises ProblemError if the store refuses, a seed would be too large,
         or code may not run.
@@ -256,19 +256,19 @@ class Experiments(QObject):
         return run_ids
 
     def submit_sweep(self, name: str | None, grid: Grid, plan: Plan) -> str:
-        """Queues a sweep and returns its id. Raises ProblemError where it cannot be trained or saved."""
+        """Queue a sweep and return its id. Raises ProblemError if it cannot be trained or saved."""
         self.trust.check(cell.experiment for cell in grid.cells)
         sweep_id = Sweeper(self._store, self._here(), self.catalog).prepare(name or "", grid, plan)
-        return self.sweeps.carry_on(sweep_id)
+        return self.sweeps.resume(sweep_id)
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
-        """Queues a tuning of an experiment; its id. Raises ProblemError."""
+        """Queue a tuning of an experiment and return its id. Raises ProblemError."""
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
         driver = TuneDriver(self._store, self._here(), self.catalog)
         return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
-        """Queues runs that an earlier window left queued."""
+        """Queue runs that an earlier window left queued."""
         run_ids = tuple(run_ids)
         try:
             # one that is gone by now is told where it is taken up
@@ -311,19 +311,19 @@ class Experiments(QObject):
         return tuple(mate.id for mate in waiting if mate is not None and mate.comparison == run.comparison)
 
     def check_model(self, experiment: Experiment | None) -> None:
-        """Asks for a check, answered by `checked`; None cancels it. Raises ProblemError for refused code."""
+        """Request a check, answered by `checked`. None cancels it. Raises ProblemError for refused code."""
         self.trust.check([] if experiment is None else [experiment])
         self._thread.ask_check(experiment)
 
     def toggle_pause(self) -> None:
-        """Asks the run in progress to pause after the current step, or to continue."""
+        """Ask the current run to pause after the current step, or to resume."""
         if self.live is not None:
             pauses = not (self.live.is_paused if self._wants_pause is None else self._wants_pause)
             self._thread.pause_run(pauses)
             self._set_pause_asked(pauses)
 
     def resume(self, run_id: str) -> None:
-        """Queues a stopped run, to continue from its last checkpoint."""
+        """Queue a stopped run, to continue from its last checkpoint."""
         try:
             self.trust.check([self._store.run(run_id).experiment])
             self._store.requeue(run_id)
@@ -369,7 +369,7 @@ class Experiments(QObject):
         return Forecasts(self._store.path.parent, self.machine)
 
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
-        """Deletes runs, except the one in progress, until they are restored; the ids of the deleted ones."""
+        """Delete all of these runs except the current one, and return the ids of the deleted ones."""
         deleted = tuple(
             run_id
             for run_id in run_ids
@@ -414,7 +414,7 @@ class Experiments(QObject):
         self.catalog_problem = problem
         self._tell(problem)
 
-    def _begin_of_order(self, run_id: str) -> None:
+    def _begin_of_job(self, run_id: str) -> None:
         # the engine's thread has added it, perhaps in place of one that did not come to its end
         self.runs.reload()
         self._begin(run_id)
@@ -432,7 +432,7 @@ class Experiments(QObject):
         self.busy_changed.emit()
         self.began.emit(run_id)
 
-    def _take(self, run_id: str, event: Event) -> None:
+    def _on_event(self, run_id: str, event: Event) -> None:
         live = self.runs.opened(run_id)
         if live is None:
             return

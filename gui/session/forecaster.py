@@ -37,7 +37,7 @@ class Forecaster(QObject):
         self._is_busy = False
         self._timer = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._timer.timeout.connect(self._ask)
-        thread.forecast_made.connect(self._take)
+        thread.forecast_made.connect(self._on_forecast)
         self.refused = thread.forecast_refused
 
     def want(self, experiments: Sequence[Experiment]) -> None:
@@ -79,7 +79,7 @@ class Forecaster(QObject):
         if missing := self._missing():
             self._thread.ask_forecasts(missing)
 
-    def _take(self, experiment: Experiment, made: ForecastMade | None) -> None:
+    def _on_forecast(self, experiment: Experiment, made: ForecastMade | None) -> None:
         if made is not None or not self._is_busy:
             self._known[forecast_key(experiment)] = made
         self._tell()

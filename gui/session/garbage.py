@@ -6,7 +6,7 @@ import gc
 
 
 def collect_due() -> None:
-    """Collects as often as Python does by itself, which collects in whichever thread allocates.
+    """Collect as often as Python does by itself, which collects in whichever thread allocates.
 
     In another thread that would delete widgets while the window uses them.
     """

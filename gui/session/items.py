@@ -15,9 +15,9 @@ from engine.store.queue import RUN
 from engine.store.record import RunRecord
 from engine.sweep.estimate import KnownRuns
 from engine.words.names import batch_words, dataset_words, listed
-from gui.session.order import Order, Work
+from gui.session.jobs import QueuedJob, Work
 from gui.session.saved_runs import SavedRuns
-from gui.session.work import Orders
+from gui.session.work import Jobs
 
 NOUNS: Mapping[str, tuple[str, str]] = {
     RUN: ("run", "runs"),
@@ -68,8 +68,8 @@ def counted_work(kinds: Iterable[str]) -> str:
 class Items:
     """Makes queue items of jobs, with durations from earlier runs once the machine's `catalog` is known."""
 
-    def __init__(self, runs: SavedRuns, orders: Mapping[str, Orders[Any]]) -> None:
-        self._runs, self._orders = runs, orders
+    def __init__(self, runs: SavedRuns, jobs: Mapping[str, Jobs[Any]]) -> None:
+        self._runs, self._jobs = runs, jobs
         self._known: dict[Experiment, float | None] = {}
         self.catalog: Catalog | None = None
         runs.list_changed.connect(self._known.clear)
@@ -77,8 +77,8 @@ class Items:
 
     def of(self, work: Work, *, is_held: bool = False, is_running: bool = False) -> QueueItem:
         state: dict[str, Any] = {"is_held": is_held, "is_running": is_running}
-        if isinstance(work, Order):
-            known = self._orders[work.kind]
+        if isinstance(work, QueuedJob):
+            known = self._jobs[work.kind]
             progress, seconds = known.progress(work.key), known.seconds_left(work)
             item = QueueItem(work.key, work.kind, work.title, work.detail, **state)
             return replace(item, progress=progress, seconds_left=seconds, machine=work.machine)

@@ -18,9 +18,9 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.items import Items, QueueItem, counted_work
-from gui.session.order import Order, key_of, order_of
+from gui.session.jobs import QueuedJob, job_of, key_of
 from gui.session.saved_runs import SavedRuns
-from gui.session.work import Orders
+from gui.session.work import Jobs
 
 Undo = Callable[[], None]
 
@@ -37,25 +37,25 @@ class Queue(QObject):
         store: Store,
         thread: EngineThread,
         runs: SavedRuns,
-        orders: Mapping[str, Orders[Any]],
+        jobs: Mapping[str, Jobs[Any]],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._store, self._thread, self._runs, self._orders = store, thread, runs, orders
+        self._store, self._thread, self._runs, self._jobs = store, thread, runs, jobs
         self._list = thread.waiting_list
         self.is_held = self._list.is_held
         self._kind: str | None = None
         """The kind of the current job."""
         self._done: list[str] = []
         self._failed = self._ended = 0
-        self.known = Items(runs, orders)
+        self.known = Items(runs, jobs)
         self._has_engine = True
         thread.catalog_read.connect(self._take_catalog)
-        for told in (thread.queue_changed, thread.run_began, thread.order_gave_way):
+        for told in (thread.queue_changed, thread.run_began, thread.job_yielded):
             told.connect(self.changed)
-        thread.order_began.connect(self._begin_order)
+        thread.job_began.connect(self._begin_job)
         thread.run_ended.connect(self._end_run)
-        thread.order_ended.connect(self._end_order)
+        thread.job_ended.connect(self._end_job)
 
     def load(self) -> None:
         """Take over held work of an earlier window, and whether its queue was paused."""
@@ -116,13 +116,13 @@ class Queue(QObject):
         self.changed.emit()
 
     def repeat(self, key: str) -> None:
-        """Queues the same work again: a run with the next seed, so that both are repeats in Compare."""
+        """Queue the same work again: a run with the next seed, so that both are repeats in Compare."""
         work = self._list.work(key)
         with self._telling():
             if isinstance(work, str) and (record := self._runs.record(work)) is not None:
                 self._repeat_run(record)
-            elif isinstance(work, Order):
-                self._orders[work.kind].submit_again(work)
+            elif isinstance(work, QueuedJob):
+                self._jobs[work.kind].submit_again(work)
         self.changed.emit()
 
     def remove(self, key: str) -> Undo | None:
@@ -131,10 +131,10 @@ class Queue(QObject):
         is_held = self._list.is_held(key)
         if work is None or work is self._list.current:
             return None
-        if isinstance(work, Order):
-            ordered = self._orders[work.kind]
-            ordered.stop(key)
-            back: Callable[[], object] = lambda: ordered.submit_order(work)  # noqa: E731
+        if isinstance(work, QueuedJob):
+            jobs = self._jobs[work.kind]
+            jobs.stop(key)
+            back: Callable[[], object] = lambda: jobs.submit_job(work)  # noqa: E731
         elif (requeue := self._remove_run(work)) is not None:
             back = requeue
         else:
@@ -162,7 +162,7 @@ class Queue(QObject):
             self._store.waiting.rests = stops
         self.changed.emit()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Start the waiting work, one after another."""
         self.stops_after_this = False
 
@@ -178,20 +178,20 @@ class Queue(QObject):
 
     def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
         """Queue work that an earlier window left. `is_held` overrides whether it is held."""
-        wanted: dict[WaitingItem, Order | None] = {}
+        wanted: dict[WaitingItem, QueuedJob | None] = {}
         for item in items if is_held is None else [replace(item, is_held=is_held) for item in items]:
             with self._telling():
-                wanted[item] = None if item.kind == RUN else order_of(item)
+                wanted[item] = None if item.kind == RUN else job_of(item)
         with self._telling():
             # another window may be quicker, or a run be deleted meanwhile: the others are taken up
             for problem in self._store.waiting.claim(list(wanted)):
                 self.problem.emit(problem)
             mine = set(self._store.waiting.keys())
-            for item, order in wanted.items():
-                if item.key in mine and order is None:
+            for item, job in wanted.items():
+                if item.key in mine and job is None:
                     self._list.add(item.key, is_held=item.is_held, machine=item.machine)
-                elif item.key in mine and order is not None:
-                    self._orders[order.kind].enqueue(order, is_held=item.is_held)
+                elif item.key in mine and job is not None:
+                    self._jobs[job.kind].enqueue(job, is_held=item.is_held)
         self._runs.reload()
         self.changed.emit()
 
@@ -205,7 +205,7 @@ class Queue(QObject):
         self.changed.emit()
 
     def enqueue_runs(self, run_ids: Sequence[str], *, goes_first: bool = False) -> None:
-        """Adds runs of one machine that are queued in the store, at the end or at the front.
+        """Add runs of one machine that are queued in the store, at the end or at the front.
 
         Raises ProblemError if the store refuses.
         """
@@ -259,18 +259,18 @@ class Queue(QObject):
         self.known.catalog = catalog
         self.changed.emit()
 
-    def _begin_order(self, key: str) -> None:
-        self._kind = next((kind for kind, work in self._orders.items() if work.running == key), None)
+    def _begin_job(self, key: str) -> None:
+        self._kind = next((kind for kind, work in self._jobs.items() if work.running == key), None)
         self.changed.emit()
 
     def _end_run(self, _run_id: str, last: object) -> None:
         self._end(RUN, has_failed=isinstance(last, Failed))
 
-    def _end_order(self, _key: str, problem: Problem | None) -> None:
+    def _end_job(self, _key: str, problem: Problem | None) -> None:
         self._end(self._kind, has_failed=problem is not None)
 
     def _end(self, kind: str | None, *, has_failed: bool) -> None:
-        # None: the order was deleted as it began
+        # None: the job was deleted as it started
         if kind is not None:
             self._done.append(kind)
             self._failed += has_failed

@@ -19,22 +19,22 @@ from engine.store.record import RunRecord
 from engine.store.saved.study import NAMES, Study
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
+from gui.session.jobs import QueuedJob, again
 from gui.session.live_run import common_lines
-from gui.session.order import Order, again
-from gui.session.work import MOST_SAVED, Orders, OrderView
+from gui.session.work import MOST_SAVED, Jobs, JobView
 
 A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyView(OrderView, Generic[A]):
+class StudyView(JobView, Generic[A]):
     """The view of a study. Until the worker reports a phase, the study itself says what it is doing."""
 
     study: Study[A]
 
     @classmethod
     def of(cls, study: Study[A], *, is_waiting: bool = False) -> StudyView[A]:
-        """Makes the view of a saved study, or of one that was just queued."""
+        """Make the view of a saved study, or of one that was just queued."""
         view = cls(key=study.id, created=study.created, device_name=study.device_name, study=study)
         return replace(view, is_waiting=is_waiting, problem=None if is_waiting else study.problem)
 
@@ -63,7 +63,7 @@ class StudyView(OrderView, Generic[A]):
         return view if is_same else replace(view, doing="", fraction=None)
 
 
-class Studies(Orders[StudyView[A]], Generic[A]):
+class Studies(Jobs[StudyView[A]], Generic[A]):
     """The studies of one kind by their ids."""
 
     def __init__(
@@ -74,21 +74,21 @@ class Studies(Orders[StudyView[A]], Generic[A]):
 
     def submit(self, answer: A) -> str:
         """Queue a study, and return its id. Raises ProblemError if it could not be saved."""
-        return self.submit_order(Order.of(Study(answer=answer, machine=self._thread.machine)))
+        return self.submit_job(QueuedJob.of(Study(answer=answer, machine=self._thread.machine)))
 
-    def carry_on(self, study_id: str) -> str:
+    def resume(self, study_id: str) -> str:
         """Queue a study to resume where it stopped, and return its id. Raises ProblemError."""
         view = self.view(study_id)
         if view is not None and not view.is_unfinished:
-            self.submit_order(Order.of(view.study))
+            self.submit_job(QueuedJob.of(view.study))
         return study_id
 
-    def submit_again(self, order: Order) -> str:
-        return self.submit_order(again(order))
+    def submit_again(self, job: QueuedJob) -> str:
+        return self.submit_job(again(job))
 
     def repeat(self, study_id: str) -> str:
         """Queue the same question again, and return the new id. Raises ProblemError."""
-        return self.submit_again(Order.of(self._store.studies.find(study_id)))
+        return self.submit_again(QueuedJob.of(self._store.studies.find(study_id)))
 
     def saved(self) -> list[str]:
         newest = self._store.studies.newest(self._study_kind, MOST_SAVED)
@@ -107,18 +107,18 @@ class Studies(Orders[StudyView[A]], Generic[A]):
         return StudyView.of(study) if study.kind == self.kind and study.is_known else None
 
     def restore(self, study: Study[A]) -> None:
-        """Brings back a study that was deleted."""
+        """Bring back a study that was deleted."""
         if self._try(lambda: self._store.studies.restore(study)):
             self.ended.emit(study.id)
 
     def _delete_saved(self, key: str) -> None:
         self._store.studies.delete(key, keeps_traces=True)
 
-    def _ordered(self, order: Order) -> StudyView[A]:
-        assert order.study is not None
-        return StudyView.of(order.study, is_waiting=True)
+    def _queued_view(self, job: QueuedJob) -> StudyView[A]:
+        assert job.study is not None
+        return StudyView.of(job.study, is_waiting=True)
 
-    def _take(self, key: str, event: object) -> None:
+    def _on_event(self, key: str, event: object) -> None:
         view = self._views[key]
         if isinstance(event, Study):
             view = view.knowing(event)

@@ -16,7 +16,7 @@ from engine.words.numbers import date_text, share_text
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
-from gui.session.work import Orders, OrderView, View
+from gui.session.work import Jobs, JobView, View
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, Format, StudyMenu
@@ -48,7 +48,7 @@ class StudyController(QObject, Generic[View]):
     def __init__(
         self,
         experiments: Experiments,
-        work: Orders[View],
+        work: Jobs[View],
         show_view: Callable[[View | None], object],
         head: Head,
         parent: QObject | None = None,
@@ -59,7 +59,7 @@ class StudyController(QObject, Generic[View]):
         super().__init__(parent)
         self._follows = follows
         self._experiments = experiments
-        self._ordered, self._show_view, self._menu = work, show_view, head.menu
+        self._work, self._show_view, self._menu = work, show_view, head.menu
         self._background = Background(self)
         self._key: str | None = None
         self.stop_button = head.stop
@@ -73,17 +73,17 @@ class StudyController(QObject, Generic[View]):
         work.deleted.connect(self._drop)
 
     def open_newest(self) -> None:
-        """Shows the work in progress, else the newest saved, unless some is shown."""
-        if self._key is None and (key := self._ordered.running or self._ordered.newest()) is not None:
+        """Show the work in progress, else the newest saved, unless some is shown."""
+        if self._key is None and (key := self._work.running or self._work.newest()) is not None:
             self._show(key)
 
     def stop(self) -> None:
-        """Waits for a file that is being written, before the window closes."""
+        """Wait for a file that is being written, before the window closes."""
         self._background.stop()
 
     def export(self, path: Path) -> None:
-        """Writes what is shown, in the format of the path's ending."""
-        view = self._ordered.view(self._key or "")
+        """Write what is shown, in the format of the path's ending."""
+        view = self._work.view(self._key or "")
         if isinstance(view, StudyView):
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: self.kind.export(view.study, path, force=True))
@@ -101,7 +101,7 @@ class StudyController(QObject, Generic[View]):
         return key
 
     def _write(self, write: Callable[[], object]) -> None:
-        """Writes a file in the background; `write` returns its path."""
+        """Write a file in the background; `write` returns its path."""
         self._background.do(write, self.written.emit, self._report)
 
     def _report(self, problem: Problem) -> None:
@@ -112,13 +112,13 @@ class StudyController(QObject, Generic[View]):
         self.reported.emit(reason)
 
     def _show(self, key: str) -> None:
-        """Shows work of this session, or saved work."""
+        """Show work of this session, or saved work."""
         self._key = key
-        self._show_view(self._ordered.view(key))
+        self._show_view(self._work.view(key))
 
     def open(self, key: str) -> None:
-        """Shows saved work, if it is still there."""
-        if self._ordered.view(key) is not None:
+        """Show saved work, if it is still there."""
+        if self._work.view(key) is not None:
             self._show(key)
             self.page_wanted.emit()
 
@@ -131,7 +131,7 @@ class StudyController(QObject, Generic[View]):
             self._show(key)
 
     def _end(self, key: str) -> None:
-        if self._ordered.view(key) is None:
+        if self._work.view(key) is None:
             # it was taken out of the queue, or stopped before anything was known
             self._drop(key)
         else:
@@ -139,11 +139,11 @@ class StudyController(QObject, Generic[View]):
 
     def _stop_work(self) -> None:
         if self._key is not None:
-            self._ordered.stop(self._key)
+            self._work.stop(self._key)
 
     def _delete(self, key: str) -> None:
         if may_delete(self._menu, self._menu.whole):
-            self._ordered.delete(key)
+            self._work.delete(key)
 
     def _drop(self, key: str) -> None:
         if key == self._key:
@@ -186,7 +186,7 @@ class StudyHead(QWidget):
 
     def show_view(
         self,
-        view: OrderView | None,
+        view: JobView | None,
         note: str = "",
         fraction: float = 0.0,
         precision: Precision | None = None,
@@ -231,7 +231,7 @@ class StudyPage(Surface, Generic[View]):
         in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
 
 
-def state_words(view: OrderView, what: str, doing: str) -> str:
+def state_words(view: JobView, what: str, doing: str) -> str:
     """Return the progress of the work in words. Once it is over, return `what`, the device and the date."""
     if view.is_waiting:
         return "waiting in the queue"

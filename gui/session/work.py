@@ -14,11 +14,11 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Failed, Phase
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
-from gui.session.order import Order
+from gui.session.jobs import QueuedJob
 
 
 @dataclass(frozen=True, kw_only=True)
-class OrderView:
+class JobView:
     """The view of a job: `is_waiting` in the queue, then `is_live`.
 
     `doing` is the worker's phase, and `fraction` its progress, None if unknown.
@@ -52,13 +52,13 @@ class OrderView:
         return self
 
 
-View = TypeVar("View", bound=OrderView)
+View = TypeVar("View", bound=JobView)
 
 MOST_SAVED = 30
 """The number of entries in a menu."""
 
 
-class Orders(QObject, Generic[View]):
+class Jobs(QObject, Generic[View]):
     """The jobs of one `kind` by key: queued, running, over and saved."""
 
     changed = Signal(str)  # key
@@ -80,16 +80,16 @@ class Orders(QObject, Generic[View]):
         self.running: str | None = None
         """The key of the work in progress."""
         self._run: str | None = None
-        thread.order_began.connect(self._begin)
-        thread.order_event.connect(self._pass_on)
-        thread.order_ended.connect(self._end)
-        thread.order_gave_way.connect(self._wait_again)
+        thread.job_began.connect(self._begin)
+        thread.job_event.connect(self._pass_on)
+        thread.job_ended.connect(self._end)
+        thread.job_yielded.connect(self._wait_again)
 
     @property
     def waiting(self) -> int:
         """The number of waiting jobs."""
         works = self._thread.waiting_list.waiting()
-        return sum(isinstance(work, Order) and work.kind == self.kind for work in works)
+        return sum(isinstance(work, QueuedJob) and work.kind == self.kind for work in works)
 
     def unfinished(self) -> tuple[View, ...]:
         """Return the current job, then the waiting ones."""
@@ -97,7 +97,7 @@ class Orders(QObject, Generic[View]):
 
     def stop(self, key: str) -> None:
         """Stop a job and keep its results so far. A waiting one is removed from the queue."""
-        if self._thread.stop_order(key):
+        if self._thread.stop_job(key):
             self._try(lambda: self._store.waiting.remove([key]))
             del self._views[key]
             self.ended.emit(key)
@@ -108,7 +108,7 @@ class Orders(QObject, Generic[View]):
         if key == self.running or view is None:
             return
         # one that cannot be taken out has begun meanwhile
-        if view.is_waiting and not self._thread.stop_order(key):
+        if view.is_waiting and not self._thread.stop_job(key):
             return
         if self._try(lambda: self._delete_saved(key)):
             del self._views[key]
@@ -126,23 +126,23 @@ class Orders(QObject, Generic[View]):
         """Return the progress of a running job, 0 to 1; None if unknown."""
         return None
 
-    def seconds_left(self, order: Order) -> float | None:
+    def seconds_left(self, job: QueuedJob) -> float | None:
         """Return the seconds that a running or waiting job still takes; None if unknown."""
         return None
 
-    def submit_order(self, order: Order) -> str:
+    def submit_job(self, job: QueuedJob) -> str:
         """Save and queue a job, and return its key. Raises ProblemError if it could not be saved."""
-        self._store.waiting.add([order.item()])
-        return self.enqueue(order)
+        self._store.waiting.add([job.item()])
+        return self.enqueue(job)
 
-    def enqueue(self, order: Order, *, is_held: bool = False) -> str:
+    def enqueue(self, job: QueuedJob, *, is_held: bool = False) -> str:
         """Queue a job that is already saved, and return its key."""
-        self._views[order.key] = self._ordered(order)
-        self._thread.enqueue_order(order, is_held=is_held)
-        return order.key
+        self._views[job.key] = self._queued_view(job)
+        self._thread.enqueue_job(job, is_held=is_held)
+        return job.key
 
     @abstractmethod
-    def submit_again(self, order: Order) -> str:
+    def submit_again(self, job: QueuedJob) -> str:
         """Queue the same job again, and return the new key. Raises ProblemError if it could not be saved."""
 
     def view(self, key: str) -> View | None:
@@ -166,11 +166,11 @@ class Orders(QObject, Generic[View]):
     def _delete_saved(self, key: str) -> None: ...
 
     @abstractmethod
-    def _ordered(self, order: Order) -> View:
+    def _queued_view(self, job: QueuedJob) -> View:
         """Return the view of a job that was just queued."""
 
     @abstractmethod
-    def _take(self, key: str, event: Any) -> None:
+    def _on_event(self, key: str, event: Any) -> None:
         """Handle an event of the current job."""
 
     @abstractmethod
@@ -193,7 +193,7 @@ class Orders(QObject, Generic[View]):
 
     def _pass_on(self, key: str, event: Any) -> None:
         if key == self.running:
-            self._take(key, event)
+            self._on_event(key, event)
 
     def _end(self, key: str, problem: Problem | None) -> None:
         if key != self.running:

@@ -45,14 +45,14 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class FormActions:
-    """The window's part; `tell_changed` takes what the panel changed by itself, and what undoes it."""
+    """The window's part; `notify_change` takes what the panel changed by itself, and what undoes it."""
 
     run: Callable[[Request], object] = _nothing
     queue: Callable[[Request], object] = _nothing
     check: Callable[[Experiment], object] = _nothing
     show_page: Callable[[Question], object] = _nothing
     tell: Callable[[Problem], object] = _nothing
-    tell_changed: Callable[[str, Callable[[], object]], object] = _nothing
+    notify_change: Callable[[str, Callable[[], object]], object] = _nothing
     expected_seconds: Callable[[Experiment], float | None] = lambda _: None
 
 
@@ -80,7 +80,7 @@ class SetupPanel(Surface):
         self._busy: str | None = None
         self._without_engine: str | None = None
         self.question: Question = "compare"
-        self._has_turned = self._is_low = False
+        self._has_turned = self._is_compact = False
         self._takers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self.cpu_limit_gib: float | None = None
         """The limit of a search on a CPU without a memory cap; None for the usual one."""
@@ -156,7 +156,7 @@ class SetupPanel(Surface):
         before = self.draft
         if question == "compare" and before is not None and before.swept(self._catalog):
             self.draft, self._file_problem = self.picker.follow(before.single)
-            self.act.tell_changed(_FIRST_VALUES, lambda: self.put(before))
+            self.act.notify_change(_FIRST_VALUES, lambda: self.put(before))
         self._has_turned = False
         self._set_question(question)
 
@@ -179,7 +179,7 @@ class SetupPanel(Surface):
             before = self.draft
             self.put(before.with_changes(changes))
             told = f"Put into the form: {changes_words(changes)}."
-            self.act.tell_changed(told, lambda: self.put(before))
+            self.act.notify_change(told, lambda: self.put(before))
 
     def set_text(self, key: str, text: str) -> None:
         """Puts a setting into the form, as typing it does."""
@@ -201,7 +201,7 @@ class SetupPanel(Surface):
         self._takers[question] = submit, refuse
 
     def order(self, question: Question) -> None:
-        """Orders what answers a question, with the form as it is; nothing before its page is made."""
+        """Jobs what answers a question, with the form as it is; nothing before its page is made."""
         if question not in self._takers:
             return
         if self._without_engine is not None:
@@ -361,11 +361,11 @@ class SetupPanel(Surface):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        is_low = self.height() < _LOW_BELOW
-        if is_low != self._is_low:
-            self._is_low = is_low
-            self.form.set_low(is_low)
-            self.foot.set_low(is_low)
+        is_compact = self.height() < _LOW_BELOW
+        if is_compact != self._is_compact:
+            self._is_compact = is_compact
+            self.form.set_compact(is_compact)
+            self.foot.set_compact(is_compact)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -110,7 +110,7 @@ class OwnPresets:
             self._panel.act.tell(error.problem)
             return
         self._show(Draft.from_state(draft.to_state(), self._panel.presets[0], has_gpu=draft.has_gpu))
-        self._panel.act.tell_changed(f"Deleted the preset “{draft.preset.title}”.", bring_back)
+        self._panel.act.notify_change(f"Deleted the preset “{draft.preset.title}”.", bring_back)
 
     def _show(self, draft: Draft) -> None:
         # the chosen preset must be a listed one, or the form would list it again

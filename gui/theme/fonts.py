@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_fonts() -> tuple[str, ...]:
-    """Registers the shipped fonts with Qt and returns their families; a missing file is only logged."""
+    """Register the shipped fonts with Qt and return their families; a missing file is only logged."""
     families: set[str] = set()
     folder = resources.files("resources") / "fonts"
     if not folder.is_dir():

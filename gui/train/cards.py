@@ -83,12 +83,12 @@ class LiveCards(QWidget):
         return QSize(width, super().minimumSizeHint().height())
 
     def set_compact(self, compact: bool) -> None:
-        """Tightens the cards for a low window."""
+        """Tighten the cards for a low window."""
         for card in (*self._shared, *self._of_scaler, *self._of_others, self.tensor_cores):
             card.set_compact(compact)
 
     def show_runs(self, runs: Sequence[LiveRun], alike: frozenset[str] = frozenset()) -> None:
-        """Fills the cards; ratios are against the first run.
+        """Fill the cards; ratios are against the first run.
 
         `alike` names the metrics that differ no more than repeats do.
         """

@@ -205,7 +205,7 @@ class AnswerView(QWidget):
         self.hide()
 
     def show_answer(self, answer: Answer | None) -> None:
-        """Shows an answer; None hides it."""
+        """Show an answer; None hides it."""
         self.setVisible(answer is not None)
         if answer is not None:
             self._large.show_lines(answer.lines, answer.side)
@@ -228,9 +228,9 @@ class AnswerView(QWidget):
                 set_text(self._quiet, words)
                 return
 
-    def set_low(self, is_low: bool) -> None:
+    def set_compact(self, is_compact: bool) -> None:
         """Use smaller text in a low window."""
-        self._large.set_sizes(tuple(size for size in LARGE if size[0] < 29) if is_low else LARGE)
+        self._large.set_sizes(tuple(size for size in LARGE if size[0] < 29) if is_compact else LARGE)
 
     def text(self) -> str:
         """Return the sentence and all clauses of the quiet line."""

@@ -56,11 +56,11 @@ class RunsPage(QScrollArea):
 
     def fit(self, height: int) -> None:
         """In a low panel, gives the room of other parts to the plots."""
-        is_low = height < _COMPACT_BELOW
-        margin = 8 if is_low else 16
+        is_compact = height < _COMPACT_BELOW
+        margin = 8 if is_compact else 16
         self._column.setContentsMargins(16, margin, 16, margin)
-        self.cards.set_compact(is_low)
+        self.cards.set_compact(is_compact)
         for line in (self.gauges, self.ranks):
-            line.set_room(not is_low)
-        self.answer.set_low(height < _LOW_BELOW)
+            line.set_room(not is_compact)
+        self.answer.set_compact(height < _LOW_BELOW)
         self.plots.set_two(height < _LOW_BELOW)

@@ -60,7 +60,7 @@ class LivePanel(Surface):
         self._title = ""
         self._wishes = Wishes()
         self._seen: object = None
-        self._beneath: tuple[tuple[LiveRun, str], ...] = ()
+        self._background_runs: tuple[tuple[LiveRun, str], ...] = ()
         self._answer: Answer | None = None
         self._offer: tuple[str, str, tuple[tuple[Precision, str], ...]] = ("", "", ())
         self._asked_for: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class LivePanel(Surface):
             self.page.fit(event.size().height())
 
     def set_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Shows these runs; the first is the baseline of the ratios."""
+        """Show these runs; the first is the baseline of the ratios."""
         self._runs = tuple(runs)
         self._wishes = replace(self._wishes, stop=False)
         self._seen = None
@@ -143,7 +143,7 @@ class LivePanel(Surface):
         self.refresh()
 
     def set_instead(self, page: QWidget | None) -> None:
-        """Shows a page, a child of this panel, while no run is in view; None for the empty state."""
+        """Show a page, a child of this panel, while no run is in view; None for the empty state."""
         if page is not None and self._stack.indexOf(page) < 0:
             self._stack.addWidget(page)
         self._instead = page
@@ -193,16 +193,16 @@ class LivePanel(Surface):
             self._asked_for = run_ids
             self.answer_wanted.emit(run_ids)
 
-    def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
-        """Draws finished runs, named, faintly under the curves."""
-        self._beneath = tuple(runs)
+    def set_background_runs(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
+        """Draw finished runs, named, faintly under the curves."""
+        self._background_runs = tuple(runs)
         self._seen = None
 
     def runs(self) -> tuple[LiveRun, ...]:
         return self._runs
 
     def set_title(self, title: str) -> None:
-        """Sets the strip's title; empty for one made of the runs, as "FP32 against FP16 AMP"."""
+        """Set the strip's title; empty for one made of the runs, as "FP32 against FP16 AMP"."""
         self._title = title
         self._seen = None
 
@@ -224,7 +224,7 @@ class LivePanel(Surface):
             self.empty.tell(*self._offer)
 
     def set_by(self, by: By) -> None:
-        """Plots against `by`, "step" or "seconds"."""
+        """Plot against `by`, "step" or "seconds"."""
         self.strip.by.set_value(by)
         self.plots.set_by(by)
         self._seen = None
@@ -240,7 +240,7 @@ class LivePanel(Surface):
         self.strip.details.setChecked(True)
 
     def refresh(self) -> None:
-        """Draws what changed since the last call; costs next to nothing if nothing did."""
+        """Draw what changed since the last call; costs next to nothing if nothing did."""
         now = tuple((run.run_id, run.revision, run.status, still_seconds(run)) for run in self._runs)
         if self._runs and now != self._seen:
             self._seen = now
@@ -259,7 +259,7 @@ class LivePanel(Surface):
             self.page.ranks.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self._fill_details()
-            self.plots.beneath = self._beneath
+            self.plots.background_runs = self._background_runs
             self.plots.show_runs(self._runs)
             self._want_answer()
         if self._runs:
@@ -305,7 +305,7 @@ class Outline(QWidget):
         theme().changed.connect(self.update)
 
     def show_sides(self, sides: Sequence[tuple[Precision, str]]) -> None:
-        """Shows the first two sides, each by its precision and label."""
+        """Show the first two sides, each by its precision and label."""
         self._sides = tuple(sides[:2])
         self.update()
 

@@ -52,7 +52,7 @@ _SPEED = PlotSpec(
 _TWO = (0, 3)
 """The places of loss and throughput, which are shown if there is room for two plots only."""
 
-Beneath = Sequence[tuple[LiveRun, str]]
+BackgroundRuns = Sequence[tuple[LiveRun, str]]
 """Finished runs, named, that lie faintly under the others."""
 
 
@@ -70,7 +70,7 @@ class LivePlots(QWidget):
         self._chosen: tuple[int, int] | None = None
         self._last_chosen, self._named = _TWO, tuple[str, ...]()
         self._by: By = "step"
-        self.beneath: Beneath = ()
+        self.background_runs: BackgroundRuns = ()
         """Drawn with the runs that `show_runs` shows next."""
         grid = self._grid = grid_of(self, spacing=(8, 8), grows=(0, 1))
         self.setMaximumHeight(2 * MOST_HEIGHT + grid.spacing())
@@ -89,7 +89,7 @@ class LivePlots(QWidget):
         return (self.loss, self._second, self.memory, self.speed)
 
     def set_two(self, are_two: bool) -> None:
-        """Shows only two of the four, each with a menu of them in place of its title."""
+        """Show only two of the four, each with a menu of them in place of its title."""
         if are_two != (self._chosen is not None):
             self._chosen = self._last_chosen if are_two else None
             self.setMaximumHeight(MOST_HEIGHT if are_two else 2 * MOST_HEIGHT + self._grid.spacing())
@@ -119,18 +119,18 @@ class LivePlots(QWidget):
         self._grid.setRowStretch(1, 0 if self._chosen is not None else 1)
 
     def set_crosshair(self, place: float | None) -> None:
-        """Reads all four plots at `place` in x units; None reads the latest values."""
+        """Read all four plots at `place` in x units; None reads the latest values."""
         for plot in self.plots:
             plot.set_crosshair(place)
 
     def set_x_range(self, chosen: Range | None) -> None:
-        """Shows a range of x in all four plots; None follows the whole run."""
+        """Show a range of x in all four plots; None follows the whole run."""
         for plot in self.plots:
             plot.set_x_range(chosen)
             plot.refresh()
 
     def set_by(self, by: By) -> None:
-        """Plots against steps, or against seconds since each run's first step."""
+        """Plot against steps, or against seconds since each run's first step."""
         self._by = by
         for plot, *_ in self._places:
             plot.set_crosshair(None)
@@ -138,7 +138,7 @@ class LivePlots(QWidget):
             plot.set_by(by)
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Hands the runs' buffers to the plots; `refresh()` draws them."""
+        """Hand the runs' buffers to the plots; `refresh()` draws them."""
         is_final, total = bool(runs) and all(run.is_over for run in runs), self._total(runs)
         for plot, *_ in self._places:
             plot.total = total
@@ -151,7 +151,7 @@ class LivePlots(QWidget):
             self._place()
 
     def refresh(self) -> None:
-        """Draws what changed."""
+        """Draw what changed."""
         for plot in self.plots:
             plot.refresh()
 
@@ -192,9 +192,14 @@ class LivePlots(QWidget):
         shown = {alike(run) for run in runs} if alike is not None else ()
         faint = [
             replace(
-                curve, key=f"{curve.key}:beneath", name=name, shadow=None, skips=np.empty(0), is_beneath=True
+                curve,
+                key=f"{curve.key}:background",
+                name=name,
+                shadow=None,
+                skips=np.empty(0),
+                is_background=True,
             )
-            for run, name in self.beneath
+            for run, name in self.background_runs
             if (alike is None or alike(run) in shown) and len((curve := curve_of(run)).x)
         ]
         plot.hint = _why_empty(runs, usual)

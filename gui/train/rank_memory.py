@@ -66,12 +66,12 @@ class RankMemoryStrip(QWidget):
         self.hide()
 
     def set_room(self, has_room: bool) -> None:
-        """Hides the bars in a low window, where the plots need the height."""
+        """Hide the bars in a low window, where the plots need the height."""
         self._has_room = has_room
         self.setVisible(has_room and bool(self._bars.mib))
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Shows the memory of the run in progress, or the peaks of the last one."""
+        """Show the memory of the run in progress, or the peaks of the last one."""
         run = current_run([run for run in runs if run.status != "queued"])
         mib = figures.memory_by_rank(run) if run is not None else ()
         self._bars.run, self._bars.mib = run, mib

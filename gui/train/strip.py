@@ -273,12 +273,12 @@ class LiveGauges(QWidget):
         self.hide()
 
     def set_room(self, has_room: bool) -> None:
-        """Hides the gauges in a low window, where the plots need the height."""
+        """Hide the gauges in a low window, where the plots need the height."""
         self._has_room = has_room
         self.setVisible(has_room and bool(self.words.whole_text()))
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Shows the gauges of the run in progress, or of the last one."""
+        """Show the gauges of the run in progress, or of the last one."""
         run = current_run([run for run in runs if run.status != "queued"])
         words = figures.gauge_words(run) if run is not None else ""
         self.setVisible(self._has_room and bool(words))

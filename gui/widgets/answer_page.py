@@ -56,7 +56,7 @@ class AnswerPage(OfferedView):
         self.setCurrentWidget(self.empty)
 
     def show_answer(self, answer: str, *parts: Part) -> None:
-        """Shows the answer in large type, and the parts below it."""
+        """Show the answer in large type, and the parts below it."""
         holder = QWidget()
         large = wrapped(answer, "stat")
         in_column(large, *parts, Stretch(), parent=holder, margins=_MARGINS, spacing=_GAP)
@@ -191,7 +191,7 @@ class ViewTabs(QTabWidget):
             self.addTab(tab.view, tab.title)
 
     def open(self, name: str) -> None:
-        """Brings the view of that name to the front; an unknown or hidden one changes nothing."""
+        """Bring the view of that name to the front; an unknown or hidden one changes nothing."""
         for place, tab in enumerate(self._tabs):
             if tab.name == name and self.isTabVisible(place):
                 self.setCurrentIndex(place)

@@ -104,7 +104,7 @@ def grid_of(
 
 
 def scrolled(name: str, page: QWidget | None = None) -> QScrollArea:
-    """Scrolls a page up and down, never to the side; `name` is for screen readers."""
+    """Scroll a page up and down, never to the side; `name` is for screen readers."""
     area = QScrollArea()
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

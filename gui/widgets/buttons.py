@@ -78,7 +78,7 @@ class Button(QPushButton):
             self._recolor()
 
     def set_words(self, text: str, tooltip: str | None = None, *, name: str = "") -> None:
-        """Sets its text, its `name` for screen readers, by default the text, and its tooltip if given."""
+        """Set the text, the `name` for screen readers (default: the text), and the tooltip if given."""
         self.setText(text)
         self.setAccessibleName(name or text.strip())
         if tooltip is not None:
@@ -89,7 +89,7 @@ class Button(QPushButton):
         self._recolor()
 
     def set_icon_side(self, side: int) -> None:
-        """Sets the icon's width in pixels, for text of an unusual size."""
+        """Set the icon's width in pixels, for text of an unusual size."""
         if side != self._icon_side:
             self._icon_side = side
             self._recolor()
@@ -177,7 +177,7 @@ class Segmented(Surface):
         return next(key for key, button in self._buttons.items() if button.isChecked())
 
     def set_value(self, key: str) -> None:
-        """Chooses a segment without emitting `changed`. Raises KeyError for an unknown key."""
+        """Choose a segment without emitting `changed`. Raises KeyError for an unknown key."""
         self._buttons[key].setChecked(True)
 
     def button(self, key: str) -> QPushButton:
@@ -258,7 +258,7 @@ class StudyMenu(QMenu):
         self.set_shown(None)
 
     def offer(self, text: str, do: Callable[[], object]) -> None:
-        """Adds an action on the study that is shown."""
+        """Add an action on the study that is shown."""
         action = QAction(text, self)
         action.triggered.connect(lambda: do())
         self.insertAction(self._delete, action)

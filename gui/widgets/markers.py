@@ -34,7 +34,7 @@ def draw_marker(
     fill: MarkFill = "full",
     color: str | None = None,
 ) -> None:
-    """Draws the precision's marker at `center`, in its own colour unless another is given."""
+    """Draw the precision's marker at `center`, in its own colour unless another is given."""
     look = theme().palette.look(precision)
     ink = QColor(color or look.color)
     painter.save()
@@ -89,7 +89,7 @@ class Marker(QWidget):
         theme().changed.connect(self.update)
 
     def set_precision(self, precision: Precision, hollow: bool = False, colour: str | None = None) -> None:
-        """Shows the precision's marker, in a run's own `colour` if it has one."""
+        """Show the precision's marker, in a run's own `colour` if it has one."""
         fill: MarkFill = "hollow" if hollow else "full"
         if (precision, fill, colour) != (self._precision, self._fill, self._colour):
             self._precision, self._fill, self._colour = precision, fill, colour
@@ -137,7 +137,7 @@ class PrecisionChip(QAbstractButton):
             self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))
 
     def set_small(self, is_small: bool = True) -> None:
-        """Makes the chip less prominent than the others: 28 px high, in smaller text."""
+        """Make the chip less prominent than the others: 28 px high, in smaller text."""
         self.setFixedHeight(_LOW if is_small else _HEIGHT)
         self._small = is_small
 

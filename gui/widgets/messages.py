@@ -14,7 +14,7 @@ from gui.widgets.labels import label, set_text
 
 
 def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
-    """Asks a question; True if the button `do` was pressed. `leave`, the safe button, is the default."""
+    """Ask a question. Return True if the button `do` was pressed. The safe button `leave` is the default."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     do_button = box.addButton(do, QMessageBox.ButtonRole.AcceptRole)
@@ -74,7 +74,7 @@ def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
 
 
 def may_delete(parent: QWidget, what: str) -> bool:
-    """Asks whether to delete something: "this limit with its trials"."""
+    """Ask whether to delete something: "this limit with its trials"."""
     return ask(parent, f"Delete {what}? This cannot be undone.", "Delete", "Keep")
 
 
@@ -113,7 +113,7 @@ class EmptyState(QWidget):
         self.tell(text, hint, action, tooltip)
 
     def tell(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
-        """Shows a statement, a hint on what to do, and a button if `action` names one."""
+        """Show a statement, a hint on what to do, and a button if `action` names one."""
         set_text(self._text, text)
         set_text(self._hint, hint)
         self.button.set_words(action, tooltip or action or text, name=action or text)
@@ -182,7 +182,7 @@ class Popover(Surface):
         return not self.isHidden()
 
     def open(self) -> None:
-        """Opens below the anchor, as large as its content asks for and the window allows."""
+        """Open below the anchor, as large as the content needs and the window allows."""
         window = self._anchor.window()
         self.setParent(window)
         below = self._anchor.mapTo(window, QPoint(0, self._anchor.height() + 4))

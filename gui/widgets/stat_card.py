@@ -100,14 +100,14 @@ class StatCard(Surface):
         self._arrange()
 
     def set_compact(self, compact: bool) -> None:
-        """Tightens the card for a low window."""
+        """Tighten the card for a low window."""
         if compact != self._compact:
             self._compact = compact
             self._arrange()
             self.updateGeometry()
 
     def add_corner(self, widget: QWidget) -> None:
-        """Puts a control in the upper right corner."""
+        """Put a control in the upper right corner."""
         self._head.addWidget(widget)
 
     def set_title(self, title: str, unit: str) -> None:

@@ -109,7 +109,7 @@ class MachineDialog(QDialog):
         return self._words.text()
 
     def check(self) -> None:
-        """Checks the machine of the fields, in a thread."""
+        """Check the machine of the fields, in a thread."""
         machine = self._machine()
         if machine is None or self._background.is_busy:
             return
@@ -118,10 +118,10 @@ class MachineDialog(QDialog):
 
         set_text(self._words, f"Checking {machine.host or machine.name}…")
         self.check_button.setEnabled(False)
-        self._background.do(lambda: check_machine(machine), self._take, self._fail)
+        self._background.do(lambda: check_machine(machine), self._on_checked, self._fail)
 
     def add(self) -> None:
-        """Adds the machine, checked or not, and closes."""
+        """Add the machine, checked or not, and close."""
         machine = self._machine()
         if machine is None:
             return
@@ -177,7 +177,7 @@ class MachineDialog(QDialog):
         usual = "cluster" if self._is_cluster else ""
         self.name.setPlaceholderText(self.host.text().rpartition("@")[2] or usual)
 
-    def _take(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
+    def _on_checked(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
         self._checked, self.checks = seen
         problems = sum(check.status == "problem" for check in self.checks)
         set_text(

@@ -44,7 +44,7 @@ class Application(QApplication):
 def run_until(
     is_true: Callable[[], bool], asked_every_ms: int = 20, *, within_seconds: float | None = None
 ) -> None:
-    """Runs the event loop until `is_true`, for benchmarks and screenshots. Raises TimeoutError."""
+    """Run the event loop until `is_true`, for benchmarks and screenshots. Raises TimeoutError."""
     until = None if within_seconds is None else time.monotonic() + within_seconds
     loop, timer = QEventLoop(), QTimer(interval=asked_every_ms)
 
@@ -60,7 +60,7 @@ def run_until(
 
 
 def run(archives: Sequence[Path] = ()) -> int:
-    """Opens the window and returns the exit status once it is closed; archives are imported.
+    """Open the window and return the exit status once it is closed; archives are imported.
 
     A window of this user that is open already imports them instead.
     """

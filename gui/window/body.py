@@ -57,7 +57,7 @@ class Body(QSplitter):
         return self.page if self.page in ("results", "show") else "experiment"
 
     def show_page(self, key: str) -> None:
-        """Shows a page. Raises ValueError for an unknown key."""
+        """Show a page. Raises ValueError for an unknown key."""
         if key not in self._pages:
             raise ValueError(f"Unknown page '{key}'.")
         page, side = self._pages[key]
@@ -115,7 +115,7 @@ class _Frame(Surface):
         self.hide()
 
     def point_out(self, path: Path | None) -> None:
-        """Shows what dropping this file will do; None hides the frame."""
+        """Show what dropping this file will do; None hides the frame."""
         if path is not None:
             self._words.setText(f"Drop {path.name} to train its model")
             self.setGeometry(self.window().rect())
@@ -137,7 +137,7 @@ class Offers(QObject):
         setup.run_action.changed.connect(self._follow)
 
     def take(self, buttons: Iterable[Button]) -> None:
-        """Takes over buttons of empty pages."""
+        """Take over buttons of empty pages."""
         for button in buttons:
             self._buttons.append(button)
             self.watch(button)

@@ -277,7 +277,7 @@ class DeviceChip(Surface):
         self._machine = machine
 
     def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
-        """Shows a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
+        """Show a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
         self._device = title
         self._show_title()
         self._facts.setText("  ".join(f"· {fact}" for fact in facts))
@@ -288,7 +288,7 @@ class DeviceChip(Surface):
         describe(self, f"Device{where}: {device}", plain_tip(self._about))
 
     def set_brief(self, is_brief: bool) -> None:
-        """Leaves out the maker, in a narrow window."""
+        """Leave out the maker, in a narrow window."""
         self._is_brief = is_brief
         self._show_title()
 
@@ -302,7 +302,7 @@ class DeviceChip(Surface):
         self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
 
     def set_usage(self, fraction: float | None, text: str) -> None:
-        """Shows the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
+        """Show the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
         self._bar.setVisible(fraction is not None)
         self._bar.set_progress(fraction or 0.0)
         self.setAccessibleDescription(text)

@@ -43,7 +43,7 @@ class Notifications(QObject):
         self._tray: QSystemTrayIcon | None = None
 
     def tell(self, title: str, text: str) -> None:
-        """Shows a notification and marks the window in the task bar, unless the window is in front."""
+        """Show a notification and mark the window in the task bar, unless the window is in front."""
         if self._window.isActiveWindow() or QGuiApplication.platformName() == "offscreen":
             return
         QApplication.alert(self._window)
@@ -54,7 +54,7 @@ class Notifications(QObject):
             self._show_in_tray(title, text)
 
     def stop(self) -> None:
-        """Waits for a notification that is being sent, and removes the icon of the tray."""
+        """Wait for a notification that is being sent, and remove the tray icon."""
         self._background.stop()
         if self._tray is not None:
             self._tray.hide()

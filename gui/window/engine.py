@@ -146,7 +146,7 @@ class EngineController(QObject):
                 self._offer_repair(self.engine.problem)
 
     def show_page(self, purpose: Purpose | None = None) -> None:
-        """Shows the page, with the offer of that purpose or as it is."""
+        """Show the page, with the offer of that purpose or as it is."""
         if purpose is not None:
             self.page.offer(purpose)
         self._live.set_instead(self.page)

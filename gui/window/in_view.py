@@ -42,7 +42,7 @@ class RunsInView(QObject):
         self._experiments.ended.connect(self._end)
 
     def open(self, run_id: str) -> None:
-        """Shows a run with the others of its comparison."""
+        """Show a run with the others of its comparison."""
         self._followed.show_group(run_id)
         self._window.bring_up("compare")
 
@@ -52,7 +52,7 @@ class RunsInView(QObject):
         self._window.bring_up("compare")
 
     def show_submitted(self, run_id: str) -> None:
-        """Shows the comparison of a run that was added, unless another one trains."""
+        """Show the comparison of a run that was added, unless another one trains."""
         if self._experiments.running is None:
             self._followed.show_group(run_id)
         self._window.bring_up("compare")

@@ -49,7 +49,7 @@ class MachinesController(QObject):
         return self._experiments.machine
 
     def restore(self, name: str) -> None:
-        """Uses the machine of the last window, if it is still known."""
+        """Use the machine of the last window, if it is still known."""
         if name and any(machine.name == name for machine in Machines().all()):
             self.use(name)
 
@@ -80,7 +80,7 @@ class MachinesController(QObject):
         return menu
 
     def open_list(self) -> None:
-        """Opens the list below the chip."""
+        """Open the list below the chip."""
         try:
             menu = self.list_menu()
         except ProblemError as error:
@@ -96,7 +96,7 @@ class MachinesController(QObject):
             self._experiments.set_machine(name)
 
     def add(self) -> None:
-        """Opens the dialog that adds a machine."""
+        """Open the dialog that adds a machine."""
         self._open_dialog(None, self.use)
 
     def edit(self, name: str) -> None:
@@ -117,7 +117,7 @@ class MachinesController(QObject):
         dialog.open()
 
     def check(self) -> None:
-        """Opens the doctor of the machine in use."""
+        """Open the doctor of the machine in use."""
         from gui.installation.doctor_page import show_doctor
 
         experiments = self._experiments

@@ -37,12 +37,12 @@ from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import LEAVE, may_leave, may_stop
 from gui.widgets.shortcuts import install, keys_of
 from gui.window.body import Body, ModelDrops, Offers
+from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, activity_of, begins_text
 from gui.window.engine import EngineController
 from gui.window.in_view import RunsInView
 from gui.window.machines import MachinesController
 from gui.window.queue_popover import QueuePopover
-from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
@@ -134,7 +134,7 @@ class MainWindow(QMainWindow):
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
             tell=self.tell,
-            tell_changed=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
+            notify_change=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
             expected_seconds=self.experiments.queue.known.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
@@ -151,7 +151,7 @@ class MainWindow(QMainWindow):
         self._offers = Offers(self.setup, self)
         self._offers.take([self.live.empty.button])
         self.live.failure_made.connect(self._offers.watch)
-        self._quiet = Quiet(self.setup, self._may_look_around, self._submit, self)
+        self._busy_machine = BusyMachineMonitor(self.setup, self._may_look_around, self._submit, self)
 
     @cached_property
     def others(self) -> OtherPages:
@@ -296,14 +296,14 @@ class MainWindow(QMainWindow):
             self.others.open(item.kind, item.key)
 
     def import_archive(self, path: Path) -> None:
-        """Comes to the front and imports the runs of an archive."""
+        """Bring the window to the front and import the runs of an archive."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
         self.activateWindow()
         self.others.comparisons.importing.take(path)
 
     def close_without_asking(self) -> None:
-        """Closes even during a run, which is stopped and keeps what it recorded."""
+        """Close without asking. A current run is stopped, and its results so far are kept."""
         self._asks_before_closing = False
         self.close()
 
@@ -341,7 +341,7 @@ class MainWindow(QMainWindow):
         if self._has_others:
             self.others.stop()
         self._memory.stop()
-        self._quiet.stop()
+        self._busy_machine.stop()
         self.engine.stop()
         self.machines.stop()
         if "_notifications" in vars(self):
@@ -372,7 +372,7 @@ class MainWindow(QMainWindow):
             self.top_bar.device.set_usage(None, "")
         else:
             self._memory.start(device)
-            self._quiet.start()
+            self._busy_machine.start()
         self.live.fit_profile()
         self.engine.train_if_asked()
         if self._has_others:
@@ -381,11 +381,11 @@ class MainWindow(QMainWindow):
     def _may_look_around(self) -> bool:
         if self.experiments.machine:
             return False
-        return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())
+        return self.experiments.is_idle and (self._busy_machine.is_waiting or self.setup.isVisible())
 
     def _run(self, request: Request) -> None:
         # what is trained at once takes the place of what waits for quiet
-        self._quiet.wait(None)
+        self._busy_machine.wait(None)
         self._submit(request)
 
     def _submit(self, request: Request) -> None:
@@ -419,7 +419,7 @@ class MainWindow(QMainWindow):
         self.setup.picker.open(path)
 
     def go_to_form(self) -> None:
-        """Shows the form, with the focus on its button."""
+        """Show the form, with the focus on its button."""
         self.show_page("experiment")
         self.setup.foot.run_button.setFocus()
 
@@ -439,7 +439,7 @@ class MainWindow(QMainWindow):
         self.notice.tell(problem.message, problem.remedy)
 
     def _restore(self) -> None:
-        """Starts from the first preset, and restores what the last window remembered."""
+        """Start from the first preset, and restore what the last window remembered."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
         is_first = self._settings.is_new and not self.experiments.runs.records()

@@ -193,7 +193,7 @@ class AnswerController(QObject):
         self.stop = self._background.stop
 
     def read(self, run_ids: tuple[str, ...]) -> None:
-        """Reads and compares these runs, with their repeats, and shows the answer."""
+        """Read and compare these runs, with their repeats, and show the answer."""
         runs = self._compared(run_ids)
         if len(runs) < 2:
             return

@@ -62,7 +62,7 @@ class Settings:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Settings:
-        """Reads the settings file, or its backup if that is broken, or starts empty. Never raises."""
+        """Read the settings file, or its backup if that is broken, or start empty. Never raises."""
         file = path or config_folder() / "window.json"
         for candidate in (file, _backup(file)):
             values = _read(candidate)
@@ -81,7 +81,7 @@ class Settings:
         return value if isinstance(value, type(default)) else default
 
     def set(self, key: str, value: Any) -> None:
-        """Sets a JSON value, for `save`."""
+        """Set a JSON value, for `save`."""
         self._values[key] = value
 
     def restore(self, key: str, apply: Callable[[Any], object]) -> bool:
@@ -100,7 +100,7 @@ class Settings:
         return True
 
     def save(self) -> bool:
-        """Replaces the file, keeping the previous one as the backup; False if it cannot be written."""
+        """Replace the file and keep the previous one as a backup. Return False if it cannot be written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # a broken file must not replace a good backup
@@ -166,13 +166,13 @@ def kept_bytes(key: Key, read: Callable[[], QByteArray], write: Callable[[QByteA
 
 
 def restore(settings: Settings, parts: Sequence[Kept]) -> None:
-    """Restores the parts; one that fails is logged and keeps its default."""
+    """Restore the parts. A part that fails is logged and keeps its default."""
     for part in parts:
         settings.restore(part.key, part.write)
 
 
 def remember(settings: Settings, parts: Sequence[Kept]) -> None:
-    """Reads every part and saves the settings."""
+    """Read every part and save the settings."""
     for part in parts:
         settings.set(part.key, part.read())
     settings.save()

@@ -69,13 +69,13 @@ class TopBar(Surface):
         self._recolor()
 
     def add_chip(self, chip: QWidget) -> None:
-        """Puts a chip to the left of the others."""
+        """Put a chip to the left of the others."""
         place = self._row.indexOf(self.activity)
         self._row.insertWidget(place, chip)
         self._row.insertSpacing(place + 1, 8)
 
     def set_place(self, key: str) -> None:
-        """Shows a place's tab as the current one."""
+        """Show a place's tab as the current one."""
         self._tabs[key].setChecked(True)
 
     def set_device(self, device: DeviceEntry) -> None:

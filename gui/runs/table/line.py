@@ -43,7 +43,7 @@ def sized_dataset(dataset: str, image_size: int | None) -> str:
     return f"{dataset} {image_size}" if is_sized else dataset_words(dataset)
 
 
-def moment_words(moment: datetime, now: datetime) -> str:
+def short_time_text(moment: datetime, now: datetime) -> str:
     """A moment, as short as possible: "14:02", "19 Nov", "Nov 2025"."""
     moment = moment.astimezone(now.tzinfo)
     if moment.date() == now.date():

@@ -9,7 +9,7 @@ from datetime import datetime
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import times
 from gui.runs.table.columns import COMPARED, Column, columns_of
-from gui.runs.table.line import Baselines, Line, begun, moment_words
+from gui.runs.table.line import Baselines, Line, begun, short_time_text
 from gui.runs.table.rows import (
     KINDS,
     Heading,
@@ -101,7 +101,7 @@ class RunsList:
         self.items, self._owners = items_of(self.lines.values(), self._studies, self.baselines)
 
     def look_for(self, text: str) -> None:
-        """Filters by `text`, as `Search` understands it."""
+        """Filter by `text`, as `Search` understands it."""
         self._search = Search(text)
 
     def look_at(self, kind: ItemKind | None) -> None:
@@ -289,7 +289,7 @@ class RunsList:
         if self._is_tree and not is_pinned:
             # the heading above says the day
             return f"{moment.astimezone():%H:%M}"
-        return moment_words(moment, datetime.now().astimezone())
+        return short_time_text(moment, datetime.now().astimezone())
 
     def tip(self, row: int, column: Column) -> str:
         """The tooltip of a cell; "" for none."""

@@ -67,7 +67,7 @@ class RunsModel(RunsList, QAbstractTableModel):
             self._show()
 
     def update_run(self, run: RunRecord) -> None:
-        """Adds a run, or shows what has changed in it."""
+        """Add a run, or show what has changed in it."""
         self.take({**{run_id: line.run for run_id, line in self.lines.items()}, run.id: run}.values())
 
     def set_baseline(self, run_id: str | None) -> None:
@@ -79,7 +79,7 @@ class RunsModel(RunsList, QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.RATIO, Column.LOSS_GAIN)
 
     def set_filter(self, text: str) -> None:
-        """Shows the runs that `Search` finds by `text`."""
+        """Show the runs that `Search` finds by `text`."""
         self.look_for(text)
         self._show()
 
@@ -95,7 +95,7 @@ class RunsModel(RunsList, QAbstractTableModel):
             self._emit_columns(Column.NAME, Column.NAME)
 
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
-        """Sets how far a running run is, 0 to 1, and whether it is paused."""
+        """Set how far a running run is, 0 to 1, and whether it is paused."""
         self._progress[run_id] = min(max(fraction, 0.0), 1.0)
         self.paused = run_id if is_paused else None
         if (row := self.row_of(run_id)) is not None:

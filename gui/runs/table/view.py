@@ -161,12 +161,12 @@ class RunsTable(QTableView):
         return tuple(row for row in rows if isinstance(row, Item))
 
     def mark(self, keys: Iterable[str]) -> None:
-        """Marks the rows of what is opened, by their keys, with a bar at their left."""
+        """Mark the rows of what is opened, by their keys, with a bar at their left."""
         self.marked = frozenset(keys)
         self.viewport().update()
 
     def rename(self, key: str) -> None:
-        """Edits the name of a run, by its id, or of a comparison, by its key, in its cell."""
+        """Edit the name of a run, by its id, or of a comparison, by its key, in its cell."""
         if (row := self._runs.row_of(key)) is not None:
             self.edit(self._runs.index(row, Column.NAME))
 
@@ -279,7 +279,7 @@ class RunsTable(QTableView):
         return self._chosen.get(column, column in USUAL)
 
     def choose(self, column: Column, is_shown: bool) -> None:
-        """Shows or hides a column, whatever room there is."""
+        """Show or hide a column, regardless of the room."""
         header = self.horizontalHeader()
         if is_shown and column not in USUAL and column not in self._chosen:
             # the ratio stays at the end
@@ -297,7 +297,7 @@ class RunsTable(QTableView):
         }
 
     def set_columns(self, columns: Mapping[str, Any]) -> None:
-        """Takes back what `columns` gave; nothing restores the usual columns. Unknown columns are left out.
+        """Restore columns that `columns` returned. Unknown columns are ignored.
 
         Raises KeyError, TypeError, ValueError or AttributeError for anything else.
         """
@@ -318,7 +318,7 @@ class RunsTable(QTableView):
         header.viewport().update()
 
     def reset_columns(self) -> None:
-        """Brings back the usual columns, in their usual order and widths."""
+        """Restore the default columns, order and widths."""
         self.set_columns({"chosen": {}, "order": [], "widths": {}})
 
     def _fit_columns(self) -> None:

@@ -75,19 +75,19 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         shown = self._in_order(columns)
         if is_same and before == list(map(self.key, shown)):
             self.columns, self.rows = tuple(columns), shown
-            self.tell_changed()
+            self.update_texts()
             return
         self.beginResetModel()
         self.columns, self.rows = tuple(columns), shown
         self.endResetModel()
 
-    def tell_changed(self) -> None:
+    def update_texts(self) -> None:
         """Update the texts of all rows."""
         if self.rows and self.columns:
             self.dataChanged.emit(self.index(0, 0), self.index(len(self.rows) - 1, len(self.columns) - 1))
 
     def set_filter(self, text: str, keeps: Callable[[Row], bool] | None) -> None:
-        """Keeps the rows that have every word of the text, in any case, and those that `keeps` says."""
+        """Keep the rows that have every word of the text, in any case, and for which `keeps` returns True."""
         self.beginResetModel()
         self._words, self._keeps = text.lower().split(), keeps
         self.rows = self._in_order(self.columns)

@@ -61,7 +61,7 @@ def cell_width(column: Column[Any], row: Any) -> int:
 
 
 def paint_words(painter: QPainter, room: QRectF, text: str, look: Look, *, is_right: bool = False) -> None:
-    """Paints a text with its mark, elided where there is no room."""
+    """Paint a text with its mark, elided where there is no room."""
     ink = QColor(getattr(theme().palette, look.ink))
     indent = MARK + _MARK_GAP if look.mark else 0
     words = _laid_out(text, int(room.width()) - indent, look.weight, look.size, look.is_struck)
@@ -123,7 +123,7 @@ class Header(QHeaderView):
         self.setFixedHeight(max(least, _HIGH_HEADING if is_grouped else _HEADING))
 
     def show_order(self) -> None:
-        """Marks the column that the rows are sorted by, without sorting them again."""
+        """Mark the column that the rows are sorted by, without sorting them again."""
         self.blockSignals(True)
         self.setSortIndicator(self._model.sorted_column(), self.sortIndicatorOrder())
         self.blockSignals(False)

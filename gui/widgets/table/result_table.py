@@ -89,7 +89,7 @@ class ResultTable(QTableView, Generic[Row]):
         self._after_rows(kept, current)
 
     def set_filter(self, text: str, keeps: Callable[[Row], bool] | None = None) -> None:
-        """Shows the rows that have every word of the text, and of these those that `keeps` says."""
+        """Show the rows that have every word of the text, and for which `keeps` returns True."""
         kept = [self.row_model.key(row) for row in self.selected_rows()]
         self.row_model.set_filter(text, keeps)
         self._after_rows(kept, self.currentIndex().column())
@@ -127,7 +127,7 @@ class ResultTable(QTableView, Generic[Row]):
         return tuple(self.row_model.rows[place] for place in selected_places(self.selectionModel()))
 
     def select_keys(self, keys: Iterable[Hashable], column: int = 0) -> None:
-        """Selects the rows of these keys, without `selected`."""
+        """Select the rows of these keys, without `selected`."""
         wanted, model = set(keys), self.row_model
         places = [place for place, row in enumerate(model.rows) if model.key(row) in wanted]
         chooser = self.selectionModel()
@@ -139,7 +139,7 @@ class ResultTable(QTableView, Generic[Row]):
         self.viewport().update()
 
     def copy_rows(self) -> None:
-        """Puts the selected rows, or else all, on the clipboard for a spreadsheet, below their headings."""
+        """Put the selected rows, or else all, on the clipboard for a spreadsheet, below their headings."""
         chosen = self.selected_rows() or self.row_model.rows
         copy_lines([self.row_model.titles(), *map(self.row_model.line, chosen)])
 
@@ -253,7 +253,7 @@ class ResultTable(QTableView, Generic[Row]):
 
 
 def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
-    """Puts lines of cells on the clipboard, for a spreadsheet."""
+    """Put lines of cells on the clipboard, for a spreadsheet."""
     # in which no text is a formula, or ends its cell
     cells = (
         (cell_text(one_line(cell)) if isinstance(cell, str) else str(cell) for cell in line) for line in lines

@@ -83,13 +83,13 @@ def test_what_is_before_a_sweep_in_progress_comes_after_its_turn() -> None:
 
 def test_a_queue_at_rest_has_no_times_and_a_button_to_go_on(panel: QueuePanel, does: MagicMock) -> None:
     panel.show_schedule(planned(SWEEP))
-    assert panel.rest.isVisible() and not panel.go_on.isVisible()
+    assert panel.rest.isVisible() and not panel.resume.isVisible()
     panel.rest.click()
     does.rest.assert_called_once_with()
     panel.show_schedule(planned(SWEEP, rests=True))
-    assert panel.go_on.isVisible() and not panel.rest.isVisible()
-    panel.go_on.click()
-    does.go_on.assert_called_once_with()
+    assert panel.resume.isVisible() and not panel.rest.isVisible()
+    panel.resume.click()
+    does.resume.assert_called_once_with()
     assert row(panel, 0) == ["Waiting", "2 h", "–", "–"]
     assert panel.summary.whole_text() == "1 waiting · 2 h · paused"
 

@@ -21,7 +21,7 @@ from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
-from gui.runs.table.line import moment_words
+from gui.runs.table.line import short_time_text
 from tests.gui.runs.conftest import RUNS
 
 
@@ -151,8 +151,8 @@ def test_a_run_of_no_comparison_has_no_baseline_but_a_chosen_one(
 def test_when_is_told_as_short_as_it_can_be(record: Callable[..., RunRecord]) -> None:
     run = record(1)
     now = run.created.astimezone().replace(hour=18)
-    assert moment_words(run.created, now) == "12:01"
-    assert moment_words(run.created, now + timedelta(days=800)) == f"{run.created.astimezone():%b %Y}"
+    assert short_time_text(run.created, now) == "12:01"
+    assert short_time_text(run.created, now + timedelta(days=800)) == f"{run.created.astimezone():%b %Y}"
 
 
 def test_it_sorts_by_every_column_with_missing_figures_last_in_either_order(

@@ -55,7 +55,7 @@ def test_several_values_turn_a_comparison_into_a_sweep_and_back(panel: SetupPane
     panel.set_text("batch_size", "32, 64")
     assert panel.question == "sweep" and panel.foot.run_button.text() == "Compare 4 cells"
     panel.ask("compare")
-    ((told, undo),) = asked["tell_changed"]
+    ((told, undo),) = asked["notify_change"]
     assert panel.text("batch_size") == "32" and "first" in told
     undo()
     assert panel.question == "sweep" and panel.form.batch_size.text() == "32, 64"

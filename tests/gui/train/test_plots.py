@@ -19,7 +19,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
 from gui.theme.theme import theme
-from gui.train.controller import runs_beneath
+from gui.train.controller import background_runs
 from gui.train.panel import LivePanel, LiveRun
 from gui.window.main_window import MainWindow
 
@@ -270,7 +270,7 @@ def test_beneath_is_the_newest_of_each_other_precision_or_what_is_ticked_and_ove
     stopped, other = record(8, "fp16", Status.STOPPED), record(7, "fp32", batch_size=8)
     rest = [record(n, precision) for n, precision in ((6, "bf16"), (5, "fp32"), (4, "fp16"), (3, "fp32"))]
     ids = [f"{number:012x}" for number in ticked]
-    chosen = runs_beneath((trains, stopped, other, *rest), [trains.id], ids)
+    chosen = background_runs((trains, stopped, other, *rest), [trains.id], ids)
     assert [run.number for run in chosen] == beneath
 
 
@@ -286,17 +286,17 @@ def test_what_lies_beneath_is_named_in_lighter_ink_and_does_not_stretch_the_plot
 ) -> None:
     panel.set_runs([flat(live, "bf16", 50, 1.0)])
     canvas, reach = panel.plots.loss.canvas, panel.plots.loss.canvas.frame.x_range
-    panel.set_beneath([(flat(live, "fp32", 5_000, 3.0), "Run 5")])
+    panel.set_background_runs([(flat(live, "fp32", 5_000, 3.0), "Run 5")])
     panel.refresh()
     legend = panel.plots.loss.legend.entries
-    assert [(entry.name, entry.is_faint) for entry in legend] == [("BF16 AMP", False), ("Run 5", True)]
+    assert [(entry.name, entry.is_background) for entry in legend] == [("BF16 AMP", False), ("Run 5", True)]
     assert canvas.frame.x_range == reach and canvas.frame.y_range[1] > 3.0
     image = canvas.grab().toImage()
     pixels = ((x, y) for x in range(image.width()) for y in range(image.height()))
     colors = {image.pixelColor(x, y).name().upper() for x, y in pixels}
     look = theme().palette.look(Precision.FP32)
     assert look.dim in colors and look.color not in colors
-    panel.set_beneath([])
+    panel.set_background_runs([])
     panel.refresh()
     assert len(panel.plots.loss.legend.entries) == 1
 
@@ -307,7 +307,7 @@ def test_what_has_nothing_to_show_in_a_plot_or_counts_something_else_is_not_ther
     other = flat(live, "fp32", 50, 3.0, dataset="synthetic-regression", model="linear")
     other.loss_name = "mean squared error"
     bare = live.run("tf32", live.started("tf32"), live.samples(1, 50, resident_mib=(1.0,) * 50))
-    panel.set_beneath([(other, "Run 5"), (bare, "Run 6")])
+    panel.set_background_runs([(other, "Run 5"), (bare, "Run 6")])
     panel.set_runs([flat(live, "bf16", 50, 1.0)])
     names = [[entry.name for entry in plot.legend.entries] for plot in panel.plots.plots]
     assert names[0] == names[3] == ["BF16 AMP", "Run 6"] and "Run 6" not in names[2]

@@ -17,7 +17,7 @@ _EVERY_MS = 2_000
 _LOOKS_THAT_AGREE = 2
 
 
-class Quiet(QObject):
+class BusyMachineMonitor(QObject):
     """Checks the load of the machine every other second, except during measurements (`may_look`).
 
     Two checks in a row must agree, because a program that only starts is not a load. `submit` gets a Request

@@ -45,11 +45,11 @@ class CanPause(Protocol):
     """Work that any thread can pause after the current step, and resume."""
 
     def pause(self) -> None: ...
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
 
 @dataclass(frozen=True)
-class Order:
+class QueuedJob:
     """A study or sweep in the queue. Its unique `key` is also its id in the store.
 
     `study` is None for a sweep, which is in the store. `title` names the job, and `machine` is where it runs,
@@ -63,7 +63,7 @@ class Order:
     machine: str = ""
 
     @classmethod
-    def of(cls, study: Study[Any]) -> Order:
+    def of(cls, study: Study[Any]) -> QueuedJob:
         return cls(study.id, study.kind, study.title, study, study.machine)
 
     @property
@@ -72,12 +72,12 @@ class Order:
         return _DETAILS[self.kind]
 
     @property
-    def goes_on(self) -> bool:
+    def is_resumable(self) -> bool:
         """True if the job can resume where it stopped, after it yielded or the program ended."""
         return self.kind == SWEEP or DRIVERS[self.kind].keeps_place
 
     def item(self) -> WaitingItem:
-        """Return the job as it is saved while it waits. `order_of` is the inverse."""
+        """Return the job as it is saved while it waits. `job_of` is the inverse."""
         request = "" if self.study is None else self.study.answer.model_dump_json()
         return WaitingItem(self.key, self.kind, self.title, request, machine=self.machine)
 
@@ -86,21 +86,21 @@ class Order:
         made = Sweeper if self.study is None else DRIVERS[self.kind]
         return made(store, launcher, catalog)
 
-    def carry_out(
+    def execute(
         self,
         tool: Driver[Any] | Sweeper,
         store: Store,
         tell: Callable[[object], None],
         is_stopped: Callable[[], bool],
-        gives_way: Callable[[], bool],
+        should_yield: Callable[[], bool],
     ) -> Problem | None:
         """Carry out the job and pass its events to `tell`. Return the problem that ended it early, if any.
 
-        A job that can resume calls `gives_way` between its turns, and returns early if it must yield.
+        A job that can resume calls `should_yield` between its turns, and returns early if it must yield.
         """
         problem: Problem | None = None
         try:
-            for event in self._events(tool, store, gives_way):
+            for event in self._events(tool, store, should_yield):
                 tell(event)
                 if is_stopped() and not isinstance(event, Finished | Failed):
                     # asked again: the request may have come before the work had begun
@@ -116,27 +116,27 @@ class Order:
         return problem
 
     def _events(
-        self, tool: Driver[Any] | Sweeper, store: Store, gives_way: Callable[[], bool]
+        self, tool: Driver[Any] | Sweeper, store: Store, should_yield: Callable[[], bool]
     ) -> Iterator[object]:
         if isinstance(tool, Sweeper):
-            return tool.carry_on(self.key, gives_way)
+            return tool.run(self.key, should_yield)
         assert self.study is not None
         # another window may have gone on with it since it was ordered
         known = store.studies.find(self.key) if store.studies.starting(self.key) else self.study
-        return tool.follow(known, gives_way)
+        return tool.follow(known, should_yield)
 
 
-def again(order: Order) -> Order:
+def again(job: QueuedJob) -> QueuedJob:
     """Return a new job for the same question."""
-    assert order.study is not None
-    return Order.of(Study(answer=order.study.answer.afresh(), id=new_id(), machine=order.machine))
+    assert job.study is not None
+    return QueuedJob.of(Study(answer=job.study.answer.afresh(), id=new_id(), machine=job.machine))
 
 
-def order_of(item: WaitingItem) -> Order:
+def job_of(item: WaitingItem) -> QueuedJob:
     """Return the job of a saved item. Raises ProblemError if another version of Ammeter wrote it."""
-    order = Order(item.key, item.kind, item.title, machine=item.machine)
+    job = QueuedJob(item.key, item.kind, item.title, machine=item.machine)
     if item.kind == SWEEP:
-        return order
+        return job
     try:
         answer = ANSWERS[item.kind].model_validate_json(item.request)  # type: ignore[index]
     except (KeyError, ValueError):
@@ -144,10 +144,10 @@ def order_of(item: WaitingItem) -> Order:
         raise ProblemError(
             Problem(kind=Kind.STORE, message=message, remedy="Remove it and add it again.")
         ) from None
-    return replace(order, study=Study(id=item.key, answer=answer, machine=item.machine))
+    return replace(job, study=Study(id=item.key, answer=answer, machine=item.machine))
 
 
-Work = str | Order
+Work = str | QueuedJob
 
 
 def key_of(work: Work) -> str:
@@ -197,7 +197,7 @@ class WaitingList:
 
     def add(self, *work: Work, goes_first: bool = False, is_held: bool = False, machine: str = "") -> None:
         """Add work at the end or at the front. A job has its own machine."""
-        places = [Place(one, is_held, one.machine if isinstance(one, Order) else machine) for one in work]
+        places = [Place(one, is_held, one.machine if isinstance(one, QueuedJob) else machine) for one in work]
         with self.changed:
             self._places[:] = [*places, *self._places] if goes_first else [*self._places, *places]
             self.changed.notify()
@@ -261,22 +261,22 @@ class WaitingList:
             if place is None:
                 return None
             self.current = place.work
-            if not (isinstance(place.work, Order) and place.work.goes_on):
+            if not (isinstance(place.work, QueuedJob) and place.work.is_resumable):
                 self._places.remove(place)
             return self.current
 
-    def gives_way(self) -> bool:
+    def should_yield(self) -> bool:
         """Return True if the current job must yield to work before it, or because it is held."""
         with self.changed:
             place = self._next()
             mine = self._place(key_of(self.current)) if self.current is not None else None
             return mine is not None and (mine.is_held or (place is not None and place is not mine))
 
-    def end(self, *, gave_way: bool = False) -> None:
+    def end(self, *, yielded: bool = False) -> None:
         """End the current work, or put it back into the queue if it yielded."""
         with self.changed:
             work, self.current = self.current, None
-            if work is not None and not gave_way:
+            if work is not None and not yielded:
                 self.ended += 1
                 self.remove(key_of(work))
 
