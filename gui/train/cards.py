@@ -173,9 +173,7 @@ class LiveCards(QWidget):
         elif not is_over or values[0] is None or values[1] is None:
             card.set_ratio("")
         elif figure.name in self._alike:
-            card.set_ratio(
-                "same", "The difference is no larger than between repeats of one run", is_sound=False
-            )
+            card.set_ratio("same", "The difference is within that of repeats", is_sound=False)
         else:
             text = figure.difference_text(values[1], values[1] - values[0])
             first, second = (run.label for run in self._runs)

@@ -46,7 +46,7 @@ class Welcome(QWidget):
         self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
         self.show_me.setAccessibleName("Show me")
         self.experiment = Button("Run an experiment", kind, _EXPERIMENT, do=self.experiment_wanted)
-        self.limit = Button("Find my largest batch", kind, _LIMIT, do=self.limit_wanted)
+        self.limit = Button("Find the largest batch", kind, _LIMIT, do=self.limit_wanted)
         self.show_me.clicked.connect(self.show_me_wanted)
         self._about_show_me = _centred(_SHOW_ME, "hint", "about")
         if is_large:

@@ -284,7 +284,7 @@ class DeviceChip(Surface):
         self._facts.setVisible(bool(facts))
         device = ", ".join((title, *facts))
         where = f" on {self._machine}" if self._machine else ""
-        self._about = f"{tooltip or f'Experiments train on: {device}.'} Click to choose the machine."
+        self._about = f"{tooltip or f'{device}.'} Click to choose the machine."
         describe(self, f"Device{where}: {device}", plain_tip(self._about))
 
     def set_brief(self, is_brief: bool) -> None:

@@ -199,13 +199,13 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
                 f"{line.run.problem.message} {line.run.problem.remedy}" if line.run.problem else ""
             ),
         ),
-        Column.STEP_RATIO: compared(Column.STEP_RATIO, "Step vs {}", "Step time relative to {}"),
+        Column.STEP_RATIO: compared(Column.STEP_RATIO, "Step vs {}", "Time of a step relative to {}"),
         Column.PEAK_RATIO: compared(Column.PEAK_RATIO, "Peak vs {}", "Peak memory relative to {}"),
         Column.ACCURACY_GAIN: compared(
             Column.ACCURACY_GAIN, "Acc. vs {}", "Validation accuracy minus that of {}, in percentage points"
         ),
         Column.LOSS_GAIN: compared(
-            Column.LOSS_GAIN, "Loss vs {}", "Mean loss of the last epoch, minus that of {}"
+            Column.LOSS_GAIN, "Loss vs {}", "Mean training loss of the last epoch, minus that of {}"
         ),
         Column.STEP_MS: recorded(
             _BY_NAME["step_ms"], "Step ms", "Step time in milliseconds, excluding warm-up"
