@@ -90,8 +90,8 @@ def _card(summary: Summary) -> str:
     celsius, clock, others = summary.temperature_celsius, summary.clock_mhz, summary.other_programs_mib
     tensor = summary.tensor_activity_percent
     parts = (
-        f"{busy:.0f} % busy" if busy is not None else "",
-        f"Tensor Cores {tensor:.0f} % active" if tensor is not None else "",
+        f"{busy:.0f}% busy" if busy is not None else "",
+        f"Tensor Cores {tensor:.0f}% active" if tensor is not None else "",
         f"{number(power, 0)} W" if power is not None else "",
         f"{number(clock, 0)} MHz" if clock is not None else "",
         f"up to {celsius:.0f} °C" if celsius is not None else "",
