@@ -144,13 +144,13 @@ class MainWindow(QMainWindow):
             queue=self._submit,
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
-            tell=self.tell,
+            report=self.tell,
             notify_change=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
             expected_seconds=self.experiments.queue.known.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
-        self.setup.surveyor.evidence = lambda: Evidence(
+        self.setup.survey_thread.evidence = lambda: Evidence(
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),
         )
@@ -298,7 +298,7 @@ class MainWindow(QMainWindow):
 
     def _show_activity(self, schedule: Schedule) -> None:
         self.top_bar.activity.show_activity(activity_of(schedule))
-        self.setup.foot.tell(begins=begins_text(schedule))
+        self.setup.foot.set_facts(begins=begins_text(schedule))
 
     def _show_item(self, item: QueueItem) -> None:
         self.backstage.dismiss()
