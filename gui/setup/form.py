@@ -212,7 +212,7 @@ class SetupForm(QWidget):
         for asked, options in self._own.items():
             options.setVisible(asked == question)
 
-    def set_low(self, is_low: bool) -> None:
+    def set_compact(self, is_compact: bool) -> None:
         """Fit all precisions and the batch size into a low window without scrolling."""
         for field in (self.preset_field, *self._fields.values()):
             field.set_compact(is_compact)

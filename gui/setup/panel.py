@@ -80,7 +80,7 @@ class SetupPanel(Surface):
         self._busy: str | None = None
         self._without_engine: str | None = None
         self.question: Question = "compare"
-        self._has_turned = self._is_low = False
+        self._has_turned = self._is_compact = False
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self.cpu_limit_gib: float | None = None
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
