@@ -39,6 +39,7 @@ class Headline(QWidget):
 
     missing_wanted = Signal(object)
     again_wanted = Signal(object)
+    guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,7 +60,10 @@ class Headline(QWidget):
         self._subject, self._doubts = ElidedLabel("", "body"), _DoubtLine()
         self._origin_row = QWidget()
         in_row(wide(self._origin), self._queue, parent=self._origin_row, spacing=12)
-        again = Placed(self.again, alignment=Qt.AlignmentFlag.AlignLeft)
+        self._about = _about()
+        for about in (self._about, self._doubts.about):
+            about.clicked.connect(lambda: self.guide_wanted.emit("not-reliable"))
+        again = in_row(self.again, self._about, Stretch(1), spacing=12)
         lines = (self._origin_row, self._subject, self._doubts, Stretch(1))
         parts = (self._large, self._small, again, *lines)
         in_column(*parts, parent=self, margins=(0, 4, 0, 8), spacing=6)
@@ -115,6 +119,7 @@ class Headline(QWidget):
         self._disturbed = sides
         is_awaited = any(run.experiment in self._awaited for side in sides for run in side.runs)
         self.again.setVisible(bool(sides))
+        self._about.setVisible(bool(sides))
         self.again.setEnabled(not is_awaited)
         self.again.set_words("Queued" if is_awaited else _AGAIN)
 
@@ -146,6 +151,10 @@ class Headline(QWidget):
         return tuple(experiment for experiment in missing if experiment not in self._awaited)
 
 
+def _about() -> Button:
+    return Button("What this means", "link", "Open the guide at cautions and unreliable results")
+
+
 class _DoubtLine(QWidget):
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +163,9 @@ class _DoubtLine(QWidget):
         self._more = Button("Show more", "link", "Show or hide the other reasons for caution")
         self._more.setCheckable(True)
         self._more.toggled.connect(self._unfold)
-        row = in_row(wide(self._first), Placed(self._more, 0, Qt.AlignmentFlag.AlignTop), spacing=12)
+        self.about = _about()
+        links = (Placed(link, 0, Qt.AlignmentFlag.AlignTop) for link in (self._more, self.about))
+        row = in_row(wide(self._first), *links, spacing=12)
         in_column(row, self._rest, parent=self, spacing=2)
         self.hide()
 

@@ -150,6 +150,7 @@ class OtherPages(QObject):
         self.results.problem.connect(window.tell)
         self.results.form_wanted.connect(window.go_to_form)
         self.results.guide_wanted.connect(window.show_guide)
+        self.compare.headline.guide_wanted.connect(window.show_guide)
         for source in (self.sweeps, self.results):
             source.runs_wanted.connect(window.in_view.show)
         for asker in (self.compare, self.shows):

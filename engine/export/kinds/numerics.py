@@ -28,7 +28,7 @@ from engine.protocol.numerics.nonfinite import (
     PrecisionMap,
     module_title,
 )
-from engine.protocol.numerics.numerics import Islands, Ladder, Losses, Numerics, NumericsResults, Part
+from engine.protocol.numerics.numerics import Fp32Modules, Ladder, Losses, Numerics, NumericsResults, Part
 from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.store.saved.study import Study
 from engine.words.names import listed
@@ -227,7 +227,7 @@ def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
 _ISLANDS = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
 
 
-def _islands(islands: Islands) -> Section:
+def _islands(islands: Fp32Modules) -> Section:
     rows = tuple(
         (
             ", ".join(map(module_title, trial.modules)) or "none",

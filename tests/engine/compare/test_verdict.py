@@ -147,7 +147,7 @@ def test_a_slower_side_has_its_likely_reason_from_its_own_figures(
 
 
 def test_a_reason_is_given_only_where_one_is_known_and_needed(record: Record) -> None:
-    reason = "without Tensor Cores FP16 saves memory but hardly any time"
+    reason = "without Tensor Cores, FP16 saves memory but little time"
     slower = verdicts(record, [figures(1_000)], [figures(900)], hardly_faster=reason)[1]
     assert slower.reason == reason
     assert verdicts(record, [figures(1_000)], [figures(900)])[1].reason is None

@@ -88,7 +88,7 @@ def test_on_a_processor_the_words_are_the_processors(racers: Any) -> None:
     assert headline.title(race) == SAME.replace("card", "processor")
     assert memory_words(race) == ("7% more", "memory")
     racers.runs.clear()
-    racers.hardly_faster = "FP16 AMP is slow here, since most CPUs do not compute in FP16"
+    racers.hardly_faster = "FP16 AMP is slow here, because most CPUs do not compute in FP16"
     told = headline.sentence(racers.of_two(3_970, 557, environment=racers.CPU))
     assert "on this processor: mixed precision took longer, likely because FP16 AMP is slow here" in told
 

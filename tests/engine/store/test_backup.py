@@ -116,7 +116,9 @@ def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(path
     with Store(path) as store:
         assert [run.name for run in store.runs()] == ["Old"]
         assert store.unwritable is not None
-        assert "no room for the copy" in store.unwritable.message and "Free space" in store.unwritable.remedy
+        assert (
+            "no room for a copy" in store.unwritable.message and "Free disk space" in store.unwritable.remedy
+        )
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
