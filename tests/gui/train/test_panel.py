@@ -196,7 +196,7 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
         "48.1 s, including compiling 41.0 s",
         "at step 1,204",
         "12.5 s",
-        "100 J/1,000 samples, 64.0 J a step, 320 W on average, 60 W of it idle",
+        "100 J/1,000 samples, 64.0 J per step, 320 W on average, of which 60 W idle",
         "parameters 0.10 GiB, gradients 0.10 GiB, activations 1.86 GiB",
     ):
         assert words in texts

@@ -363,7 +363,7 @@ def test_a_step_of_the_files_own_trains_two_optimizers(own, precision):
         own.experiment(path, precision=precision, scaler=scaler, step={"recipe": "fast", "clip_norm": 1.0})
     )
     assert summary.steps == 6 and summary.recipe == "plain"
-    assert summary.left_out["compile"] == "the step is the model file's own"
+    assert summary.left_out["compile"] == "the model file defines its own step"
     assert summary.skipped_steps == (0 if precision == "fp16" else None)
 
 

@@ -1,4 +1,4 @@
-"""The fewest modules that must stay in FP32 for a run to be as good as FP32, each set tried in a run."""
+"""The fewest modules that need FP32 for a run to be as good as FP32. Each set is tried in a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.experiment.experiment import setting_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol import jobs
 from engine.protocol.events import Event
-from engine.protocol.numerics.numerics import Islands, IslandTrial
+from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
 from engine.statistics import Band, band_of
 from engine.training.numerics.band import REPEATS, Made, Trials, affordable_steps, first_step, in_precision
 from engine.training.numerics.bench import Bench, numerics_phase, with_precision
@@ -27,11 +27,11 @@ Kept = frozenset[str]
 
 
 @dataclass
-class IslandTree:
+class ModuleTree:
     """The modules of a model that can be kept in FP32, parents before their children.
 
-    A module that is kept keeps all within it: `covers` has the names of both. Sequences and lists compute
-    nothing themselves and are not in `names`; `within` has what is in them, and in every other module.
+    A module that is kept keeps all modules within it: `covers` has the names of both. Sequences and lists
+    compute nothing themselves and are not in `names`. `within` also has the modules inside of them.
     """
 
     names: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class IslandTree:
     within: dict[str, Kept] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: nn.Module) -> IslandTree:
+    def of(cls, model: nn.Module) -> ModuleTree:
         tree = cls()
         tree._visit("", model, set())
         return tree
@@ -59,23 +59,24 @@ class IslandTree:
         return self.within[name]
 
     def kept_with(self, names: Iterable[str]) -> Kept:
-        """All that is in FP32 if these are."""
+        """Return the names of all modules that are in FP32 if these are."""
         return frozenset().union(*(self.covers[name] for name in names))
 
     def shortest(self, kept: Collection[str]) -> tuple[str, ...]:
-        """The fewest names that keep just these: a parent's in place of all that is within it."""
+        """Return the fewest names that keep exactly these, a parent's in place of all modules within it."""
         whole = [name for name, within in self.within.items() if name and within and within <= set(kept)]
         return tuple(name for name in whole if not any(name.startswith(f"{other}.") for other in whole))
 
 
-def fewest(tree: IslandTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
-    """Yields what is to be tried in FP32 and is sent whether that is good; returns the fewest modules needed.
+def fewest(tree: ModuleTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
+    """Yield each set of modules to try in FP32, receive whether it is good, and return the fewest modules.
 
-    None where even all of them are not enough. More modules in FP32 are taken to be no worse. Halving finds
-    the shortest end of the tree's order that is good: its first module is needed, and the search goes on
-    behind it. So k of n modules take some k * (log2(n) + 1) tries. At last each is left out once, which must
-    be bad. Ends and not beginnings: what a module in FP32 passes on is FP32 too, and keeps the operations
-    behind it from overflowing that follow their input's format. The last module that helps is the faulty one.
+    Return None if even all of them are not enough. The search assumes that more modules in FP32 are no worse.
+    Bisection finds the shortest end of the tree's order that is good. Its first module is needed, and the
+    search continues behind it. So k of n modules take about k * (log2(n) + 1) trials. Finally each is removed
+    once, which must be bad. It searches ends and not beginnings, because the output of an FP32 module is FP32
+    too, which keeps later operations in their input's dtype from overflowing. The last module that helps is
+    the faulty one.
     """
     if (yield frozenset()):
         return ()
@@ -96,11 +97,11 @@ def fewest(tree: IslandTree) -> Generator[Kept, bool, tuple[str, ...] | None]:
         if (yield held):
             break
         rest = [name for name in rest[good + 1 :] if name not in held]
-    yield from _proven(tree, needed)
+    yield from _verified(tree, needed)
     return tuple(sorted(needed, key=tree.names.index))
 
 
-def _proven(tree: IslandTree, needed: list[str]) -> Generator[Kept, bool, None]:
+def _verified(tree: ModuleTree, needed: list[str]) -> Generator[Kept, bool, None]:
     index = 0
     while index < len(needed):
         others = [*needed[:index], *needed[index + 1 :]]
@@ -113,14 +114,14 @@ def _proven(tree: IslandTree, needed: list[str]) -> Generator[Kept, bool, None]:
 
 _BUDGET_SECONDS = 300.0
 _USUAL_TRIALS = 14
-"""The budget should do for so many trials: they find one or two of 150 modules."""
+"""The number of trials that the budget allows. They find one or two of 150 modules."""
 
 _MOST_SKIPPED = 0.1
 """The share of steps that may be skipped once the loss scaler has found its scale: each is a lost batch."""
 
 _WARM_STEPS, _TIMED_STEPS, _ROUNDS = 1, 3, 2
-_HARDLY_PERCENT = 5
-"""A gain that so few steps cannot tell from none."""
+_SMALL_PERCENT = 5
+"""So few steps cannot distinguish smaller differences in speed from none."""
 
 
 @dataclass
@@ -128,10 +129,10 @@ class _Search:
     bench: Bench
     trials: Trials
     band: Band
-    tree: IslandTree
-    tried: dict[Kept, IslandTrial] = field(default_factory=dict)
+    tree: ModuleTree
+    tried: dict[Kept, Fp32Trial] = field(default_factory=dict)
 
-    def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial]:
+    def try_out(self, kept: Kept) -> Generator[Event, None, Fp32Trial]:
         if kept not in self.tried:
             modules = self.tree.shortest(kept)
             began = time.perf_counter()
@@ -140,8 +141,8 @@ class _Search:
                 with_precision(self.bench.experiment, fp32_modules=modules),
                 is_over=lambda made: bool(self._fault(made)),
             )
-            reason = self._fault(made) or self._parting(made)
-            self.tried[kept] = IslandTrial(
+            reason = self._fault(made) or self._divergence(made)
+            self.tried[kept] = Fp32Trial(
                 modules=modules,
                 is_good=not reason,
                 reason=reason,
@@ -156,22 +157,22 @@ class _Search:
         if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
             return f"the loss is {number(last.loss)} at step {step}"
         if last.skipped and last.grad_scale is not None and last.grad_scale < 1:
-            return f"the loss scale sinks below 1 at step {step}"
+            return f"the loss scale drops below 1 at step {step}"
         # the first step's are the search for a scale
         skipped = sum(one.skipped for one in made[1:])
         if skipped > _MOST_SKIPPED * self.trials.steps:
             return f"the loss scaler skips {skipped} of the first {step} steps"
         return ""
 
-    def _parting(self, made: Sequence[Made]) -> str:
+    def _divergence(self, made: Sequence[Made]) -> str:
         parts_at = self.band.parts_at([step.loss for step in made])
         return "" if parts_at is None else f"the loss leaves FP32's band at step {parts_at}"
 
 
-def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Islands]:
-    """Searches the module tree.
+def find_fp32_modules(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Fp32Modules]:
+    """Search the module tree for the fewest modules that need FP32.
 
-    Raises ProblemError for a precision without autocast.
+    Raise ProblemError for a precision without autocast.
     """
     precision = bench.experiment.precision
     if not precision.is_autocast:
@@ -179,15 +180,15 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
         raise setting_error(
             "precision",
             f"is {precision.label}, in which {why}.",
-            "Choose FP16 AMP or BF16 AMP.",
+            "Select FP16 AMP or BF16 AMP.",
             value=precision,
         )
     search = yield from _opened(bench)
     steps = search.trials.steps
     broken = next((step for step, low in enumerate(search.band.low, 1) if not math.isfinite(low)), None)
     if broken is not None:
-        sentence = f"FP32's own loss is not finite from step {broken} on: no module in FP32 helps. "
-        return Islands(steps=steps, sentence=sentence + "Try a lower learning rate.")
+        sentence = f"FP32's own loss is not finite from step {broken} on, so FP32 modules cannot help. "
+        return Fp32Modules(steps=steps, sentence=sentence + "Try a lower learning rate.")
     searching = fewest(search.tree)
     modules: tuple[str, ...] | None
     try:
@@ -198,7 +199,7 @@ def find_islands(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
     except StopIteration as end:
         modules = end.value
     speed_ratio, memory_added_mib = yield from _costs(bench, modules or ())
-    return Islands(
+    return Fp32Modules(
         modules=modules,
         is_minimal=modules is not None,
         trials=tuple(search.tried.values()),
@@ -223,7 +224,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search]:
     made = yield from trials.run("FP32", plain)
     repeats = yield from trials.repeats(Precision.FP32, [[step.loss for step in made]])
     repeats = yield from trials.repeats(precision, repeats)
-    return _Search(bench, trials, band_of(repeats), IslandTree.of(bench.plan.workload.build()))
+    return _Search(bench, trials, band_of(repeats), ModuleTree.of(bench.plan.workload.build()))
 
 
 def _costs(
@@ -237,7 +238,7 @@ def _costs(
         for is_kept in (False, True):
             if bench.is_stopped:
                 return None, None
-            yield numerics_phase("what the FP32 modules cost", 1.0)
+            yield numerics_phase("cost of the FP32 modules", 1.0)
             timed, peaks[is_kept] = _timed(bench, modules if is_kept else ())
             seconds[is_kept] += timed
     with_modules, without = peaks[True], peaks[False]
@@ -288,20 +289,20 @@ def _sentence(
             f"The cause is in {_elsewhere(precision)}."
         )
     if not modules:
-        return f"No module must stay in FP32: {as_good}."
+        return f"No module needs to stay in FP32: {as_good}."
     names = listed(modules)
     if len(modules) == 1:
-        text = f"{names} must stay in FP32: with it {as_good}; without it, {without.reason}."
+        text = f"{names} needs FP32. With it, {as_good}. Without it, {without.reason}."
     else:
-        text = f"{names} must stay in FP32: with them {as_good}, and without any one of them it is not. "
-        text += f"With none in FP32, {without.reason}."
+        text = f"{names} need FP32. With them, {as_good}. Without any one of them, it is not. "
+        text += f"Without all of them, {without.reason}."
     return text + _cost_words(speed_ratio, memory_added_mib)
 
 
 def _elsewhere(precision: Precision) -> str:
-    places = "the loss, or in what the model computes outside of its modules"
+    places = "the loss, or in code of the model outside of its modules"
     if precision is Precision.FP16_UNSCALED:
-        return f"gradients too small for FP16, which a loss scaler would save, in {places}"
+        return f"gradients too small for FP16, which a loss scaler would fix, in {places}"
     return places
 
 
@@ -309,8 +310,8 @@ def _cost_words(speed_ratio: float | None, memory_added_mib: float | None) -> st
     words = []
     if speed_ratio is not None:
         percent = round(100 * (1 - speed_ratio))
-        if abs(percent) <= _HARDLY_PERCENT:
-            words.append("costs hardly any speed")
+        if abs(percent) <= _SMALL_PERCENT:
+            words.append("costs little or no speed")
         else:
             words.append(f"costs about {percent}% of the speed" if percent > 0 else "makes it faster here")
     if memory_added_mib is not None and memory_added_mib >= 0.05:

@@ -1,6 +1,6 @@
 """Plants 1 to 3 modules that overflow in FP16 among 10 to 150, and searches for the fewest FP32 modules.
 
-    python tests/benchmarks/planted_islands.py [--modules 10 40 150] [--seeds 3]
+    python tests/benchmarks/planted_fp32_modules.py [--modules 10 40 150] [--seeds 3]
 
 The models are trained on the CPU. A planted module squares 3,000 times its input and divides again: exact in
 FP32, infinite in FP16. A search is exact if it names just the planted ones.
@@ -20,10 +20,10 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.own.code import with_code
 from engine.protocol import jobs
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.numerics import Islands
+from engine.protocol.numerics.numerics import Fp32Modules
 from engine.training.doctor import read_catalog
 from engine.training.numerics.bench import open_bench
-from engine.training.numerics.islands import find_islands
+from engine.training.numerics.fp32_modules import find_fp32_modules
 from engine.training.runs.prepare import RunPlan
 
 MODEL = """
@@ -68,7 +68,7 @@ def loss(outputs, targets):
 """
 
 
-def planted(folder: Path, blocks: int, places: Sequence[int], steps: int) -> Islands:
+def planted(folder: Path, blocks: int, places: Sequence[int], steps: int) -> Fp32Modules:
     """The search's result on a model with planted modules in these blocks."""
     (folder / "net.py").write_text(MODEL.format(planted=set(places), blocks=blocks), encoding="utf-8")
     settings = {
@@ -88,12 +88,12 @@ def planted(folder: Path, blocks: int, places: Sequence[int], steps: int) -> Isl
             bench = end.value
             break
     with closing(bench):
-        search = find_islands(bench, jobs.StudyNumerics(experiment=experiment, parts=("islands",)))
+        search = find_fp32_modules(bench, jobs.StudyNumerics(experiment=experiment, parts=("islands",)))
         while True:
             try:
                 next(search)
             except StopIteration as end:
-                result: Islands = end.value
+                result: Fp32Modules = end.value
                 return result
 
 

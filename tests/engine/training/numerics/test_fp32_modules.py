@@ -16,9 +16,9 @@ from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Phase
 from engine.protocol.jobs import Control
-from engine.protocol.numerics.numerics import Islands
+from engine.protocol.numerics.numerics import Fp32Modules
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.islands import IslandTree, Kept, fewest, find_islands
+from engine.training.numerics.fp32_modules import Kept, ModuleTree, fewest, find_fp32_modules
 
 from .conftest import MakeBench, end_of, own_settings, part_of
 
@@ -69,8 +69,8 @@ def bench_of(make_bench: MakeBench, folder: Path, body: str, after: str = "x", *
     return make_bench(**own, **{"steps": 10, "precision": "fp16", **settings})
 
 
-def islands_of(bench: Bench) -> Islands:
-    return part_of(bench, find_islands)
+def islands_of(bench: Bench) -> Fp32Modules:
+    return part_of(bench, find_fp32_modules)
 
 
 def test_the_module_that_overflows_is_found_and_proven(make_bench, tmp_path):
@@ -116,7 +116,7 @@ def test_a_module_that_is_not_there_is_named(make_bench):
 def test_modules_that_were_found_outlast_a_stop(make_bench, tmp_path):
     control = Control()
     bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
-    search = find_islands(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))
+    search = find_fp32_modules(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))
     for event in search:
         if isinstance(event, Phase) and event.detail == "what the FP32 modules cost":
             break
@@ -147,7 +147,7 @@ MODELS = st.recursive(
 )
 
 
-def search(tree: IslandTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str, ...] | None, list[Kept]]:
+def search(tree: ModuleTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str, ...] | None, list[Kept]]:
     tried: list[Kept] = []
     searching = fewest(tree)
     try:
@@ -161,7 +161,7 @@ def search(tree: IslandTree, is_good: Callable[[Kept], bool]) -> tuple[tuple[str
         return end.value, tried
 
 
-@given(MODELS.map(IslandTree.of), st.data())
+@given(MODELS.map(ModuleTree.of), st.data())
 def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree, data):
     sets = st.sets(st.sampled_from(tree.names), max_size=4) if tree.names else st.just(set())
     sufficient = data.draw(st.lists(sets, min_size=1, max_size=3))
@@ -178,18 +178,18 @@ def test_what_is_found_suffices_and_none_of_it_can_be_left_out(tree, data):
 
 @pytest.mark.parametrize("needed", [{"m3"}, {"m0", "m149"}, {"m20", "m21", "m90"}])
 def test_the_number_of_tries_grows_with_the_logarithm(needed):
-    tree = IslandTree.of(Own(*(nn.Identity() for _ in range(150))))
+    tree = ModuleTree.of(Own(*(nn.Identity() for _ in range(150))))
     found, tried = search(tree, lambda kept: needed <= kept)
     assert found is not None and set(found) == needed
     assert len(tried) <= 2 + len(needed) * (math.ceil(math.log2(150)) + 2)
 
 
 def test_where_all_are_not_enough_there_is_no_answer():
-    assert search(IslandTree.of(nn.Sequential(nn.Identity())), lambda kept: False)[0] is None
+    assert search(ModuleTree.of(nn.Sequential(nn.Identity())), lambda kept: False)[0] is None
 
 
 def test_a_sequence_stands_for_what_it_holds_and_a_parent_for_its_own_part():
-    tree = IslandTree.of(
+    tree = ModuleTree.of(
         nn.Sequential(nn.Sequential(nn.Identity(), nn.ReLU()), Own(nn.Identity(), nn.ReLU()))
     )
     assert tree.names == ["0.0", "0.1", "1", "1.m0", "1.m1"]
