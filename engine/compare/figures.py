@@ -22,7 +22,7 @@ from engine.protocol.summary import Energy
 from engine.statistics import Interval
 from engine.store.record import RunRecord, Status
 from engine.words.names import speed_unit
-from engine.words.numbers import number, unit_suffix
+from engine.words.numbers import number
 
 if TYPE_CHECKING:
     import numpy as np

@@ -169,9 +169,9 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
     if isinstance(error, NoRoomError):
         message = (
             f"Nothing can be saved: the saved runs at {path} are from an older Ammeter, and the disk has no "
-            "room for the copy that is made before the update."
+            "room for a copy, which is made before the update."
         )
-        return _problem(message, "Free space on the disk and restart. Until then the runs can be read.")
+        return _problem(message, "Free disk space and restart. Until then the runs can be read.")
     if is_full:
         message = f"Nothing can be saved: the disk of {path.parent} is full."
         return _problem(message, "Free some space, or set AMMETER_HOME to a folder on another disk.")

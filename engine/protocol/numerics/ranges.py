@@ -12,7 +12,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.value import MOST_ENTRIES, Line, Message, StepNumber, Text, Whole
 from engine.protocol.numerics.formats import E4M3, E5M2, FORMATS, FP16, Exponents, NumberFormat
 from engine.protocol.numerics.nonfinite import module_title
-from engine.words.numbers import counted, share_text
+from engine.words.numbers import share_text
 
 Quantity = Literal["activation", "gradient", "weight"]
 QUANTITIES: tuple[Quantity, ...] = ("activation", "gradient", "weight")

@@ -123,7 +123,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         "Speed          none",
         "Not clean      the run shared the GPU: other programs used 2.0 GiB of its memory",
         "Training time  0 s",
-        "Accuracy       50.0 % (best 61.2% after epoch 2)",
+        "Accuracy       50.0% (best 61.2% after epoch 2)",
         "NaN loss       since step 1,200",
         "Steps          94",
         "",

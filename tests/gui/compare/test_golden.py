@@ -12,7 +12,7 @@ from engine.store.record import RunRecord
 from tests.golden import Golden, words_of
 
 Trained = Callable[..., RunRecord]
-BUSY = "other programs took 34 % of the processor meanwhile"
+BUSY = "other programs used 34% of the CPU during the run"
 STATES = ("one", "pair", "repeats", "alike", "disturbed", "no-speed", "optimizations", "devices", "many")
 
 
