@@ -65,11 +65,11 @@ class SetupFoot(Surface):
         run.changed.connect(self._show)
         self._show()
 
-    def set_low(self, is_low: bool) -> None:
+    def set_compact(self, is_compact: bool) -> None:
         """Leave more room for the form in a low window."""
-        self._column.setContentsMargins(16, 8 if is_low else 16, 16, 8 if is_low else 16)
-        set_property(self.run_button, "low", "true" if is_low else "false")
-        set_property(self.run_button, "tall", "false" if is_low else "true")
+        self._column.setContentsMargins(16, 8 if is_compact else 16, 16, 8 if is_compact else 16)
+        set_property(self.run_button, "low", "true" if is_compact else "false")
+        set_property(self.run_button, "tall", "false" if is_compact else "true")
 
     def set_facts(self, **facts: Any) -> None:
         """Replace some of the `Facts`."""

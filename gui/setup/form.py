@@ -212,14 +212,14 @@ class SetupForm(QWidget):
         for asked, options in self._own.items():
             options.setVisible(asked == question)
 
-    def set_low(self, is_low: bool) -> None:
+    def set_compact(self, is_compact: bool) -> None:
         """Fit all precisions and the batch size into a low window without scrolling."""
         for field in (self.preset_field, *self._fields.values()):
-            field.set_low(is_low)
-        self._fields["precision"].hide_head(is_low)
-        self._tiles.setVerticalSpacing(4 if is_low else 8)
+            field.set_compact(is_compact)
+        self._fields["precision"].hide_head(is_compact)
+        self._tiles.setVerticalSpacing(4 if is_compact else 8)
         for precision in _COMPARED_MOST:
-            self.chips[precision].set_small(is_low)
+            self.chips[precision].set_small(is_compact)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Show each problem under its field."""

@@ -80,7 +80,7 @@ class SetupPanel(Surface):
         self._busy: str | None = None
         self._without_engine: str | None = None
         self.question: Question = "compare"
-        self._has_turned = self._is_low = False
+        self._has_turned = self._is_compact = False
         self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self.cpu_limit_gib: float | None = None
         """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
@@ -362,11 +362,11 @@ class SetupPanel(Surface):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        is_low = self.height() < _LOW_BELOW
-        if is_low != self._is_low:
-            self._is_low = is_low
-            self.form.set_low(is_low)
-            self.foot.set_low(is_low)
+        is_compact = self.height() < _LOW_BELOW
+        if is_compact != self._is_compact:
+            self._is_compact = is_compact
+            self.form.set_compact(is_compact)
+            self.foot.set_compact(is_compact)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

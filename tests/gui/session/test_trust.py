@@ -37,7 +37,7 @@ def test_nothing_runs_before_the_code_was_accepted(start: Callable[[], MainWindo
     experiments = start().experiments
     asked: list[Code] = []
     experiments.trust.ask = lambda code: bool(asked.append(code)) or len(asked) > 1
-    with pytest.raises(ProblemError, match="was not accepted"):
+    with pytest.raises(ProblemError, match="did not allow"):
         experiments.submit("", [("FP32", EXPERIMENT)])
     assert experiments.runs.records() == ()
     for _ in range(2):

@@ -79,7 +79,7 @@ def test_one_solid_button(panel: SetupPanel) -> None:
     assert kinds() == ("primary", "secondary")
     panel.foot.set_facts(page_offers=True)
     assert kinds() == ("secondary", "secondary")
-    panel.set_busy("A run is training; add this one to the queue.")
+    panel.set_busy("A run is training. Add this one to the queue.")
     assert not foot.run_button.isVisible() and kinds()[1] == "primary"
     panel.set_busy(None)
     panel.foot.set_facts(page_offers=False)

@@ -111,9 +111,9 @@ def test_repeats_beyond_the_largest_seed_are_told_at_the_seed(
 
 
 def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, asked: Any) -> None:
-    panel.set_busy("A run is training; add this one to the queue.")
+    panel.set_busy("A run is training. Add this one to the queue.")
     assert not panel.run_action.isEnabled()
-    assert panel.foot.line.text() == "A run is training; add this one to the queue."
+    assert panel.foot.line.text() == "A run is training. Add this one to the queue."
     panel.foot.queue_button.click()
     assert len(asked["queue"]) == 1 and not asked["run"]
     panel.foot.set_facts(begins="begins in about 4 min")
