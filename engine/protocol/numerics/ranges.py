@@ -96,10 +96,7 @@ class LayerCast(Message):
 
 
 class Ranges(Message):
-    """The ranges after `step` steps, at the loss `scale` of the experiment's precision.
-
-    In FP8 there are also the `casts` of its layers, at that scale too.
-    """
+    """The ranges and FP8 `casts` after `step` steps, at the loss `scale` of the experiment's precision."""
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
@@ -123,10 +120,8 @@ class Ranges(Message):
 
     @property
     def first_overflow(self) -> ModuleRange | None:
-        """The first activations that overflow in the experiment's precision. None without any.
-
-        Of a module and a module within it, it is the inner one, whose values the outer one uses.
-        """
+        """The first activations that overflow in the experiment's precision, or None."""
+        # of a module and one within it the inner, whose values the outer one uses
         rows = [row for row in self.of("activation") if row.became_nonfinite]
         for row in rows:
             within = f"{row.module}." if row.module else ""
@@ -136,10 +131,8 @@ class Ranges(Message):
 
 
 def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int = 0) -> float:
-    """Return the mean share of gradients, over all modules, that a loss scale of 2**scale_exponent loses.
-
-    They underflow or overflow. An overflow costs the full step, so it counts as all gradients of its module.
-    """
+    """Return the mean share of gradients, over all modules, that a loss scale of 2**scale_exponent loses."""
+    # an overflow costs the full step, so it counts as all gradients of its module
     known = [row.exponents for row in rows if row.exponents.finite]
     if not known:
         return 0.0
@@ -170,10 +163,7 @@ _NOTHING_LOST = (
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
-    """Return sentences on underflow and overflow.
-
-    They start with the experiment's own precision, given the initial loss scale `first_scale`.
-    """
+    """Return sentences on losses, first at `first_scale` in the experiment's precision, then in others."""
     found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
     if ranges.casts and _worst_cast(ranges) is None:
         found.append("After FP8 scaling, less than 1% of any layer's values underflow.")
