@@ -50,12 +50,12 @@ _CHOICES = (
 
 
 _TABS = {
-    "advice": ("Advice", "advice", "Advice comes with the other parts."),
-    "map": ("Precision map", "precision-map", "Recording the precision map."),
-    "range": ("Ranges", "ranges", "Measuring the ranges."),
+    "advice": ("Advice", "check-numerics", "Advice comes with the other parts."),
+    "map": ("Precision map", "check-numerics", "Recording the precision map."),
+    "range": ("Ranges", "check-numerics", "Measuring the ranges."),
     "nan": ("First NaN", "first-nan", "Searching for the first NaN or Inf."),
-    "ladder": ("Divergence", "ladder", "Training in each precision."),
-    "islands": ("FP32 modules", "fp32-modules", "Searching for the fewest FP32 modules."),
+    "ladder": ("Divergence", "divergence", "Training in each precision."),
+    "islands": ("FP32 modules", "divergence", "Searching for the fewest FP32 modules."),
 }
 """The views in order, the most urgent first: title, guide page, and the message while the part is awaited."""
 

@@ -95,11 +95,11 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.tabs = ViewTabs(
             "Views of the profile",
             (
-                ViewTab("bars", "Step", "step-time", self._step()),
-                ViewTab("rows", "Kernels, operations, modules", "kernels", self.rows),
-                ViewTab("roofline", "Roofline", "roofline", self.roofline),
-                ViewTab("devices", "Devices", "exchange", self.devices),
-                ViewTab("advice", "Advice", "advice", self.advice),
+                ViewTab("bars", "Step", "profile-a-step", self._step()),
+                ViewTab("rows", "Kernels, operations, modules", "kernels-and-roofline", self.rows),
+                ViewTab("roofline", "Roofline", "kernels-and-roofline", self.roofline),
+                ViewTab("devices", "Devices", "multiple-gpus", self.devices),
+                ViewTab("advice", "Advice", "profile-a-step", self.advice),
             ),
         )
         self._content = QWidget()
@@ -176,7 +176,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.bars.part_chosen.connect(self._show_kernels)
         for view in self._views.values():
             view.wanted.connect(self.profile_wanted)
-        self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit("energy"))
+        self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit("how-it-is-measured"))
         for source in (self.answer, self.advice):
             source.changes_wanted.connect(self.changes_wanted)
         self.tabs.guide_wanted.connect(self.guide_wanted)

@@ -93,7 +93,7 @@ class PrecisionMap(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return "", because dtypes alone are no fault: advice compares them with those of autocast."""
+        """Return "", because dtypes alone are not a fault. Advice compares them with those of autocast."""
         return ""
 
 
@@ -170,7 +170,7 @@ class NonfiniteSearch(Message):
     sentence: Text
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the first NaN or Inf, or on trouble that did not recur. "" without any."""
+        """Return the sentence on the first NaN or Inf, or on trouble that did not recur, "" without any."""
         if self.first is not None:
             return self.first.sentence
         return "" if self.trouble_step is None else self.sentence

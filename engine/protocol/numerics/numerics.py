@@ -60,7 +60,7 @@ class Fp32Modules(Message):
     sentence: Text = ""
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the modules that need FP32. "" where none does."""
+        """Return the sentence on the modules that need FP32, "" if none does."""
         return self.sentence if self.modules != () else ""
 
 

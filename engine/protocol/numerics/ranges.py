@@ -86,10 +86,10 @@ class LayerCast(Message):
         """A sentence on the scaling and the losses after it."""
         if not self.scales:
             return "Not scaled. It stays in BF16."
-        scale = f"{self.scales:,} scales, one for each row or column" if self.scales > 1 else "One scale"
+        scale = f"{self.scales:,} scales, one per row or column" if self.scales > 1 else "One scale"
         lost = (
-            (self.became_zero, "underflow", "none underflows"),
-            (self.saturated, "saturate", "none saturates"),
+            (self.became_zero, "underflow", "none underflow"),
+            (self.saturated, "saturate", "none saturate"),
         )
         fates = (f"{share_text(self.share(count))} {some}" if count else none for count, some, none in lost)
         return f"{scale}: {self.scale_text}. In {self.form.label}, {', '.join(fates)}."
@@ -106,7 +106,7 @@ class Ranges(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the first sentence on losses in the experiment's precision. "" where it loses nothing."""
+        """Return the first sentence on losses in the experiment's precision, "" without any."""
         return next(_own_losses(self, precision or Precision.FP32, self.scale), "")
 
     def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:
@@ -157,7 +157,7 @@ _WORTH_A_WORD = 0.01
 
 _MOST_FORECASTS = 3
 _NOTHING_LOST = (
-    "FP16 and FP8 would lose less than 1% of any module's activations and, at the best loss scale, of its "
+    "FP16 and FP8 would lose less than 1% of each module's activations and, at the best loss scale, of its "
     "gradients."
 )
 
@@ -221,7 +221,7 @@ def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
                 found += _forecast(gradients, form, ranges.scale_exponent, at)
         else:
             best = best_scale_exponent(gradients, form)
-            found += _forecast(gradients, form, best, f", even at the best loss scale, {_power(best)}")
+            found += _forecast(gradients, form, best, f", even at the best loss scale of {_power(best)}")
     return [sentence for *_, sentence in sorted(found)[:_MOST_FORECASTS]]
 
 

@@ -127,7 +127,7 @@ def test_what_a_scale_too_small_makes_zero_is_counted_and_said(make_bench):
     for scale in (2.0**-12, 2.0**10):
         ranges = part_of(make_bench(precision="fp16", scaler={"init_scale": scale}), measure_ranges)
         lost[scale] = sum(row.became_zero for row in ranges.of("gradient"))
-        said = any("of all gradients underflow to 0" in note for note in ranges.notes)
+        said = any("of all gradients underflow" in note for note in ranges.notes)
         assert said == (scale < 1)
     assert lost[2.0**-12] > lost[2.0**10]
 
