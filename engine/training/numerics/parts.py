@@ -19,9 +19,9 @@ from engine.training.measuring.memory_cap import memory_cap
 from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_ranges, watched_pass
 from engine.training.numerics.advice import advise_on_numerics
 from engine.training.numerics.bench import Bench, StoppedError, Trainee, numerics_phase, open_bench
+from engine.training.numerics.divergence import measure_divergence
 from engine.training.numerics.fp8_casts import CastWatch
 from engine.training.numerics.fp32_modules import find_fp32_modules
-from engine.training.numerics.ladder import measure_divergence
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.runs.prepare import RunPlan, take_device

@@ -152,9 +152,7 @@ def _shorter_gradients(exchange: Exchange, exposed_ms: float, experiment: Experi
 
 def _sent_less_often(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
     remedy = sent_less_often(experiment)
-    message = (
-        "Accumulate gradients over more batches to send them less often. An update then has more samples."
-    )
+    message = "Accumulate gradients over more batches to send them less often. Updates have more samples."
     yield _of_transfer(AdviceKind.SENT_LESS_OFTEN, message, exchange, exposed_ms, remedy)
 
 

@@ -283,8 +283,7 @@ class Steps:
 class Timed:
     """The mean times of steps without the profiler. For `wait_ms` of a step, the host waits for its batches.
 
-    `energy` is that of all timed steps. It is None if it is not counted. `disturbance` names the cause of a
-    disturbance.
+    `energy` is that of all timed steps, or None if not counted. `disturbance` names what disturbed them.
     """
 
     step_ms: float
@@ -355,9 +354,7 @@ def _timed(steps: Steps, first: int) -> Timed:
 
 
 def _typical(seconds: NDArray[np.float64]) -> float:
-    """Return the median of the means of blocks, which one hiccup of the machine does not change.
-
-    A block is long enough for all processes of a loader to deliver.
-    """
+    """Return the median of the means of blocks, which one hiccup of the machine does not change."""
+    # a block is long enough for all processes of a loader to deliver
     blocks = min(_MOST_BLOCKS, max(1, len(seconds) // _LEAST_BLOCK))
     return float(np.median([block.mean() for block in np.array_split(seconds, blocks)]))

@@ -229,4 +229,4 @@ def test_a_wrong_request_leaves_nothing_behind(refused, arguments, said):
 def test_a_model_that_refuses_hooks_is_refused_by_name(refused, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(SCRIPTED)
     error = refused("numerics", "--model", str(tmp_path / "net.py"), "--device", "cpu", *HERE)
-    assert "1 is scripted, and hides its operations" in error["message"]
+    assert "1 is scripted, which hides its operations" in error["message"]
