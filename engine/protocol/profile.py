@@ -24,8 +24,7 @@ _ROUNDING = 1e-9
 
 
 class StepPart(StrEnum):
-    """The parts of a step in the order of the bar: work of the device, or waits. Each moment is in one
-    part."""
+    """The parts of a step in the order of the bar: work of the device, or waits."""
 
     MATRIX_UNITS = "matrix units"  # matmuls and convolutions on Tensor Cores, AMX or 16-bit dot products
     MATRIX = "matrix"  # matmuls and convolutions on ordinary units
@@ -45,8 +44,7 @@ class PartTime(Message):
 
 
 class Bar(Message):
-    """The parts of a step or a validation batch, in the order of `StepPart`. Parts without time are
-    absent."""
+    """The parts of a step or a validation batch, in the order of `StepPart`, without empty parts."""
 
     parts: Annotated[tuple[PartTime, ...], Field(max_length=len(StepPart))] = ()
 
@@ -115,8 +113,8 @@ class Peak(Message):
 class Limits(Message):
     """A device's limits, measured within `seconds`. Its memory bandwidth is in GB/s (10^9 bytes).
 
-    `withheld` are the formats whose peak could not be measured reliably, because something disturbed it, or a
-    step was faster.
+    `withheld` are the formats whose peak could not be measured reliably, as it was disturbed, or a step was
+    faster.
     """
 
     peaks: Annotated[tuple[Peak, ...], Field(max_length=20)]
@@ -129,8 +127,7 @@ class Limits(Message):
         return next((peak.tflops for peak in self.peaks if peak.format == name), None)
 
     def ridge(self, name: str) -> float | None:
-        """Return the arithmetic intensity (FLOP/byte) above which the peak, not the bandwidth, is the
-        limit."""
+        """The arithmetic intensity (FLOP/byte) above which the peak, not the bandwidth, is the limit."""
         peak = self.tflops(name)
         return None if peak is None else 1e3 * peak / self.gb_per_second
 
@@ -180,8 +177,7 @@ class RankProfile(Message):
 class BusRate(Message):
     """The bus bandwidth, in GB/s (10^9 bytes), at which all devices sum a message of `size` bytes.
 
-    As in NCCL's tests, it is 2 (n - 1) / n times the bytes over the time, for n devices. That is the traffic
-    of each link for any n.
+    As in NCCL's tests, it is 2 (n - 1) / n times the bytes over the time, for n devices. It is per link.
     """
 
     size: Count

@@ -78,8 +78,7 @@ class Exponents(Message):
         return self.model_copy(update={"first": self.first + exponent, **shifted})
 
     def underflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """Return the share of the finite numbers other than 0, times 2**exponent, that the format rounds to
-        0."""
+        """Return the share of the finite numbers other than 0, times 2**exponent, that underflow to 0."""
         return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 
     def subnormal_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
@@ -90,8 +89,7 @@ class Exponents(Message):
     def overflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
         """Return the share of the finite numbers other than 0 that overflow in the format.
 
-        In the format's topmost power of two only the largest number is known exactly. If it overflows, it
-        counts as one number.
+        In the format's topmost power of two only the largest number is known exactly. It counts as one.
         """
         above = sum(self.counts[max(0, form.top_exponent + 1 - exponent - self.first) :])
         if not above and self.largest is not None and self.largest * 2.0**exponent > form.largest:

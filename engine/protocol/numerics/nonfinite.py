@@ -33,8 +33,7 @@ Direction = Literal["forward", "backward"]
 
 
 def module_title(name: str) -> str:
-    """Return a module's name for a sentence or table: its qualified name, or "the model" for the model
-    itself."""
+    """Return a module's name for a sentence or table: its qualified name, or "the model"."""
     return _TITLES.get(name, name)
 
 

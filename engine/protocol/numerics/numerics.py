@@ -68,8 +68,7 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """||x - y|| / ||y|| relative to FP32 in one step from equal weights, and the part that rounding
-    explains."""
+    """||x - y|| / ||y|| relative to FP32 in one step from equal weights, and the part due to rounding."""
 
     module: Line
     relative_error: float
@@ -77,8 +76,7 @@ class ModuleError(Message):
 
 
 class Rung(Message):
-    """A run of the divergence test, compared with repeats of FP32 whose weights are rounded to its own
-    format.
+    """A run of the divergence test, compared with repeats of FP32 with weights rounded as its own.
 
     `parts_at` is the first step whose loss leaves the band of the repeats and stays outside. `first_module`
     is the first, in the order of the forward pass, whose output in the first step differs from FP32's by more
@@ -105,8 +103,7 @@ class Rung(Message):
 class Ladder(Message):
     """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
 
-    The `repeats` of FP32 differ only by the order of sums. They lie within `band_low` and `band_high` at each
-    step.
+    The `repeats` of FP32 differ only by the order of sums, each step within `band_low` and `band_high`.
     """
 
     part: Literal["ladder"] = "ladder"

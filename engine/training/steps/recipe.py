@@ -15,7 +15,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
 from engine.training.ranks.sharded import shard, shards
 from engine.training.steps.captured import CapturedStep, CompiledStep
-from engine.training.steps.few_bits import is_torchaos
+from engine.training.steps.low_bit_optimizers import is_torchaos
 from engine.training.steps.own import Body, OwnStep, as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, no_fused_form, optimizer_for
 
@@ -36,8 +36,7 @@ def build_step(
     own_optimizers: Callable[[nn.Module], Any] = lambda model: None,
     body: Body | None = None,
 ) -> PlainStep:
-    """Return the experiment's step. Moves the model to the device, into its memory format and into training
-    mode.
+    """Return the experiment's step. Moves the model to the device, memory format and training mode.
 
     `call` returns the model's outputs. `own_optimizers` makes the optimizers instead of the experiment's, or
     returns None. `body` is a step of the model's own. Optimizations that are not possible here are skipped.
