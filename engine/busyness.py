@@ -102,10 +102,10 @@ class Busyness:
     def _reasons(self) -> Iterator[str]:
         # a core or two feed a card, so with one others may use more before a run suffers
         if self.processor.amount >= (_TOLERATED_BESIDE_CARD if self.has_card else TOLERATED_SHARE):
-            share = f"{100 * self.processor.amount:.0f} %"
+            share = f"{100 * self.processor.amount:.0f}%"
             yield f"other programs take {share} of the processor{_mostly(self.processor)}"
         if self.card_percent is not None and self.card_percent.amount >= _TOLERATED_CARD_PERCENT:
-            percent = f"{self.card_percent.amount:.0f} %"
+            percent = f"{self.card_percent.amount:.0f}%"
             yield f"other programs keep the GPU {percent} busy{_mostly(self.card_percent)}"
         if self.card_mib is not None and self.card_mib.amount > TOLERATED_MIB:
             held = memory_text(self.card_mib.amount)

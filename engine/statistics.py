@@ -1,7 +1,7 @@
-"""95 % intervals of a ratio and of a value from repeats, the steadiness of a run, and FP32's band of losses.
+"""95% intervals of a ratio and of a value from repeats, the steadiness of a run, and FP32's band of losses.
 
 Memory layout, clocks and warmth vary between fresh processes, so only repeats give an interval of a ratio. A
-hierarchical percentile bootstrap of two or three repeats covers the truth anywhere from 76 to 100 % (Davison
+hierarchical percentile bootstrap of two or three repeats covers the truth anywhere from 76 to 100% (Davison
 and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). So each repeat counts as one value,
 the median over its blocks; pairs are kept together; and the spread over them is scaled by Student's t, which
 is sound for few values (Hesterberg, What Teachers Should Know About the Bootstrap, 2015). Slow outliers on
@@ -61,10 +61,10 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
     """The gain in speed from a run's beginning to its end, as a fraction; None where it was steady.
 
     Beginning and end are the median blocks of the first and the last third, of five or more. They count as
-    different if they are 5 % or more apart, their intervals (`steadiness`) do not meet, and neighbouring
+    different if they are 5% or more apart, their intervals (`steadiness`) do not meet, and neighbouring
     blocks are much closer than they are. In simulations (tests/benchmarks/interval_coverage.py, blocks of 20
-    steps) a slide of 30 % over 20 blocks or more is detected in 90 of 100 runs whose steps vary by 10 %, in
-    all that vary by 5 %. Of steady runs hardly any counts as drifting if steps are correlated over a few
+    steps) a slide of 30% over 20 blocks or more is detected in 90 of 100 runs whose steps vary by 10%, in
+    all that vary by 5%. Of steady runs hardly any counts as drifting if steps are correlated over a few
     (AR(1), 0.7), 1 to 2 of 100 if over some twenty (0.95), and 25 of 100 if over hundreds (0.99).
     """
     reach = max(_LEAST_END_BLOCKS, len(block_speeds) // 3)
@@ -108,7 +108,7 @@ def _correlation_time(values: NDArray[np.float64]) -> float:
 Values: TypeAlias = "Sequence[float] | NDArray[np.float64]"
 
 _NORMAL = 1.959964
-# Student's t at 97.5 % for 1, 2, 3, ... degrees of freedom
+# Student's t at 97.5% for 1, 2, 3, ... degrees of freedom
 _STUDENT = (
     12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139,
     2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922, 2.093024, 2.085963,
@@ -132,8 +132,8 @@ def paired_ratio_interval(values: Values, base_values: Values) -> Interval | Non
 def outlying_side(values: Values, base_values: Values, *, is_paired: bool) -> Literal[0, 1] | None:
     """Return the side whose speeds alone have outliers: 0 for `values`, 1 for the base, None for neither.
 
-    The wider side's spread exceeds the other's significantly (F test, 5 %) and leans to slow values, or the
-    differences of pairs are significantly skewed (5 %). Spreads below 0.25 % do not matter. None with fewer
+    The wider side's spread exceeds the other's significantly (F test, 5%) and leans to slow values, or the
+    differences of pairs are significantly skewed (5%). Spreads below 0.25% do not matter. None with fewer
     than five repeats, whose interval is wide where one of them is far off. In simulations 7 to 8 of 100 quiet
     comparisons are caught by chance. An exponential tail of one side shows in 92 of 100 comparisons of 10
     pairs, in 85 of 8, and in 60 of 5.
@@ -188,7 +188,7 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
     """The interval of a ratio from independent repeats; degrees of freedom after Welch (Biometrika 34, 1947).
 
     Correlation over time is not allowed for: on a machine that wanders (AR(1), 0.6 from run to run), ten
-    repeats per side in alternation cover 99 %, one side after the other 70 %, so `is_in_turns` decides
+    repeats per side in alternation cover 99%, one side after the other 70%, so `is_in_turns` decides
     whether there is an interval at all. None with fewer than two repeats of either side, or where a value is
     not positive and finite.
     """
@@ -219,7 +219,7 @@ def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
 
 
 def student(degrees: float) -> float:
-    """Student's t at 97.5 % for one degree of freedom or more, also fractional (error below 0.1 %)."""
+    """Student's t at 97.5% for one degree of freedom or more, also fractional (error below 0.1%)."""
     inverse = [1 / whole for whole in range(1, len(_STUDENT) + 1)]
     if degrees > len(_STUDENT):
         inverse, known = [0.0, inverse[-1]], [_NORMAL, _STUDENT[-1]]

@@ -54,8 +54,7 @@ def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
     for figure in figures([run])[1:]:
         value = figure.value(run)
         if value is not None:
-            unit = f" {figure.unit}" if figure.unit else ""
-            yield figure.title, f"{figure.text(value)}{unit}{_remark(figure.name, run)}"
+            yield figure.title, f"{figure.text_with_unit(value)}{_remark(figure.name, run)}"
     if summary.first_nan_step is not None:
         yield "NaN loss", f"since step {summary.first_nan_step:,}"
     yield "Steps", f"{summary.steps:,}"
@@ -72,7 +71,7 @@ def _training(summary: Summary) -> Iterator[Pair]:
         yield "Products in float32", _FLOAT32[summary.float32_mode]
     waited = summary.data_wait_fraction
     yield from _known(
-        ("Waiting for data", None if waited is None else 100 * waited, "{:.1f} % of the time"),
+        ("Waiting for data", None if waited is None else 100 * waited, "{:.1f}% of the time"),
         ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_of_which(summary)}"),
         ("Paused", summary.paused_seconds, "{:,.1f} s, not counted in any other figure"),
         ("Sampling ranges", summary.sampling_seconds, "{:,.1f} s, not counted in any other figure"),
@@ -102,10 +101,10 @@ def _card(summary: Summary) -> list[Pair]:
     others = summary.other_programs_mib
     return [
         *_known(
-            ("Utilisation", summary.gpu_utilization_percent, "{:.0f} %"),
-            ("SMs active", summary.sm_activity_percent, "{:.0f} %"),
-            ("Tensor Cores active", summary.tensor_activity_percent, "{:.0f} %"),
-            ("Memory active", summary.memory_activity_percent, "{:.0f} %"),
+            ("Utilisation", summary.gpu_utilization_percent, "{:.0f}%"),
+            ("SMs active", summary.sm_activity_percent, "{:.0f}%"),
+            ("Tensor Cores active", summary.tensor_activity_percent, "{:.0f}%"),
+            ("Memory active", summary.memory_activity_percent, "{:.0f}%"),
             ("Power", summary.power_watts, "{:,.0f} W"),
             ("Temperature", summary.temperature_celsius, "{:.0f} °C at most"),
             ("Clock", summary.clock_mhz, "{:,.0f} MHz"),
@@ -134,7 +133,7 @@ def _remark(figure_name: str, run: RunRecord) -> str:
     best = None if summary is None else summary.best_validation_accuracy
     if figure_name == "accuracy" and summary is not None and best != summary.final_validation_accuracy:
         after = "" if summary.best_epoch is None else f" after epoch {summary.best_epoch:,}"
-        return "" if best is None else f" (best {100 * best:.1f} %{after})"
+        return "" if best is None else f" (best {100 * best:.1f}%{after})"
     return ""
 
 

@@ -63,7 +63,7 @@ class ProgressLine:
 
 
 def _how_far(phase: Phase) -> str:
-    return "" if phase.fraction is None else f" {100 * phase.fraction:.0f} %"
+    return "" if phase.fraction is None else f" {100 * phase.fraction:.0f}%"
 
 
 def text_column(form: str) -> TextColumn:
@@ -118,7 +118,7 @@ class RunProgress(ProgressLine):
             figures = f"{SPEED.text_with_unit(event.samples_per_second[-1])}  loss {event.loss[-1]:.3f}"
             self._update(completed=event.step[-1], figures=f"{figures}{self._accuracy}")
         elif isinstance(event, Epoch) and event.validation_accuracy is not None:
-            self._accuracy = f"  accuracy {100 * event.validation_accuracy:.1f} %"
+            self._accuracy = f"  accuracy {100 * event.validation_accuracy:.1f}%"
         elif isinstance(event, Log):
             self._say(event.message, always=event.level == "problem")
 

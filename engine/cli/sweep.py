@@ -59,7 +59,7 @@ ToWithin = Annotated[
     typer.Option(
         "--to-within",
         metavar="PERCENT",
-        help="Of a sweep: repeat the cells whose ratios are least certain until the 95 % interval of each "
+        help="Of a sweep: repeat the cells whose ratios are least certain until the 95% interval of each "
         "reaches no further than this, such as 2%.",
     ),
 ]
@@ -178,7 +178,7 @@ def _percent(text: str) -> float:
     match = _PERCENT.fullmatch(text.strip())
     percent = float(match[1]) if match else 0.0
     if not 0 < percent <= 100:
-        message = f"--to-within is '{shortened(text)}', but it must be more than 0 % and at most 100 %."
+        message = f"--to-within is '{shortened(text)}', but it must be more than 0% and at most 100%."
         remedy = "Write it as --to-within 2%."
         raise request_error(message, remedy, key="to_within", value=text)
     return percent

@@ -140,7 +140,7 @@ def not_reached(plan: Plan, results: Results) -> Iterator[str]:
     ]
     if names:
         more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        yield f"Not known to within {wanted:g} %: {'; '.join(names[:_MOST_NAMES])}{more}."
+        yield f"Not known to within {wanted:g}%: {'; '.join(names[:_MOST_NAMES])}{more}."
 
 
 _MOST_NAMES = 5

@@ -95,7 +95,7 @@ _SCALES = {
     "QT_SCREEN_SCALE_FACTORS": "it replaces the desktop's own scaling",
     "QT_AUTO_SCREEN_SCALE_FACTOR": "it was for older versions of Qt and can switch scaling off",
     "QT_ENABLE_HIGHDPI_SCALING": "it can switch scaling off",
-    "QT_SCALE_FACTOR_ROUNDING_POLICY": "a fractional scale, such as 150 %, may be rounded by it",
+    "QT_SCALE_FACTOR_ROUNDING_POLICY": "a fractional scale, such as 150%, may be rounded by it",
     "QT_FONT_DPI": "it changes the size of all text",
 }
 """Variables that often stay set from another program or another screen, and what they do."""

@@ -87,7 +87,7 @@ class Progress:
 
     @property
     def percent(self) -> str:
-        """The share of the stage that is done, as "43 %"; "" where that is not known."""
+        """The share of the stage that is done, as "43%"; "" where that is not known."""
         return "" if self.fraction is None else share_text(int(100 * self.fraction) / 100)
 
     @property
@@ -110,12 +110,12 @@ class Progress:
 
     @property
     def line(self) -> str:
-        """All of it, short: "Downloading PyTorch: 43 %, 3 min left"."""
+        """All of it, short: "Downloading PyTorch: 43%, 3 min left"."""
         return f"{self.title}: {self.facts}" if self.facts else self.title
 
     @property
     def facts(self) -> str:
-        """The share that is done and the time left: "43 %, 3 min left"; "" where neither is known."""
+        """The share that is done and the time left: "43%, 3 min left"; "" where neither is known."""
         return ", ".join(part for part in (self.percent, self.left) if part)
 
 

@@ -27,15 +27,15 @@ MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Taken(8 * GIB)}
         (Busyness(Taken(0.1, "firefox"), **MEMORY), ()),
         (
             Busyness(Taken(0.45, "firefox"), **MEMORY),
-            ("other programs take 45 % of the processor, mostly firefox",),
+            ("other programs take 45% of the processor, mostly firefox",),
         ),
-        (Busyness(Taken(0.45), **MEMORY), ("other programs take 45 % of the processor",)),
+        (Busyness(Taken(0.45), **MEMORY), ("other programs take 45% of the processor",)),
         (Busyness(Taken(0.45), **MEMORY, has_card=True), ()),
         (
             Busyness(Taken(0.6), **MEMORY, has_card=True, card_percent=Taken(80.0, "blender")),
             (
-                "other programs take 60 % of the processor",
-                "other programs keep the GPU 80 % busy, mostly blender",
+                "other programs take 60% of the processor",
+                "other programs keep the GPU 80% busy, mostly blender",
             ),
         ),
         (Busyness(has_card=True, card_percent=Taken(3.0), card_mib=Taken(300.0)), ()),
@@ -153,7 +153,7 @@ def test_the_command_line_says_once_on_a_terminal_that_the_machine_is_busy(
     monkeypatch: pytest.MonkeyPatch,
     home: object,
 ) -> None:
-    told = "This machine is busy: other programs take 62 % of the processor"
+    told = "This machine is busy: other programs take 62% of the processor"
     asked = ["--preset", "hello-amp", "--device", "cpu", "--target", "thread", "--steps", "3"]
     busy(0.62)
     assert main(["run", *asked, "--json"]) == 0

@@ -199,7 +199,7 @@ def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: Rem
         connection.execute("UPDATE runs SET owner = ?", (other.model_dump_json(),))
     with pytest.raises(ProblemError) as refused:
         read_on(store, there, run.id, near)
-    assert "another Ammeter" in refused.value.problem.message
+    assert "another instance of Ammeter" in refused.value.problem.message
     with store._connection.writing() as connection:
         connection.execute("UPDATE runs SET owner = ?", (this_process().model_dump_json(),))
     read_on(store, there, run.id, near)

@@ -15,7 +15,7 @@ LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023  # the exponents of float64's number
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A floating-point format. The exponents are of its smallest normal and its smallest subnormal number.
+    """A floating-point format with the exponents of its smallest normal and smallest subnormal number.
 
     E4M3 and E5M2 are the 8-bit formats of the Open Compute Project's specification of 2023 (OFP8).
     """
@@ -44,7 +44,7 @@ SMALL_FORMATS = FORMATS[1:]  # the formats to switch to from FP32
 
 
 def dtype_label(dtype: str) -> str:
-    """Return the name of a dtype in sentences: "FP16" for "float16". Other names stay as they are."""
+    """Return a dtype's label for sentences: "FP16" for "float16". Unknown names stay as they are."""
     return next((form.label for form in FORMATS if form.name == dtype), dtype)
 
 
@@ -78,16 +78,16 @@ class Exponents(Message):
         return self.model_copy(update={"first": self.first + exponent, **shifted})
 
     def underflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """Return the share of the finite numbers other than 0, times 2**exponent, that underflow to 0."""
+        """Return the share of the finite nonzero numbers, times 2**exponent, that underflow to 0."""
         return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 
     def subnormal_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """Return the share of the finite numbers other than 0 that are subnormal in the format."""
+        """Return the share of the finite nonzero numbers, times 2**exponent, that become subnormal."""
         below_normal = self._fraction_below(form.normal_exponent - exponent)
         return below_normal - self.underflow_fraction(form, exponent)
 
     def overflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """Return the share of the finite numbers other than 0 that overflow in the format.
+        """Return the share of the finite nonzero numbers, times 2**exponent, that overflow.
 
         In the format's topmost power of two only the largest number is known exactly. It counts as one.
         """
@@ -102,7 +102,7 @@ class Exponents(Message):
 
 
 def merged(histograms: tuple[Exponents, ...]) -> Exponents:
-    """Return the histogram of all the numbers together."""
+    """Return one histogram of the numbers of all."""
     filled = [histogram for histogram in histograms if histogram.counts]
     first = min((histogram.first for histogram in filled), default=0)
     end = max((histogram.first + len(histogram.counts) for histogram in filled), default=0)
@@ -121,4 +121,4 @@ def merged(histograms: tuple[Exponents, ...]) -> Exponents:
     )
 
 
-DTypes = Annotated[tuple[Line, ...], Field(max_length=100)]  # torch's names of number formats, "float16"
+DTypes = Annotated[tuple[Line, ...], Field(max_length=100)]  # torch's names of dtypes, "float16"

@@ -1,4 +1,4 @@
-"""The numerics of an experiment: the requested parts and their results so far."""
+"""The numerics of an experiment: the requested parts and their known results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from engine.protocol.numerics.ranges import Ranges
 Names = Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)]
 
 
-class IslandTrial(Message):
+class Fp32Trial(Message):
     """A short run with these modules in FP32. `reason` says why it was not as good as FP32."""
 
     modules: Names
@@ -41,17 +41,17 @@ class IslandTrial(Message):
     seconds: Seconds = 0.0
 
 
-class Islands(Message):
-    """The fewest modules that need FP32: None if all of them are not enough, empty if none needs it.
+class Fp32Modules(Message):
+    """The fewest modules that need FP32. `modules` is empty if none does, None if all do not suffice.
 
-    `is_minimal`: for each module a trial has shown that the run is worse without it. The costs compare a run
-    with these modules in FP32 to the same run without: steps per second, and peak MiB (None if unknown).
+    With `is_minimal`, a trial without each of them has shown that the run is worse. The costs compare a run
+    with them in FP32 to the same run without: steps per second, and MiB at its peak. Unknown costs are None.
     """
 
     part: Literal["islands"] = "islands"
     modules: Names | None = None
     is_minimal: bool = False
-    trials: Annotated[tuple[IslandTrial, ...], Field(max_length=MOST_ENTRIES)] = ()
+    trials: Annotated[tuple[Fp32Trial, ...], Field(max_length=MOST_ENTRIES)] = ()
     steps: StepNumber = 0
     most_skipped_fraction: Fraction = 0.0
     speed_ratio: float | None = None
@@ -68,7 +68,7 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """||x - y|| / ||y|| relative to FP32 in one step from equal weights, and the part due to rounding."""
+    """||x - y|| / ||y|| against FP32 in one step from equal weights, and the part expected from rounding."""
 
     module: Line
     relative_error: float
@@ -76,11 +76,11 @@ class ModuleError(Message):
 
 
 class Rung(Message):
-    """A run of the divergence test, compared with repeats of FP32 with weights rounded as its own.
+    """The run of one precision in the divergence test, compared with FP32's repeats at its rounding error.
 
-    `parts_at` is the first step whose loss leaves the band of the repeats and stays outside. `first_module`
-    is the first, in the order of the forward pass, whose output in the first step differs from FP32's by more
-    than rounding explains. `errors` has all modules.
+    `parts_at` is the step from which its loss stays outside the band of these repeats. `first_module` is the
+    first, in the order of the forward pass, whose output in the first step is further from FP32's than
+    rounding explains. `errors` are those of all modules.
     """
 
     label: Line
@@ -101,9 +101,9 @@ class Rung(Message):
 
 
 class Ladder(Message):
-    """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
+    """The divergence test: FP32 and other precisions trained from equal weights on equal batches.
 
-    The `repeats` of FP32 differ only by the order of sums, each step within `band_low` and `band_high`.
+    The `repeats` of FP32 differ by rounding errors, and are within `band_low` and `band_high` at each step.
     """
 
     part: Literal["ladder"] = "ladder"
@@ -116,9 +116,9 @@ class Ladder(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the precision's divergence from FP32. For None, on that of any precision.
+        """Return the sentence on the precision's divergence from FP32. For None, that of any precision.
 
-        If FP32 itself becomes NaN or Inf, the sentence is on that. It is "" without any divergence.
+        If FP32 itself becomes NaN or Inf, return the sentence on that. Otherwise return "".
         """
         if precision is None:
             return (
@@ -130,7 +130,7 @@ class Ladder(Message):
         return self.sentence if self.has_broken_float32 else ""
 
     def own_rung(self, precision: Precision) -> Rung | None:
-        """Return the run in a precision, the one with stochastic rounding if there are two."""
+        """Return the run of a precision, the one with stochastic rounding if there are two."""
         return next((rung for rung in reversed(self.rungs) if rung.precision == precision), None)
 
     @property
@@ -144,12 +144,12 @@ Part = NumericsPart
 USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
 
 PartResult = Annotated[
-    PrecisionMap | Ranges | NonfiniteSearch | Ladder | Islands | Advices, Field(discriminator="part")
+    PrecisionMap | Ranges | NonfiniteSearch | Ladder | Fp32Modules | Advices, Field(discriminator="part")
 ]
 
 
 class PartMeasured(Message):
-    """The result of a part. The job itself ends with `Finished`."""
+    """A part is measured. The job itself ends with `Finished`."""
 
     event: Literal["diagnosed"] = "diagnosed"
     result: PartResult
@@ -162,23 +162,23 @@ class NumericsResults(Message):
     range: Ranges | None = None
     nan: NonfiniteSearch | None = None
     ladder: Ladder | None = None
-    islands: Islands | None = None
+    islands: Fp32Modules | None = None
     advice: Advices | None = None
 
     def with_part(self, result: PartResult) -> NumericsResults:
-        """Return the results with this part, which replaces an earlier one of its kind."""
+        """Return the results with this part in place of an earlier one of its kind."""
         return self.model_copy(update={result.part: result})
 
     def findings(self, precision: Precision | None = None) -> dict[Part, str]:
-        """Return the problem that each known part found, in a precision or, for None, in any."""
+        """Return the problem that each known part found, in a precision or in any. None may be ignored."""
         known = {part: getattr(self, part) for part in get_args(Part)}
         found = {part: result.finding(precision) for part, result in known.items() if result is not None}
         return {part: sentence for part, sentence in found.items() if sentence}
 
     def as_json(self) -> dict[str, Any]:
-        """Return the known parts as plain JSON values, others empty or null. NaN and infinity are text."""
+        """Return the known parts as plain JSON values. Others are empty or null. NaN and Inf are text."""
         whole = json.loads(self.model_dump_json())
-        found, ranges, search, islands, advice = (
+        found, ranges, search, modules, advice = (
             whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")
         )
         return {
@@ -187,19 +187,19 @@ class NumericsResults(Message):
             "fp8_scaling": ranges.pop("casts", []),
             "first_nonfinite": search.pop("first", None),
             "ladder": whole["ladder"],
-            "fp32_modules": islands.pop("modules", None),
+            "fp32_modules": modules.pop("modules", None),
             "advice": advice.pop("items", []),
-            "about": {"map": found, "range": ranges, "nan": search, "islands": islands},
+            "about": {"map": found, "range": ranges, "nan": search, "islands": modules},
         }
 
 
-FIRST_STEPS = 10  # an experiment is searched for its first NaN or Inf in these, a run in all its steps
+FIRST_STEPS = 10  # of an experiment that are searched for its first NaN or Inf; of a run, all are
 
 
 class Numerics(Answer):
-    """The requested `parts` of an experiment, or of the run `run_id`, and their results.
+    """The requested `parts` of an experiment, or of the run `run_id`, and their known results.
 
-    The search for the first NaN or Inf goes through `steps` steps, or all of them if None.
+    The search for the first NaN or Inf covers `steps` steps. For None it covers all of them.
     """
 
     kind = "numerics"

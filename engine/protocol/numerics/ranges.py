@@ -1,4 +1,4 @@
-"""The exponents of a model's activations, gradients and weights per module, and sentences on them."""
+"""The exponents of a model's activations, gradients and weights by module, and sentences on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.experiment.catalog import Precision
 from engine.experiment.value import MOST_ENTRIES, Line, Message, StepNumber, Text, Whole
 from engine.protocol.numerics.formats import E4M3, E5M2, FORMATS, FP16, Exponents, NumberFormat
 from engine.protocol.numerics.nonfinite import module_title
-from engine.words.numbers import counted, share_text
+from engine.words.numbers import share_text
 
 Quantity = Literal["activation", "gradient", "weight"]
 QUANTITIES: tuple[Quantity, ...] = ("activation", "gradient", "weight")
@@ -23,11 +23,11 @@ SCALE_EXPONENTS = range(-8, 33)  # the exponents of the loss scales that are com
 
 
 class ModuleRange(Message):
-    """The exponents of one quantity of a module: of its forward's output, or of its own parameters.
+    """The exponents of one quantity of a module: of its forward pass's outputs, or of its own parameters.
 
-    They are of the FP32 values, gradients without loss scale. `dtype` is the experiment's own dtype for them.
-    `became_zero` gradients and `became_nonfinite` numbers are lost in it, at the ranges' scale, but not in
-    FP32. Samples taken during a run do not count them.
+    They are measured in FP32, gradients without loss scale. `dtype` is the experiment's own dtype for them.
+    In that dtype, at the ranges' scale, `became_zero` gradients and `became_nonfinite` values are lost that
+    are not lost in FP32. Samples taken during a run do not count these.
     """
 
     module: Line
@@ -43,11 +43,11 @@ Product = Literal["output", "input gradient", "weight gradient"]
 
 
 class LayerCast(Message):
-    """A linear layer's numbers as FP8 scaling casts them to `dtype`, for some of the layer's `products`.
+    """An operand of a linear layer as the FP8 recipe casts it to `dtype`, for some of its matmuls `products`.
 
-    They are first multiplied by `scales` scales: one, or one per row or column. Without any they stay in
-    BF16. `exponents` are those after scaling. Of the numbers other than 0, `became_zero` are 0 after the
-    cast. `saturated` ones exceed the largest number of the dtype, or are not finite.
+    It is multiplied by `scales` scales first: one, or one for each row or column. Without scales it stays in
+    BF16. `exponents` are those after scaling. Of the nonzero values, `became_zero` are 0 after the cast, and
+    `saturated` exceed the dtype's largest number or are not finite.
     """
 
     module: Line
@@ -63,7 +63,7 @@ class LayerCast(Message):
 
     @property
     def title(self) -> str:
-        """The operand, with the matmul if it is cast differently for another one."""
+        """The operand, and its matmul if another matmul casts it differently."""
         return self.operand if len(self.products) > 1 else f"{self.operand} for {self.products[0]}"
 
     @property
@@ -73,12 +73,12 @@ class LayerCast(Message):
 
     @property
     def scale_text(self) -> str:
-        """The scale, or the smallest and the largest: "2^8 to 2^12". Empty without any."""
+        """The scale, or the smallest and the largest: "2^8 to 2^12". Empty without scales."""
         ends = [_scale(scale) for scale in (self.least_scale, self.most_scale) if scale is not None]
         return " to ".join(dict.fromkeys(ends))
 
     def share(self, count: int) -> float:
-        """Return the share of `count` in the numbers other than 0."""
+        """Return `count` as a share of the nonzero values."""
         return count / max(1, self.exponents.total - self.exponents.zeros)
 
     @property
@@ -86,18 +86,20 @@ class LayerCast(Message):
         """A sentence on the scaling and the losses after it."""
         if not self.scales:
             return "Not scaled. It stays in BF16."
-        scale = f"{self.scales:,} scales, one per row or column" if self.scales > 1 else "One scale"
+        scale = f"{self.scales:,} scales, one for each row or column" if self.scales > 1 else "One scale"
         lost = (
-            (self.became_zero, "underflow", "none underflow"),
-            (self.saturated, "saturate", "none saturate"),
+            (self.became_zero, "underflow", "none underflows"),
+            (self.saturated, "saturate", "none saturates"),
         )
         fates = (f"{share_text(self.share(count))} {some}" if count else none for count, some, none in lost)
         return f"{scale}: {self.scale_text}. In {self.form.label}, {', '.join(fates)}."
 
 
 class Ranges(Message):
-    """The ranges with the weights after `step` steps, at the loss `scale` of the experiment's precision. In
-    FP8 they include the `casts` of its layers, at the same scale."""
+    """The ranges after `step` steps, at the loss `scale` of the experiment's precision.
+
+    In FP8 there are also the `casts` of its layers, at that scale too.
+    """
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
@@ -121,8 +123,10 @@ class Ranges(Message):
 
     @property
     def first_overflow(self) -> ModuleRange | None:
-        """The first activations that overflow in the experiment's precision, None without any. Of nested
-        modules it is the inner one, whose numbers the outer uses."""
+        """The first activations that overflow in the experiment's precision. None without any.
+
+        Of a module and a module within it, it is the inner one, whose values the outer one uses.
+        """
         rows = [row for row in self.of("activation") if row.became_nonfinite]
         for row in rows:
             within = f"{row.module}." if row.module else ""
@@ -132,9 +136,10 @@ class Ranges(Message):
 
 
 def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int = 0) -> float:
-    """Return the mean over the modules of the share of gradients lost at a loss scale of 2**scale_exponent:
-    rounded to 0, or infinite. An infinite gradient costs the full step, so it counts as all of its
-    module's."""
+    """Return the mean share of gradients, over all modules, that a loss scale of 2**scale_exponent loses.
+
+    They underflow or overflow. An overflow costs the full step, so it counts as all gradients of its module.
+    """
     known = [row.exponents for row in rows if row.exponents.finite]
     if not known:
         return 0.0
@@ -148,7 +153,7 @@ def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_expon
 
 
 def best_scale_exponent(rows: tuple[ModuleRange, ...], form: NumberFormat) -> int:
-    """Return the exponent of the loss scale that loses least, the middle one of several equal ones."""
+    """Return the exponent of the loss scale that loses the least, the middle one of several."""
     losses = {exponent: lost_fraction(rows, form, exponent) for exponent in SCALE_EXPONENTS}
     least = min(losses.values())
     best = [exponent for exponent, loss in losses.items() if loss == least]
@@ -165,11 +170,13 @@ _NOTHING_LOST = (
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
-    """Return sentences on underflow and overflow: first in the experiment's own precision, with the initial
-    loss scale `first_scale`, then in other formats."""
+    """Return sentences on underflow and overflow.
+
+    They start with the experiment's own precision, given the initial loss scale `first_scale`.
+    """
     found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
     if ranges.casts and _worst_cast(ranges) is None:
-        found.append("After FP8 scaling, less than 1% of each layer's numbers underflow.")
+        found.append("After FP8 scaling, less than 1% of any layer's values underflow.")
     notes = tuple(found) or (_NOTHING_LOST,)
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in QUANTITIES):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
@@ -186,23 +193,23 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
         )
     if (first := ranges.first_overflow) is not None:
         others = sum(row.became_nonfinite > 0 for row in ranges.of("activation")) - 1
-        more = f", and some in {counted(others, 'more module')}" if others else ""
-        share = _share(first.became_nonfinite, first)
-        name = module_title(first.module)
-        yield f"In {precision.label}, {share} of the activations of {name} overflow{more}."
+        yield (
+            f"In {precision.label}, {_share(first.became_nonfinite, first)} of the activations of "
+            f"{module_title(first.module)} overflow{f', and some of {others:,} more' if others else ''}."
+        )
     elif any(row.became_nonfinite for row in gradients):
-        down = "" if ranges.scale == 1 else " at any loss scale"
+        down = "" if ranges.scale == 1 else ", whatever the loss scale"
         yield f"In {precision.label}, gradients overflow{down}."
     worst = max(gradients, key=lambda row: row.became_zero / max(1, row.exponents.total), default=None)
     if worst is not None and worst.became_zero >= _WORTH_A_WORD * worst.exponents.total:
         zeros = sum(row.became_zero for row in gradients)
         scaled = f" at a loss scale of {_plain(ranges.scale)}" if ranges.scale != 1 else ""
         yield (
-            f"In {precision.label}{scaled}, {_percent(zeros / total)} of all gradients underflow, "
+            f"In {precision.label}{scaled}, {_percent(zeros / total)} of all gradients underflow to 0, "
             f"and {_share(worst.became_zero, worst)} of those of {module_title(worst.module)}."
         )
     if (cast := _worst_cast(ranges)) is not None:
-        lost = f"{_percent(cast.share(cast.became_zero))} of the numbers of {module_title(cast.module)}"
+        lost = f"{_percent(cast.share(cast.became_zero))} of the values of {module_title(cast.module)}"
         yield f"After FP8 scaling, {lost}'s {cast.title} underflow in {cast.form.label}."
 
 
@@ -212,7 +219,7 @@ def _worst_cast(ranges: Ranges) -> LayerCast | None:
 
 
 def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
-    # the largest losses in the formats of fewer bits, those in FP16 first
+    # the largest losses in dtypes of fewer bits, those in FP16 first
     activations, gradients = ranges.of("activation"), ranges.of("gradient")
     found: list[tuple[int, float, str]] = []
     # what FP8 itself loses was measured, after its scaling

@@ -102,7 +102,7 @@ def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
         *not_reached(Plan(precision_percent=4), small_results()),
     ]
     (sentence,) = not_reached(Plan(precision_percent=2), small_results())
-    assert sentence.startswith("Not known to within 2 %: BF16 AMP, batch size 32, learning rate 0.001; BF16")
+    assert sentence.startswith("Not known to within 2%: BF16 AMP, batch size 32, learning rate 0.001; BF16")
     assert sentence.count(";") == 4
 
 
@@ -244,7 +244,7 @@ def test_a_grid_that_cannot_be_is_refused(swept: list[str], options: dict[str, A
 
 def test_a_plan_is_read_from_percents_and_times() -> None:
     assert plan_from(3, "2%", "1h30m") == Plan(repeats=3, precision_percent=2, time_limit_seconds=5_400)
-    assert plan_from(1, "0.5 %", "45s").time_limit_seconds == 45
+    assert plan_from(1, "0.5%", "45s").time_limit_seconds == 45
     assert plan_from(1, "", "") == Plan()
 
 

@@ -1,4 +1,4 @@
-"""An older store is copied before it is brought up to date; no kill, full disk or failure loses it."""
+"""An older store is copied before it is updated; no kill, full disk or failure loses it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was_and_says_where_the_co
 
     with monkeypatch.context() as then:
         then.setattr(format16, "bring_over", broken)
-        with pytest.raises(ProblemError, match="could not be brought up to date") as caught:
+        with pytest.raises(ProblemError, match="could not be updated") as caught:
             Store(path)
     (copy,) = backups(path)
     assert str(copy) in caught.value.problem.message and names_in(path) == names_in(copy) == ["Old"]
@@ -150,7 +150,7 @@ def test_a_newer_store_names_the_copy_from_before_the_update(path: Path) -> None
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     copy = path.with_name(f"{path.name}.v{VERSION}.backup")
     copy.touch()
-    with pytest.raises(ProblemError, match=f"this one, {__version__}") as caught:
+    with pytest.raises(ProblemError, match=f"version {__version__} supports") as caught:
         Store(path)
     assert str(copy) in caught.value.problem.remedy
 

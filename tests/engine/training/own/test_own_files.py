@@ -440,13 +440,14 @@ def _documented(path: str) -> list[str]:
 
 FILES = {
     f"{path} {number}": code
-    for path in ("README.md", "resources/guide/own-model.md", "resources/guide/own-step.md")
+    for path in ("README.md", "resources/guide/your-own-model.md")
     for number, code in enumerate(_documented(path), start=1)
 }
 
 
 def test_readme_and_guide_show_files() -> None:
-    assert [name.rpartition("/")[2] for name in FILES] == ["README.md 1", "own-model.md 1", "own-step.md 1"]
+    pages = [name.rpartition("/")[2] for name in FILES]
+    assert pages == ["README.md 1", "your-own-model.md 1", "your-own-model.md 2"]
     assert len(FILES["README.md 1"].splitlines()) < 15
 
 
