@@ -45,7 +45,7 @@ def build_step(
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
-    if record.has("channels_last") and experiment.optimizer.has_few_bits:
+    if record.has("channels_last") and experiment.optimizer.is_low_bit:
         record.leave_out("channels_last", "torchao's low-bit state needs contiguous weights")
     for part in _NOT_SHARDED if shards(experiment) else ():
         if record.has(part):

@@ -186,11 +186,11 @@ def test_what_is_missing_is_said_before_the_run(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
-        ({"scaler": {"mode": "on"}}, "scaler.mode", "FP32's range"),
+        ({"scaler": {"mode": "on"}}, "scaler.mode", "range of FP32"),
         (
             {"optimizer": {"name": "sgd", "stochastic_rounding": True}},
             "optimizer.stochastic_rounding",
-            "only torchao's AdamW",
+            "Only torchao's AdamW",
         ),
     ],
 )
