@@ -47,7 +47,7 @@ _STATES = {
 def show(machine: MachineName = "", as_json: AsJson = False) -> int:
     """Show the engine that is here, and which builds of PyTorch fit this machine."""
     if machine:
-        from engine.cli.engine_there import description_on
+        from engine.cli.remote_engine import description_on
 
         found = description_on(machine)
     else:
@@ -124,7 +124,7 @@ def install(
         raise request_error(message, "Leave one of them out.", key="mirror")
     wanted = Wanted(backend, Source(mirror, find_links), tuple(extras or ()))
     if machine:
-        from engine.cli.engine_there import install_on
+        from engine.cli.remote_engine import install_on
 
         return install_on(machine, wanted, as_json)
     installer = Installer(None, try_out)
@@ -218,7 +218,7 @@ _TRAIN = typer.Option("--train", help="Train a step with it, too.")
 def check(train: Annotated[bool, _TRAIN] = False, machine: MachineName = "", as_json: AsJson = False) -> int:
     """Check that the engine's files are all there. The exit status is 1 if they are not."""
     if machine:
-        from engine.cli.engine_there import check_on
+        from engine.cli.remote_engine import check_on
 
         return check_on(machine, train, as_json)
     problem = whole_problem() or (_train_problem() if train else None)
@@ -251,7 +251,7 @@ def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
     On another machine all that is Ammeter's there goes: program, engine, datasets and checkpoints.
     """
     if machine:
-        from engine.cli.engine_there import remove_on
+        from engine.cli.remote_engine import remove_on
 
         return remove_on(machine, as_json)
     freed = remove()

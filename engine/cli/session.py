@@ -244,8 +244,8 @@ def launcher_for(target: Target, machine: str = "") -> Launcher:
         message = f"A thread of this program cannot train on {machine}."
         raise request_error(message, "Leave out either --target or --machine.", key="target", value=target)
     # imported here, since most calls are of this machine
-    from engine.machines.far_site import launcher_on
     from engine.machines.machine import Machines
+    from engine.machines.remote_site import launcher_on
 
     return launcher_on(Machines().find(machine))
 

@@ -20,7 +20,7 @@ from engine.protocol.events import Check
 from engine.store.database import backups, open_database
 
 _FOLDERS = ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE")
-_KNOWN = (*_FOLDERS, "AMMETER_ENGINE_PACKAGES", "AMMETER_FAR", "AMMETER_UV", "AMMETER_WORKER")
+_KNOWN = (*_FOLDERS, "AMMETER_ENGINE_PACKAGES", "AMMETER_REMOTE", "AMMETER_UV", "AMMETER_WORKER")
 
 
 def variable_checks(environment: Mapping[str, str]) -> tuple[Check, ...]:

@@ -45,7 +45,7 @@ def package_remedy(error: BaseException, file: str) -> str | None:
     package = missing_package(error)
     if package is None:
         return None
-    is_far = "AMMETER_FAR" in os.environ
+    is_far = "AMMETER_REMOTE" in os.environ
     if _has_torch_of_its_own() and not is_far:
         parts = ["uv", "pip", "install", "--python", sys.executable, package]
         command = subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)

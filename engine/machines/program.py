@@ -105,7 +105,7 @@ def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current"
     return value
 
 
-def description_there(line: Line, machine: Machine, program: str = "current") -> Description:
+def remote_description(line: Line, machine: Machine, program: str = "current") -> Description:
     """Return the description of PyTorch and the hardware there. Raises ProblemError."""
     value = answer_of(line, machine, "engine", "show", program=program)
     try:
@@ -120,7 +120,7 @@ def remove_all(machine: Machine, line: Line | None = None) -> None:
     run_script(line, _REMOVE, [look_at(line, machine).home], 300.0)
 
 
-class FarInstaller:
+class RemoteInstaller:
     """Installs on a remote machine: Ammeter if its version differs, and with it PyTorch.
 
     For one installation. Any thread may call `pause`, `resume` and `stop`. After it, `machine` is updated and
@@ -152,7 +152,7 @@ class FarInstaller:
             if look.program != new:
                 yield StageBegan(Stage.SENDING)
                 self._bring(look, wanted)
-            there = description_there(self._line, self.machine, new)
+            there = remote_description(self._line, self.machine, new)
             keeps = look.program != new and wanted.backend == AUTOMATIC and not wanted.extras
             if there.engine.is_usable and keeps:
                 yield StageBegan(Stage.TRYING)
@@ -183,7 +183,7 @@ class FarInstaller:
         look = self._look()
         if look.program != program_id():
             self._bring(look, wanted)
-        return description_there(self._line, self.machine, program_id())
+        return remote_description(self._line, self.machine, program_id())
 
     def _look(self) -> Look:
         look = look_at(self._line, self.machine)
@@ -263,7 +263,7 @@ class FarInstaller:
 
 
 def _words(home: str, program: str, *words: str) -> list[str]:
-    return [f"{home}/program/{program}/bin/python", "-P", "-m", "engine.there", home, *words]
+    return [f"{home}/program/{program}/bin/python", "-P", "-m", "engine.remote_main", home, *words]
 
 
 def _uv_for(look: Look) -> bytes:

@@ -42,13 +42,13 @@ def own_means() -> Means:
     return Means(description_here, plan, lambda: Installer(None, try_out))
 
 
-def far_means(name: str) -> Means:
+def remote_means(name: str) -> Means:
     """Those for another machine. The program is sent there first, if it is another."""
     from engine.machines.machine import Machines
-    from engine.machines.program import FarInstaller
+    from engine.machines.program import RemoteInstaller
 
-    def installer() -> FarInstaller:
-        return FarInstaller(Machines().find(name))
+    def installer() -> RemoteInstaller:
+        return RemoteInstaller(Machines().find(name))
 
     return Means(
         lambda: installer().describe(), lambda wanted, _is_stopped: installer().plan(wanted), installer

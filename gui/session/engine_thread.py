@@ -100,8 +100,8 @@ class EngineThread(QThread):
         with self._changed:
             if machine not in self._launchers:
                 # most windows know one machine
-                from engine.machines.far_site import launcher_on
                 from engine.machines.machine import Machines
+                from engine.machines.remote_site import launcher_on
 
                 made = launcher_on(Machines().find(machine))
                 made.trusted_code = self._launchers[""].trusted_code

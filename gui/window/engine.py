@@ -75,9 +75,9 @@ class EngineController(QObject):
         return installing
 
     def _means(self) -> Means:
-        from gui.installation.setup import far_means, own_means
+        from gui.installation.setup import own_means, remote_means
 
-        return far_means(self._of) if self._of else self._own_means or own_means()
+        return remote_means(self._of) if self._of else self._own_means or own_means()
 
     def _switch(self) -> None:
         """Switch to the PyTorch and the page of another machine. A current installation is stopped."""

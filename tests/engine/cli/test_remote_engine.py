@@ -14,9 +14,9 @@ from engine.installation.wanted import InstallEvent, Source, Stage, StageBegan, 
 from engine.machines import program
 from engine.machines.bundle import program_id
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import FarInstaller
+from engine.machines.program import RemoteInstaller
 from tests.engine.machines.index import write_index
-from tests.far import FarMachine
+from tests.remote import RemoteMachine
 from tests.wheel_index import WheelIndex, stand_in_wheel
 
 
@@ -33,14 +33,14 @@ def answer(capsys: pytest.CaptureFixture[str], *verb: str) -> tuple[int, dict[st
 
 
 def installed(machine: Machine, wanted: Wanted) -> list[Stage]:
-    events: list[InstallEvent] = list(FarInstaller(machine).install(wanted))
+    events: list[InstallEvent] = list(RemoteInstaller(machine).install(wanted))
     return [event.stage for event in events if isinstance(event, StageBegan)]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_an_empty_home_gets_program_and_engine_and_loses_them_again(
-    far: FarMachine, index, capsys, monkeypatch
+    far: RemoteMachine, index, capsys, monkeypatch
 ):
     home = far.home.parent / "empty"
     home.mkdir()

@@ -12,18 +12,18 @@ from engine.machines.catalogs import refuse_kept
 from engine.machines.check import check_known
 from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import FarInstaller, answer_of, description_there, remove_all
+from engine.machines.program import RemoteInstaller, answer_of, remote_description, remove_all
 
 
 def description_on(name: str) -> Description:
     """The engine and the hardware of another machine. Raises ProblemError."""
     machine = _known(name)
-    return description_there(Line(machine), machine)
+    return remote_description(Line(machine), machine)
 
 
 def install_on(name: str, wanted: Wanted, as_json: bool) -> int:
     """Sends the program to another machine where it differs, and sets up its engine."""
-    installer = FarInstaller(Machines().find(name))
+    installer = RemoteInstaller(Machines().find(name))
     return carry_out(installer, wanted, as_json, lambda: f"{installer.machine.home}/engine on {name}")
 
 

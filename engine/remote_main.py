@@ -1,7 +1,7 @@
-"""The program on a machine whose window is elsewhere: `python -P -m engine.there HOME engine show` runs a
-verb of the command line, and HOME with `install` or `plan` installs the engine as lines of JSON ask for it.
+"""The program on a remote machine: `python -P -m engine.remote_main HOME engine show` runs a command of the
+command line. HOME with `install` or `plan` installs PyTorch as requested by lines of JSON.
 
-Everything that it writes is in the folder HOME.
+All files that it writes are in the folder HOME.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    """Does in the folder `arguments[0]` what the others say, and returns the exit status."""
+    """Run the command in the other arguments in the folder `arguments[0]`. Return the exit status."""
     home, *verb = arguments
     os.environ.update({name: str(Path(home, folder)) for name, folder in FOLDERS.items()})
     # imported once the folders are known
@@ -58,7 +58,7 @@ def _install(*, only_plans: bool) -> int:
 
 
 def _obey(installer: Installer) -> None:
-    """Has it pause and go on as the lines say, and stop where they end."""
+    """Pause and resume the installer as the lines say, and stop it when they end."""
     from engine.installation.lines import PAUSE
 
     for line in sys.stdin.buffer:
