@@ -15,7 +15,7 @@ from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
-_ABOUT = "Measures what mixed-precision (AMP) training in PyTorch gains on your own GPU."
+_ABOUT = "Measures what mixed-precision (AMP) training in PyTorch gains on your own machine."
 _LICENCE = "© The Ammeter developers. Free software under the MIT licence."
 _LINKS = (
     ("Mixed precision in PyTorch", "https://docs.pytorch.org/docs/stable/amp.html"),

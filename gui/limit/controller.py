@@ -50,7 +50,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
     def _connect(self) -> None:
-        self._setup.take_orders("limit", self.submit, self._refuse)
+        self._setup.register_handler("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)

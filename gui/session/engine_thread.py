@@ -244,7 +244,7 @@ class EngineThread(QThread):
         if self._runner is None or self._runs_on is not launcher:
             # the user has seen it waiting in the table, and will look for it there
             self._runner, self._runs_on = Runner(store, launcher, keeps_refused=True), launcher
-            self._runner.tell_wait = partial(self.machine_waits.emit, machine)
+            self._runner.on_wait = partial(self.machine_waits.emit, machine)
         return self._runner
 
     def _work(self, store: Store) -> None:
@@ -271,7 +271,7 @@ class EngineThread(QThread):
                         if isinstance(work, str):
                             self._train(store, work)
                         else:
-                            self._carry_out(store, work)
+                            self._execute(store, work)
                         work = self._take()
 
     def _look_for_engine(self, store: Store) -> None:
@@ -375,7 +375,7 @@ class EngineThread(QThread):
         for experiment in asked:
             self._forecast(runner, experiment)
 
-    def _carry_out(self, store: Store, order: Order) -> None:
+    def _execute(self, store: Store, order: Order) -> None:
         problem: Problem | None = None
         gave_way = False
 
@@ -389,7 +389,7 @@ class EngineThread(QThread):
         try:
             launcher, catalog = self.launcher(order.machine), self._catalogs.get(order.machine)
             tool = self._tool = order.tool(store, launcher, catalog)
-            problem = order.carry_out(tool, store, tell, lambda: self._stop_asked, gives_way)
+            problem = order.execute(tool, store, tell, lambda: self._stop_asked, gives_way)
         except ProblemError as error:
             problem = error.problem
         except Exception as error:  # noqa: BLE001 - as for a run

@@ -86,7 +86,7 @@ class Order:
         made = Sweeper if self.study is None else DRIVERS[self.kind]
         return made(store, launcher, catalog)
 
-    def carry_out(
+    def execute(
         self,
         tool: Driver[Any] | Sweeper,
         store: Store,

@@ -194,7 +194,7 @@ class SetupPanel(Surface):
         """Returns the text in the field of `key`, its first value of several; empty without a draft."""
         return self.draft.single.text(key) if self.draft is not None else ""
 
-    def take_orders(
+    def register_handler(
         self, question: Question, submit: Callable[[Any], object], refuse: Callable[[str], object]
     ) -> None:
         """Has `submit` take what the form orders, and `refuse` why it orders nothing."""

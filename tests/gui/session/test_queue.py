@@ -294,7 +294,7 @@ class Sweeping(Order):
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Any:
         return Turns(self.log, self.at_turn)
 
-    def carry_out(
+    def execute(
         self, tool: Any, store: Store, tell: object, is_stopped: object, gives_way: Callable[[], bool]
     ) -> Problem | None:
         while sum("turn" in line for line in tool.log) < 3 and not gives_way():
@@ -307,7 +307,7 @@ class Sweeping(Order):
 class Short(Sweeping):
     kind: str = "limit"
 
-    def carry_out(
+    def execute(
         self, tool: Any, store: Store, tell: object, is_stopped: object, gives_way: Callable[[], bool]
     ) -> Problem | None:
         tool.log.append("short")
