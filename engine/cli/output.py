@@ -54,8 +54,7 @@ def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
     for figure in figures([run])[1:]:
         value = figure.value(run)
         if value is not None:
-            unit = f" {figure.unit}" if figure.unit else ""
-            yield figure.title, f"{figure.text(value)}{unit}{_remark(figure.name, run)}"
+            yield figure.title, f"{figure.text_with_unit(value)}{_remark(figure.name, run)}"
     if summary.first_nan_step is not None:
         yield "NaN loss", f"since step {summary.first_nan_step:,}"
     yield "Steps", f"{summary.steps:,}"

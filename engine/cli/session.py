@@ -333,7 +333,7 @@ def find(store: Store, start: str) -> Match:
         ids = ", ".join(each.id for each in found[:6])
         message, remedy = f"'{shown}' matches more than one id: {ids}.", "Give more of the id."
     else:
-        message = f"No run, sweep or study has an id that starts with '{shown}'."
+        message = f"No run, sweep or study id starts with '{shown}'."
         remedy = "List the ids with `ammeter results`."
     raise request_error(message, remedy, key="id", value=start)
 

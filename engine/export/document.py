@@ -1,4 +1,4 @@
-"""The words, tables and pictures of an export, made once for each kind of result, for any format."""
+"""The text, tables and charts of an export, created once per kind of result, for any format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, words `beside` its title, and a legend; a document's others go to `x-NAME.png`."""
+    """A chart with text `beside` its title and a legend. Further charts of a document go to `x-NAME.png`."""
 
     name: str
     draw: Callable[[float], Drawing]
@@ -77,7 +77,7 @@ class Section:
     is_code: bool = False
 
     def first_rows(self, most: int) -> tuple[tuple[tuple[Cell, ...], ...], int]:
-        """At most so many rows, and how many are left out."""
+        """Return at most `most` rows, and the number of omitted rows."""
         return self.rows[:most], max(0, len(self.rows) - most)
 
 
@@ -129,7 +129,7 @@ class Document:
 
 
 class Saved(Protocol):
-    """A saved result of any kind; `ammeter` is the version that made it."""
+    """A saved result of any kind. `ammeter` is the version that created it."""
 
     @property
     def id(self) -> str: ...
@@ -196,6 +196,6 @@ ADVICE = ("Advice", "Evidence", "Try")
 
 
 def advice_cells(item: Advice) -> Cells:
-    """A row under the headings `ADVICE`."""
+    """Return a row under the headings `ADVICE`."""
     changes = ", ".join(f"{key}={value}" for key, value in item.changes)
     return item.message, item.evidence, changes or NONE

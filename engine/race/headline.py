@@ -103,8 +103,8 @@ Unlike = Literal["training", "machine", "settings"]
 
 def title(race: Race) -> str:
     """The two trainings that are raced, as a headline; for a disturbed measurement what disturbed it."""
-    if race.report.spoilers:
-        return DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
+    if race.report.disqualifiers:
+        return DISTURBED[race.report.disqualifiers[0].kind][0].format(place=place(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
     unlike = _unlike(race)
     if unlike == "training":
@@ -153,8 +153,8 @@ def _differs_in_settings(race: Race) -> bool:
 
 def sentence(race: Race) -> str:
     """The result and its reason in plain words: one to three short sentences."""
-    if race.report.spoilers:
-        return DISTURBED[race.report.spoilers[0].kind][1].format(place=place(race))
+    if race.report.disqualifiers:
+        return DISTURBED[race.report.disqualifiers[0].kind][1].format(place=place(race))
     if race.ratio is None:
         reason = why_no_ratio(race)
         return f"{reason}, so there is no figure for how much faster. The replay shows how both went."

@@ -42,7 +42,7 @@ _LINE = 1.21  # from one line of text to the next, in sizes of type
 class Tank:
     """A run's name in pieces, its look, and what it holds; None where that was not measured.
 
-    That is the peak memory in MiB, or how busy the Tensor Cores were in per cent.
+    That is the peak memory in MiB, or how busy the Tensor Cores were in percent.
     """
 
     name: tuple[str, ...]
@@ -367,7 +367,7 @@ def _spoken(pair: tuple[Tank, Tank], heading: str, absent: str, text_of: Callabl
 
 
 def _percent_text(percent: float) -> str:
-    return f"{percent:.0f}\N{NO-BREAK SPACE}%"
+    return f"{percent:.0f}%"
 
 
 def bars(scene: Scene, sizes: Sizes, top: float) -> Part:

@@ -58,9 +58,9 @@ def _amount(ratio: float) -> tuple[str, str]:
     if abs(ratio - 1) <= _ABOUT_SAME:
         return "About the same", "amount of memory"
     if ratio < 1:
-        return f"{100 * ratio:.0f} %", "of the memory"
+        return f"{100 * ratio:.0f}%", "of the memory"
     if ratio < 2:
-        return f"{100 * (ratio - 1):.0f} % more", "memory"
+        return f"{100 * (ratio - 1):.0f}% more", "memory"
     return f"{number_text(ratio)} times", "the memory"
 
 
@@ -72,7 +72,7 @@ def certainty(race: Race) -> str:
     times = f"{mine} and {theirs} times"
     if mine == theirs:
         times = f"{_TIMES.get(mine, f'{mine} times')} each"
-    if race.report.spoilers:
+    if race.report.disqualifiers:
         return f"Measured {times}. The figure came to {number_text(race.ratio)}×, with the machine disturbed."
     if race.ratio_interval is None:
         if mine == theirs == 1:
@@ -83,7 +83,7 @@ def certainty(race: Race) -> str:
     interval = f"{range_text(low, high)} times as fast"
     if high < 1:
         interval = f"{range_text(1.0 / high, 1.0 / low)} times as long"
-    sentence = f"Measured {times}: between {interval}, with 95 % confidence."
+    sentence = f"Measured {times}: between {interval}, with 95% confidence."
     return f"{sentence} That leaves open which of the two is faster." if low <= 1 <= high else sentence
 
 
@@ -163,7 +163,7 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
     """The caption of the number, or why there is none: a strong line and a second one."""
-    if race.report.spoilers:
+    if race.report.disqualifiers:
         return _SPOILED, "so it does not tell which of the two is faster"
     if race.ratio is None:
         return "No fair figure", f"since {in_sentence(why_no_ratio(race))}"
@@ -189,7 +189,7 @@ def spoken(race: Race, moment: Moment) -> str:
 
 def caution(race: Race) -> str:
     """The heading of the doubts: whether they spoil the measurement or only qualify it; "" without any."""
-    if race.report.spoilers:
+    if race.report.disqualifiers:
         return _SPOILED
     return "With caution" if doubt_words(race) else ""
 
@@ -247,7 +247,7 @@ def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:
         pace=playback_rate_words(race),
         caution=caution(race),
         doubts=doubt_words(race),
-        is_spoiled=bool(race.report.spoilers),
+        is_spoiled=bool(race.report.disqualifiers),
         peaks=race.peaks_mib != (None, None),
         memory=memory,
         absent=NOT_MEASURED if any(race.peaks_mib) else memory[0].lower(),

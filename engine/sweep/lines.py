@@ -81,7 +81,7 @@ class _Lines(Slice):
         return max(low, value - far), min(high, value + far)
 
     def picture(self) -> CellPicture:
-        whiskers = "95 % intervals" if self._has_intervals else ""
+        whiskers = "95% intervals" if self._has_intervals else ""
         shapes = [*head(self._figure.title, (self._figure.unit, whiskers, self._fixed), self._width)]
         shapes += [*moved(self._legend.shapes, 0, _HEAD), *self._axes()]
         spots: list[CellSpot] = []

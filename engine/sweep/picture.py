@@ -222,7 +222,7 @@ def cell_words(cell: CellResult, figures: Sequence[Figure]) -> str:
     for figure in figures:
         if (value := cell.value(figure)) is not None:
             ends = " to ".join(map(figure.text, cell.interval(figure) or ()))
-            interval = f" (95 % interval {ends})" if ends else ""
+            interval = f" (95% interval {ends})" if ends else ""
             lines.append(f"{figure.title}: {figure.text_with_unit(value)}{interval}")
     return "\n".join(filter(None, lines))
 

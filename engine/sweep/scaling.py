@@ -41,7 +41,7 @@ SCALING = (WEAK, STRONG, EXCHANGE)
 
 @dataclass(frozen=True)
 class Efficiency:
-    """In per cent of the ideal, with its 95 % interval; of one that `is_disturbed` nothing follows."""
+    """In percent of the ideal, with its 95% interval; of one that `is_disturbed` nothing follows."""
 
     percent: float
     interval: Interval | None

@@ -76,7 +76,7 @@ def _of_figure(figure: Figure) -> Column:
         return f"{figure.text(value)}{f' [{ends}]' if ends else ''}{mark}"
 
     if figure is RATIO_FIGURE:
-        heading, tip = "Ratio", "The speed as a multiple of the baseline cell's, with its 95 % interval"
+        heading, tip = "Ratio", "The speed as a multiple of the baseline cell's, with its 95% interval"
     else:
         heading, tip = f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", ""
     return Column(heading, tip, lambda cell: cell.value(figure), text, is_number=True)
@@ -124,7 +124,7 @@ def _gain(cell: CellResult, ratio: float, results: Results) -> str:
     baseline, interval = results.grid.axes[results.grid.compared].text(0), cell.ratio_interval
     if ratio <= 1:
         return f"No cell is faster than the same with {baseline}."
-    known = "" if interval is None else f" (95 % interval between {range_text(*interval)})"
+    known = "" if interval is None else f" (95% interval between {range_text(*interval)})"
     doubt = ", which may be no gain at all" if interval is not None and interval[0] <= 1 else ""
     return f"{cell.name} gains most over {baseline}: it is {pace_text(ratio)}{known}{doubt}."
 
@@ -190,4 +190,4 @@ def _gain_over_devices(
         f"{on_many}.{doubt}"
     )
     if (share := last.value(EXCHANGE)) is not None:
-        yield f"{name} on {on_many} takes {EXCHANGE.text(share)} % of a step to exchange gradients."
+        yield f"{name} on {on_many} takes {EXCHANGE.text(share)}% of a step to exchange gradients."

@@ -127,7 +127,7 @@ def _sentence(
 ) -> str:
     if ratio is None:
         return "It could not be proven: a side has no speed."
-    sure = f" (95 % interval {' to '.join(map(number_text, interval))})" if interval else ""
+    sure = f" (95% interval {' to '.join(map(number_text, interval))})" if interval else ""
     if interval is None and pairs > 1:
         sure = " (outliers on one side only, so no interval)"
     by = f"{pairs:,} runs of each side in turns"

@@ -70,7 +70,7 @@ GLOSSARY: Mapping[str, str] = {
     "AMP": "Automatic mixed precision: PyTorch chooses which calculations use 16 bits.",
     "batch": "How many images (or sequences, or samples) are trained on at once, in one step.",
     "peak memory": "The most memory that the training held at any moment.",
-    "95 % interval": "Where the true figure lies with 95 % confidence, judged by repeated measurements.",
+    "95% interval": "Where the true figure lies with 95% confidence, judged by repeated measurements.",
     "fast recipe": "Settings besides the precision that speed up training, such as compiling the model.",
     "plain recipe": "PyTorch's own settings: nothing but the precision is changed.",
     "Tensor Cores": "Parts of an NVIDIA card that multiply many short numbers at once.",

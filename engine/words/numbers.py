@@ -213,21 +213,25 @@ def ratio(value: float | None, baseline: float | None) -> str:
     return f"{times(value / baseline)}×"
 
 
-_PER_CENT = "\N{NO-BREAK SPACE}%"
-NOTHING = f"0{_PER_CENT}"
+NOTHING = "0%"
 
 
 def share_text(fraction: float) -> str:
-    """A share in per cent: "0 %", "0.02 %", "12 %"; never "0 %" nor "100 %" for what is only near it."""
+    """A share in percent: "0%", "0.02%", "12%"; never "0%" nor "100%" for what is only near it."""
     percent = 100 * fraction
     if not percent:
         return NOTHING
     if percent < 0.01:
-        return f"<\N{NO-BREAK SPACE}0.01{_PER_CENT}"
+        return "<\N{NO-BREAK SPACE}0.01%"
     if 99.9 < percent < 100:
-        return f">\N{NO-BREAK SPACE}99.9{_PER_CENT}"
+        return ">\N{NO-BREAK SPACE}99.9%"
     digits = 2 if percent < 0.1 else 1 if percent < 10 or 99.5 <= percent < 100 else 0
-    return f"{percent:.{digits if percent % 1 else 0}f}{_PER_CENT}"
+    return f"{percent:.{digits if percent % 1 else 0}f}%"
+
+
+def unit_suffix(unit: str) -> str:
+    """A unit as it follows a number: "%", " GiB"; "" for none."""
+    return unit if not unit or unit.startswith("%") else f" {unit}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -6,10 +6,13 @@ Markdown leaves sizes and distances to the viewer; they are set here.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
 
 from PySide6.QtCore import QByteArray, QSizeF, Qt, QUrl, Signal
 from PySide6.QtGui import (
@@ -90,36 +93,31 @@ class GuidePage:
         return all(word in text for word in words.casefold().split())
 
 
-_ORDER = (
-    ("", (FIRST_PAGE,)),
-    ("Number formats", ("fp32", "tf32", "fp16", "bf16", "fp8", "bf16-pure", "few-bits")),
-    ("Mixed precision", ("autocast", "loss-scaling", "when-it-helps")),
-    (
-        "What the figures mean",
-        ("figures", "speed", "memory", "accuracy", "data-wait", "clean-comparison", "recipe"),
-    ),
-    ("Numerics", ("precision-map", "ranges", "fp8-scaling", "first-nan", "ladder", "fp32-modules", "advice")),
-    ("Time and energy", ("step-time", "kernels", "roofline", "energy")),
-    ("Many runs", ("results", "sweeps", "queue", "tune")),
-    ("This machine", ("devices", "exchange", "scaling", "machines", "slurm", "engine-there", "engine")),
-    ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
-)
+@cache
+def contents() -> Mapping[str, Any]:
+    """The guide's title and introduction, and its parts with the names of their pages."""
+    return tomllib.loads(_file("contents.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def guide_pages() -> tuple[GuidePage, ...]:
     """The guide's pages, in the order of the list."""
-    return tuple(_read(name, section) for section, names in _ORDER for name in names)
+    parts = ((part["title"], part["pages"]) for part in contents()["part"])
+    return tuple(_read(name, section) for section, names in (("", [FIRST_PAGE]), *parts) for name in names)
+
+
+def _file(name: str) -> Traversable:
+    return resources.files("resources") / "guide" / name
 
 
 def _read(name: str, section: str) -> GuidePage:
-    text = (resources.files("resources") / "guide" / f"{name}.md").read_text(encoding="utf-8")
+    text = _file(f"{name}.md").read_text(encoding="utf-8")
     return GuidePage(name, section, text.partition("\n")[0].lstrip("# "), text)
 
 
 def picture_bytes(name: str) -> bytes | None:
     """The SVG of that file name, in the light theme's colours; None if there is none."""
-    entry = resources.files("resources") / "guide" / "pictures" / name
+    entry = _file("pictures") / name
     return entry.read_bytes() if name.endswith(".svg") and "/" not in name and entry.is_file() else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import QEvent, QObject, QSignalBlocker, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
@@ -61,15 +62,18 @@ def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
 
 def make_help(parent: QWidget | None = None) -> GuideDialog:
     """Makes the guide, with the program's own pages, without showing it."""
-    return GuideDialog((*guide_pages(), _shortcuts(), _places()), parent)
+    # with the keys in this system's notation
+    own = {"shortcuts": shortcuts_text()}
+    pages = (replace(page, text=own.get(page.name, page.text)) for page in guide_pages())
+    return GuideDialog((*pages, _places()), parent)
 
 
-def _shortcuts() -> GuidePage:
+def shortcuts_text() -> str:
+    """The page of all shortcuts, as Markdown."""
     everywhere = [(keys_of(shortcut.name), shortcut.about) for shortcut in SHORTCUTS]
     tables = (("window", everywhere), ("table of runs", _IN_THE_TABLE))
     parts = [_table(("Key", f"In the {where}"), keys) for where, keys in tables]
-    text = "\n\n".join(("# Shortcuts", *parts, _table(("Key", "In this guide"), _IN_THE_GUIDE)))
-    return GuidePage("shortcuts", _SECTION, "Shortcuts", text)
+    return "\n\n".join(("# Shortcuts", *parts, _table(("Key", "In this guide"), _IN_THE_GUIDE)))
 
 
 def _places() -> GuidePage:

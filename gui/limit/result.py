@@ -57,7 +57,7 @@ class ResultPanel(Surface):
         self.margin.setProperty("small", "true")
         describe(self.margin, "Margin", "How much of the memory the recommended batch leaves free")
         for percent in _MARGINS:
-            self.margin.addItem(f"{percent} % margin" if percent else "no margin", percent / 100)
+            self.margin.addItem(f"{percent}% margin" if percent else "no margin", percent / 100)
         self.set_margin(DEFAULT_MARGIN)
         self.margin.currentIndexChanged.connect(lambda _index: self._refresh())
         self._ratio = label("", "answer")

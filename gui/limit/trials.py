@@ -184,8 +184,8 @@ def short_proof(view: Limit) -> str:
 
 
 def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple: int) -> str:
-    """Why to use a batch: "a multiple of 8 that leaves 10 % free"; for 0, why there is none."""
-    share = f"{100 * margin_fraction:.0f} %"
+    """Why to use a batch: "a multiple of 8 that leaves 10% free"; for 0, why there is none."""
+    share = f"{100 * margin_fraction:.0f}%"
     if not batch:
         free = f" and leaves {share} free" if margin_fraction else ""
         return f"no multiple of {multiple:,} fits{free}"

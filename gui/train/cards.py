@@ -249,7 +249,7 @@ def _notes(run: LiveRun) -> str:
 def _activity_row(run: LiveRun) -> StatRow:
     share, sms = figures.gauge(run, figures.TENSOR_CORES), figures.gauge(run, figures.SMS)
     after = "" if share is None or sms is None else f"SMs {sms:.0f}"
-    detail = ", ".join(f"{name} {percent:.0f} %" for name, percent in figures.activities(run))
+    detail = ", ".join(f"{name} {percent:.0f}%" for name, percent in figures.activities(run))
     return _number_row(run, share, 0, after, detail)
 
 

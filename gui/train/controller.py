@@ -15,7 +15,7 @@ from gui.train.panel import LivePanel
 
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
-"""Lower where training shares the cores with the window: 30 would cost it some 15 % of its speed."""
+"""Lower where training shares the cores with the window: 30 would cost it some 15% of its speed."""
 _MOST_BENEATH = 4
 
 

@@ -52,11 +52,11 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "Not done": "\n".join(f"{setting_title(key)}: {why}" for key, why in summary.not_done.items()),
         "FP32 matrix products": _FLOAT32.get(summary.float32_mode or "", ""),
         "Warm-up, not counted": _warmup(summary),
-        "Waiting for data": "" if waits is None else f"{waits * 100:.1f} % of the time",
+        "Waiting for data": "" if waits is None else f"{waits * 100:.1f}% of the time",
         "Card": _card(summary),
         "Energy": "" if energy is None else per_samples + step_energy_text(energy),
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
-        "Weights unchanged by a step": "" if still is None else f"{still * 100:.1f} %",
+        "Weights unchanged by a step": "" if still is None else f"{still * 100:.1f}%",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
         "Sampling ranges": _seconds(summary.sampling_seconds) if summary.sampling_seconds else "",
@@ -90,8 +90,8 @@ def _card(summary: Summary) -> str:
     celsius, clock, others = summary.temperature_celsius, summary.clock_mhz, summary.other_programs_mib
     tensor = summary.tensor_activity_percent
     parts = (
-        f"{busy:.0f} % busy" if busy is not None else "",
-        f"Tensor Cores {tensor:.0f} % active" if tensor is not None else "",
+        f"{busy:.0f}% busy" if busy is not None else "",
+        f"Tensor Cores {tensor:.0f}% active" if tensor is not None else "",
         f"{number(power, 0)} W" if power is not None else "",
         f"{number(clock, 0)} MHz" if clock is not None else "",
         f"up to {celsius:.0f} °C" if celsius is not None else "",

@@ -144,12 +144,12 @@ def gauge_words(run: LiveRun) -> str:
         return ""
     others, wait = gauge(run, "other_programs_mib"), data_wait_percent(run)
     parts = [
-        f"GPU busy {busy:.0f} %" if busy is not None else "",
-        *(f"{name} {share:.0f} %" for name, share in activities(run)),
+        f"GPU busy {busy:.0f}%" if busy is not None else "",
+        *(f"{name} {share:.0f}%" for name, share in activities(run)),
         f"{number(power, 0)} W" if power is not None else "",
         f"{celsius:.0f} °C" if celsius is not None else "",
         clock,
-        f"waiting for data {wait:.0f} %" if wait is not None else "",
+        f"waiting for data {wait:.0f}%" if wait is not None else "",
         f"other programs {memory_text(others)}" if others else "",
     ]
     return "  ·  ".join(part for part in parts if part)
@@ -162,7 +162,7 @@ _ACTIVITIES = (("Tensor Cores", TENSOR_CORES), ("SMs", SMS), ("memory", "memory_
 
 
 def activities(run: LiveRun) -> tuple[tuple[str, float], ...]:
-    """How active the parts of the card are, in per cent; those that it does not tell are absent."""
+    """How active the parts of the card are, in percent; those that it does not tell are absent."""
     shares = ((name, gauge(run, column)) for name, column in _ACTIVITIES)
     return tuple((name, share) for name, share in shares if share is not None)
 

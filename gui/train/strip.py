@@ -207,7 +207,7 @@ class LiveStrip(QWidget):
     def _show_progress(self, run: LiveRun) -> None:
         fraction = phase_fraction(run)
         if fraction is not None:
-            set_text(self.step, f"{fraction:.0%}".replace("%", " %"))
+            set_text(self.step, f"{fraction:.0%}")
             set_text(self.left, "")
             self.progress.set_progress(fraction, run.precision, run.colour)
             return

@@ -263,18 +263,14 @@ class VerdictLabel(QLabel):
         return max((sum(_width(piece, size) for piece in line) for line in self._lines), default=0.0)
 
 
-def _shown(piece: Piece) -> str:
-    return piece.text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
 def _width(piece: Piece, size: tuple[int, int]) -> float:
     is_aside, is_joining = piece.role == "aside", piece.role == "plain"
     face = font(size[is_aside], 400 if is_aside else 500 if is_joining else 600, display=True)
-    return QFontMetricsF(face).horizontalAdvance(_shown(piece))
+    return QFontMetricsF(face).horizontalAdvance(piece.text)
 
 
 def _markup(piece: Piece, size: tuple[int, int], about: Side | None) -> str:
-    palette, text = theme().palette, escape(_shown(piece))
+    palette, text = theme().palette, escape(piece.text)
     if piece.role == "aside":
         # unbroken, so that no bracket stands alone
         text = text.replace(" ", "&nbsp;").replace("&nbsp;", " ", 1)

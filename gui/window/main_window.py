@@ -53,6 +53,17 @@ if TYPE_CHECKING:
     from gui.window.pages import OtherPages
 
 FIRST_PRESET = "fashion"
+GUIDES = {
+    "compare": "compare-precisions",
+    "limit": "largest-batch",
+    "numerics": "check-numerics",
+    "profile": "profile-a-step",
+    "sweep": "sweep-settings",
+    "tune": "tune",
+    "results": "results-and-export",
+    "show": "demo",
+}
+"""The page of the guide about each page of the window."""
 FULL_SIZE = QSize(1440, 900)
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
@@ -244,7 +255,7 @@ class MainWindow(QMainWindow):
             show_about(self)
 
         return {
-            f"Guide\t{keys_of('help')}": self.show_guide,
+            f"Guide\t{keys_of('help')}": lambda: self.show_guide(),
             f"Log\t{keys_of('log')}": lambda: self.backstage.show_page("log"),
             "Engine…": lambda: self.engine.show_dialog(),
             "Doctor": show_doctor,
@@ -252,9 +263,10 @@ class MainWindow(QMainWindow):
         }
 
     def show_guide(self, page: str | None = None) -> None:
+        """Open the guide at a page, by default the one about the page in sight."""
         from gui.help.dialog import show_help
 
-        show_help(self, page)
+        show_help(self, page or GUIDES.get(self.page))
 
     def show_page(self, key: str) -> None:
         """Shows a place ("experiment", "results", "show"), or the page of a question, which is asked then.

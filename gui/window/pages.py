@@ -150,6 +150,7 @@ class OtherPages(QObject):
         self.results.problem.connect(window.tell)
         self.results.form_wanted.connect(window.go_to_form)
         self.results.guide_wanted.connect(window.show_guide)
+        self.compare.headline.guide_wanted.connect(window.show_guide)
         for source in (self.sweeps, self.results):
             source.runs_wanted.connect(window.in_view.show)
         for asker in (self.compare, self.shows):
@@ -236,7 +237,7 @@ def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) 
 def _quiet(report: SideReport) -> tuple[str, ...]:
     """The certainty that the large lines leave out, notes, and doubts: clauses without brackets or stops."""
     asides = [piece for line in report.verdict.lines for piece in line if piece.role == "aside"]
-    doubts = [doubt.sentence for doubt in report.uncited]
+    doubts = [doubt.sentence for doubt in report.unreported_doubts]
     clauses = [joined(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]
     return tuple(clause.removesuffix(".") for clause in dict.fromkeys(clauses) if clause)
 

@@ -3,7 +3,7 @@
     uv run python tests/benchmarks/attribution.py [--model resnet18] [--device cpu] [--precision bf16]
         [--quick]
 
-The aim is at least 99 % of them, in both directions. The loss counts as attributed, and has a column of its
+The aim is at least 99% of them, in both directions. The loss counts as attributed, and has a column of its
 own. "Right" holds the map against what is known for certain: of the layers that computed with weights of
 their own in forward, the share whose backward computed there too.
 """

@@ -4,7 +4,7 @@
 
 The load is products of square matrices. A graphics card has a sensor of power beside its counter of energy; a
 processor has only RAPL's counter, whose readings are then summed package by package. Without either there is
-nothing to measure, and it says so. The aim is a ratio within 5 % of 1.
+nothing to measure, and it says so. The aim is a ratio within 5% of 1.
 """
 
 from __future__ import annotations

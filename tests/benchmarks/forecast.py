@@ -6,7 +6,7 @@
 Each model is forecast, trained for a few steps at one batch, forecast again for twice the batch, and trained
 at that. On a CUDA card the measured figure is the training peak of what the allocator gave out. On a CPU it
 is the process's resident memory over its idle level, which also has the libraries' own code in it. The aim is
-to be within 10 %.
+to be within 10%.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
     uv run python tests/benchmarks/interval_coverage.py [--comparisons 1000] [--noise 0.05]
 
-Steps last as a first-order autoregressive series says (0.7 from one to the next), repeats differ by 2 %
+Steps last as a first-order autoregressive series says (0.7 from one to the next), repeats differ by 2%
 (standard deviation), and a repeat's speed is the median over blocks of 20 steps. Beside Ammeter's interval
 stands that of the plain bootstrap, which draws repeats, then blocks within them, and takes percentiles.
 
 Then the machine itself changes: all runs of a comparison are made one after another while it slows down by
-30 %, or wanders (AR(1), 0.6 from run to run, 3 %), in pairs or as repeats that know nothing of one another,
+30%, or wanders (AR(1), 0.6 from run to run, 3%), in pairs or as repeats that know nothing of one another,
 in turns or one whole side after the other. Then some repeats of one side or of both are slow, which may leave
-no interval, and a true gain of 3 % has to be seen. Last, single runs slide by 30 %, halve their clocks in
+no interval, and a true gain of 3% has to be seen. Last, single runs slide by 30%, halve their clocks in
 mid-run, or do neither, to count how often they are flagged, and so are steady comparisons of repeats whose
 steps have a heavy tail.
 """
@@ -111,7 +111,7 @@ def covered_on_a_changing_machine(
 ) -> float:
     """The fraction covered where the machine's speed was `levels`, (comparisons, 2 x repeats) in time.
 
-    Beside them each run has noise of its own, of 1 %.
+    Beside them each run has noise of its own, of 1%.
     """
     places = np.arange(levels.shape[1])
     # in turns as Ammeter trains: A B, B A, A B, ...
@@ -141,7 +141,7 @@ def _print_changing_machine(generator: np.random.Generator, comparisons: int) ->
                 covered_on_a_changing_machine(generator, levels, in_turns=in_turns, in_pairs=in_pairs)
                 for in_turns, in_pairs in ((True, True), (True, False), (False, False))
             ]
-            told = "  ".join(f"{100 * fraction:15.1f} %" for fraction in found)
+            told = "  ".join(f"{100 * fraction:15.1f}%" for fraction in found)
             print(f"{name:11}  {repeats:7}{told}")
 
 
@@ -163,7 +163,7 @@ def repeats_of(generator: np.random.Generator, name: str, shape: tuple[int, int]
     if name == "the same in pairs alike":
         common = normal(0.02)
         return common + slow_tail() + normal(0.003), common + normal(0.003)
-    assert name == "every fifth of one side 10 % slower"
+    assert name == "every fifth of one side 10% slower"
     # the undisturbed ratio is the truth
     return normal(0.005) - 0.1 * (generator.random(shape) < 0.2), normal(0.005)
 
@@ -173,7 +173,7 @@ REPEATS = (
     "slow tails on both sides",
     "slow tail on one side",
     "the same in pairs alike",
-    "every fifth of one side 10 % slower",
+    "every fifth of one side 10% slower",
 )
 
 
@@ -194,15 +194,13 @@ def _print_slow_repeats(generator: np.random.Generator, comparisons: int) -> Non
             missed = len(given) - sum(low <= TRUE_RATIO <= high for low, high in given)
             refused = 1 - len(given) / comparisons
             covered = 1 - missed / max(1, len(given))
-            told = (
-                f"{100 * refused:7.1f} %  {100 * (1 - missed / comparisons):17.1f} %  {100 * covered:6.1f} %"
-            )
+            told = f"{100 * refused:7.1f}%  {100 * (1 - missed / comparisons):17.1f}%  {100 * covered:6.1f}%"
             print(f"{name:36}{repeats:7} {told}  {np.mean(widths):5.2f}")
 
 
 def _print_power(generator: np.random.Generator, comparisons: int) -> None:
-    print("\na true 3 % is seen by pairs whose repeats vary by")
-    print("repeats     0.5 %      1 %    1.5 %      2 %")
+    print("\na true 3% is seen by pairs whose repeats vary by")
+    print("repeats     0.5%      1%    1.5%      2%")
     for repeats in (3, 5, 10, 20):
         found = []
         for spread in (0.005, 0.01, 0.015, 0.02):
@@ -212,7 +210,7 @@ def _print_power(generator: np.random.Generator, comparisons: int) -> None:
                 paired_ratio_interval(*pair) for pair in pairs if outlying_side(*pair, is_paired=True) is None
             ]
             found.append(sum(interval is not None and interval[0] > 1 for interval in given) / comparisons)
-        print(f"{repeats:7}  " + "  ".join(f"{100 * fraction:5.1f} %" for fraction in found))
+        print(f"{repeats:7}  " + "  ".join(f"{100 * fraction:5.1f}%" for fraction in found))
 
 
 def _print_drift_of_repeats(generator: np.random.Generator, comparisons: int) -> None:
@@ -226,20 +224,20 @@ def _print_drift_of_repeats(generator: np.random.Generator, comparisons: int) ->
             flagged = [
                 any(change is not None for side in one for change in drifts(list(side))) for one in speeds
             ]
-            print(f"{repeats:7}  {blocks:6}  {correlation:7}  {100 * float(np.mean(flagged)):6.1f} %")
+            print(f"{repeats:7}  {blocks:6}  {correlation:7}  {100 * float(np.mean(flagged)):6.1f}%")
 
 
 def _print_drift(generator: np.random.Generator, runs: int) -> None:
     print("\nflagged as drifting, by how steps vary and hang together, and by blocks")
-    print("blocks  noise  hanging    steady  slide 10 %  slide 30 %  step 30 %")
+    print("blocks  noise  hanging    steady  slide 10%  slide 30%  step 30%")
     for blocks in (10, 20, 40, 100):
         along = np.linspace(0, 1, blocks * BLOCK_STEPS)
         for noise, correlation in ((0.02, 0.7), (0.05, 0.7), (0.1, 0.7), (0.05, 0.95), (0.05, 0.99)):
             steps = 1 + noise * _autoregressive(generator, (runs, len(along)), correlation)
             courses = (np.ones_like(along), 1 - 0.1 * along, 1 - 0.3 * along, np.where(along < 0.5, 1, 0.7))
             found = [flagged_fraction(level / np.maximum(steps, 0.1)) for level in courses]
-            told = "  ".join(f"{100 * fraction:8.1f} %" for fraction in found)
-            print(f"{blocks:6}  {100 * noise:3.0f} %  {correlation:7}  {told}")
+            told = "  ".join(f"{100 * fraction:8.1f}%" for fraction in found)
+            print(f"{blocks:6}  {100 * noise:3.0f}%  {correlation:7}  {told}")
 
 
 def main() -> None:
@@ -250,7 +248,7 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.05, help="of a step's time, as a fraction of it")
     asked = parser.parse_args()
     generator = np.random.default_rng(0)
-    print(f"{asked.comparisons:,} comparisons, steps vary by {100 * asked.noise:g} %")
+    print(f"{asked.comparisons:,} comparisons, steps vary by {100 * asked.noise:g}%")
     print("repeats  steps  of a pair alike   Ammeter  bootstrap")
     for repeats in (2, 3, 5, 10):
         for steps in (200, 2_000):
@@ -258,8 +256,8 @@ def main() -> None:
                 blocks = simulated_blocks(generator, asked.comparisons, repeats, steps, asked.noise, shared)
                 few = (side[:_FEW] for side in blocks)
                 found = (covered_fraction(*blocks), covered_by_percentiles(generator, *few))
-                told = "  ".join(f"{100 * fraction:6.1f} %" for fraction in found)
-                print(f"{repeats:7}  {steps:5,}  {100 * shared:13.0f} %  {told}")
+                told = "  ".join(f"{100 * fraction:6.1f}%" for fraction in found)
+                print(f"{repeats:7}  {steps:5,}  {100 * shared:13.0f}%  {told}")
     _print_changing_machine(generator, asked.comparisons)
     _print_slow_repeats(generator, asked.comparisons)
     _print_power(generator, asked.comparisons)

@@ -71,13 +71,13 @@ def line(name: str, settings: dict[str, Any], steps: int, seeds: int, band: list
     mean = statistics.fmean(lasts)
     where = "in" if not band or min(band) <= mean <= max(band) else f"{mean - statistics.fmean(band):+.4f}"
     share = summary.unchanged_weights_fraction
-    unchanged = "" if share is None else f"{100 * share:.1f} %"
+    unchanged = "" if share is None else f"{100 * share:.1f}%"
     made, told = summary.optimizer_state_mib or 0.0, expected.optimizer_state_mib
     off = 100 * (told / made - 1)
     print(
         f"| {name} | {losses[0]:.4f} | {mean:.4f} ({min(lasts):.4f} to {max(lasts):.4f}) | {where} "
         f"| {unchanged} | {summary.parameters_mib:.2f} | {made:.2f} "
-        f"| {told:.2f} ({off:+.1f} %) |",
+        f"| {told:.2f} ({off:+.1f}%) |",
         flush=True,
     )
     return lasts

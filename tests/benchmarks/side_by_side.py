@@ -55,7 +55,7 @@ def interleave(
 
 
 def ratio(over: Rounds, under: Rounds) -> tuple[float, float, float]:
-    """The median over rounds of the ratio of the arms' median speeds, with its bootstrap 95 % interval.
+    """The median over rounds of the ratio of the arms' median speeds, with its bootstrap 95% interval.
 
     Rounds are drawn anew, and within each the blocks of either arm.
     """
@@ -83,7 +83,7 @@ def speed(rounds: Rounds) -> float:
 def print_heading(device: torch.device) -> None:
     title = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads()} threads"
     print(f"{title}, torch {torch.__version__}")
-    print(f"{'ratio':<64}{'median':>8}{'95 % interval':>18}{'aim':>10}")
+    print(f"{'ratio':<64}{'median':>8}{'95% interval':>18}{'aim':>10}")
 
 
 def print_ratio(what: str, over: Rounds, under: Rounds, aim: float | None) -> None:

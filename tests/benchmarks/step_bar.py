@@ -3,7 +3,7 @@
     uv run python tests/benchmarks/step_bar.py [--device cuda] [--model resnet50 vit_b_16]
         [--precision fp32 fp16] [--batch-size 16] [--repeats 3]
 
-The aim is within 3 %. "recorded" is a step under the profiler; "raw" is what its records add up to, on a CPU
+The aim is within 3%. "recorded" is a step under the profiler; "raw" is what its records add up to, on a CPU
 less the profiler's cost for every operation, on a device with the gaps that the profiler made; "work" is what
 the records of work alone add up to, before they are fitted to the step; "bar" is what is shown. Where work is
 longer than the step, it is scaled by "scale". Medians of the repeats.
@@ -32,7 +32,7 @@ COLUMNS = ("step", "recorded", "raw", "work", "bar", "raw %", "bar %", "scale", 
 
 
 def figures(experiment: Experiment) -> dict[str, float]:
-    """What a profile's step adds up to, in milliseconds, and how far that is from the step in per cent."""
+    """What a profile's step adds up to, in milliseconds, and how far that is from the step in percent."""
     found: list[tuple[float, StepBar]] = []
 
     def watched(trace: Trace, step_ms: float, wait_ms: float, units: Collection[str] = ()) -> StepBar:

@@ -8,7 +8,7 @@ precisions, three batch sizes and two learning rates; `epochs` is the same for w
 Printed are the time told after the last pilot, the time that the runs took, and their ratio; beside it the
 time told before any pilot, from the saved runs of the grids before.
 
-Aim: within 15 %.
+Aim: within 15%.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def main() -> None:
             with Launcher() as launcher:
                 before, told, took = measure(store, launcher, asked, Plan(repeats=options.repeats))
             first = "–" if before is None else f"{before:.1f} s"
-            aim = "" if abs(told / took - 1) <= AIM else f"  more than {100 * AIM:.0f} % off"
+            aim = "" if abs(told / took - 1) <= AIM else f"  more than {100 * AIM:.0f}% off"
             print(f"{name:8} {asked.size:5} {first:>9} {told:7.1f} s {took:7.1f} s  {told / took:.2f}{aim}")
 
 

@@ -36,7 +36,7 @@ from engine.tune import driver, halving
 from engine.tune.candidates import Places, Space, baseline_of, changed, space_of
 from engine.worker.launcher import Launcher, iterate
 
-AIM = "aim: within 3 % of the best cell, in a third of the time or less"
+AIM = "aim: within 3% of the best cell, in a third of the time or less"
 QUICK_SECONDS = (0.2, 0.4)
 NOT_VALIDATED = {"validation": {"every": 0}}
 MODELS = {

@@ -145,7 +145,7 @@ def main() -> None:
     pairs = max(len(values) for values in ratios.values())
     what = f"{experiment.model}, batch {experiment.batch_size}, {pairs} pairs"
     print(f"{catalog.devices[0].title}, {what}")
-    print(f"{'engine':<12}{'window Hz':>10}{'with / without':>16}{'95 % interval':>18}")
+    print(f"{'engine':<12}{'window Hz':>10}{'with / without':>16}{'95% interval':>18}")
     for (target, hz), values in ratios.items():
         middle, low, high = interval(values)
         print(f"{target.value:<12}{hz:>10}{middle:>16.3f}{f'{low:.3f} to {high:.3f}':>18}")

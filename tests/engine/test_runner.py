@@ -305,7 +305,7 @@ def test_a_fault_while_recording_reaches_the_reader_and_ends_the_worker(store, s
     events = Runner(store, scripted("started(); sys.stdin.read()")).run(run.id)
     next(events)
     store.delete([run.id])
-    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+    with pytest.raises(ProblemError, match="no longer exists"):
         list(events)
 
 

@@ -1,4 +1,4 @@
-"""A study: what was asked of experiments, and its answer as far as it is known."""
+"""A study: a question about experiments, with its answer so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.protocol.tune import Tuning
 
 
 def new_id() -> str:
-    """An id that no other record has."""
+    """Return an id that no other record has."""
     return secrets.token_hex(6)
 
 
@@ -86,7 +86,7 @@ class Study(Generic[A]):
         return self.answer.is_known or self.problem is not None
 
     def knowing(self, **changes: Any) -> Study[A]:
-        """The study with these fields of its answer changed."""
+        """Return the study with these fields of its answer changed."""
         return replace(self, answer=self.answer.model_copy(update=changes))
 
 
@@ -107,7 +107,7 @@ class StudyEntry:
 
 
 def columns_of(study: Study[Any]) -> dict[str, object]:
-    """The columns of a row that change as the study goes on."""
+    """Return the columns of a row that change during the study."""
     return {
         "name": study.name,
         "title": study.title,

@@ -1,4 +1,4 @@
-"""torchao's AdamW: its state in 8 bits, 4 bits or FP8, and weights of BF16 rounded stochastically."""
+"""torchao's low-bit AdamW: state in 8 bits, 4 bits or FP8, and BF16 weights with stochastic rounding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORKING_COPIES = 2  # of the weights, in float32, that the compiled update of o
 
 
 def is_torchaos(experiment: Experiment) -> bool:
-    """True if torchao makes the experiment's optimizer, unless the model's own file does."""
+    """Return True if torchao provides the experiment's optimizer and the model's file does not."""
     code = experiment.own_code
     if code is not None and "optimizer" in code.defines:
         return False
@@ -35,9 +35,9 @@ def is_torchaos(experiment: Experiment) -> bool:
 
 
 def check_torchao(experiment: Experiment, device: torch.device) -> None:
-    """Loads torchao where the experiment needs it. Raises ProblemError where its optimizer cannot run here.
+    """Load torchao if the experiment needs it. Raises ProblemError if its optimizer cannot run here.
 
-    Saved states in few bits can only be read after this.
+    Saved low-bit states can only be read after this.
     """
     if not is_torchaos(experiment):
         return
@@ -45,7 +45,7 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
         key, shown = "optimizer.name", f"'{experiment.optimizer.name}'"
         instead = "Choose adamw."
     else:
-        key, shown, instead = "optimizer.stochastic_rounding", "on", "Switch it off."
+        key, shown, instead = "optimizer.stochastic_rounding", "on", "Turn it off."
     why, remedy = _obstacle(experiment, device)
     if why:
         value = None if key == "optimizer.name" else "true"
@@ -60,7 +60,7 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
 
 def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
     if find_spec("torchao") is None:
-        return "torchao, whose optimizer it is, is not installed", _INSTALL
+        return "torchao, which provides it, is not installed", _INSTALL
     try:
         module = _optimizers()
         getattr(module, _KINDS.get(experiment.optimizer.name, _IN_FULL))
@@ -68,7 +68,7 @@ def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"the torchao here does not fit torch {torch.__version__} ({first})", _INSTALL
     if device.type not in _COMPILED_ON:
-        return f"torch.compile, which torchao's optimizers need, compiles nothing for {device.type}", ""
+        return f"torch.compile, which torchao's optimizers need, does not support {device.type}", ""
     names = (*filter(None, (os.environ.get("CXX"), os.environ.get("CC"))), *_COMPILERS)
     if not any(map(shutil.which, names)):
         return "torchao compiles it, and no C++ compiler was found", "Install one, such as g++."
@@ -77,7 +77,7 @@ def _obstacle(experiment: Experiment, device: torch.device) -> tuple[str, str]:
     if experiment.optimizer.name == "adamw-fp8" and device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         if capability < _LEAST_FP8:
-            return f"FP8 needs compute capability 8.9, and this card has {'.'.join(map(str, capability))}", ""
+            return f"FP8 needs compute capability 8.9, but this GPU has {'.'.join(map(str, capability))}", ""
     return "", ""
 
 
@@ -90,9 +90,10 @@ def _optimizers() -> Any:
 
 
 def torchao_optimizer(parameters: Iterable[Tensor], experiment: Experiment) -> torch.optim.Optimizer:
-    """torchao's AdamW for the experiment, whose learning rate is a tensor on the host.
+    """Return torchao's AdamW for the experiment, with its learning rate in a tensor on the host.
 
-    State of tensors under 4,096 elements, or of a size that is no multiple of its blocks, stays as it is.
+    The state of tensors with fewer than 4,096 elements, or with a size that is not a multiple of its block
+    size, is not reduced.
     """
     settings = experiment.optimizer
     kind = getattr(_optimizers(), _KINDS.get(settings.name, _IN_FULL))
@@ -106,7 +107,7 @@ def torchao_optimizer(parameters: Iterable[Tensor], experiment: Experiment) -> t
 
 
 def imagine_steps(optimizer: Any) -> None:
-    """Has an optimizer of torchao take the memory of its steps and compute nothing, for a forecast."""
+    """Make torchao's optimizer allocate the memory of its steps without computing, for a forecast."""
 
     def step() -> None:
         for group in optimizer.param_groups:

@@ -214,13 +214,13 @@ class RunsDelegate(QStyledItemDelegate):
 
     def _paint_progress(self, painter: QPainter, inner: QRectF, run: RunRecord, palette: Palette) -> None:
         fraction = self._model.progress(run.id) or 0.0
-        most = text_width("100 %", 600)
+        most = text_width("100%", 600)
         width = max(16, min(_BAR_WIDTH, inner.width() - 12 - most))
         track = QRectF(inner.right() - most - 12 - width, round(inner.center().y()) - 2, width, _BAR_HEIGHT)
         draw_bar(
             painter, track, fraction, palette.look(run.experiment.precision, run.colour).color, palette.bg3
         )
-        paint_words(painter, inner, f"{fraction:.0%}".replace("%", " %"), Look(600), is_right=True)
+        paint_words(painter, inner, f"{fraction:.0%}", Look(600), is_right=True)
 
     def _paint_words(
         self, painter: QPainter, rect: QRect, row: int, column: Column, palette: Palette

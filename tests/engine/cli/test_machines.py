@@ -143,4 +143,4 @@ def test_a_cluster_is_added_and_what_is_of_clusters_alone_is_refused_of_others(v
     status, refused = verb("machines", "add", "Other", "far", "--partition", "gpu")
     assert status == 2 and "--slurm" in refused["error"]["remedy"]
     status, refused = verb("machines", "add", "Other", "far", "--slurm", "--option", "--wrap=reboot")
-    assert status == 2 and "set by Ammeter itself" in refused["error"]["message"]
+    assert status == 2 and "Ammeter sets it itself" in refused["error"]["message"]

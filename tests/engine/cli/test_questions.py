@@ -163,7 +163,7 @@ def test_a_run_is_profiled_with_its_own_settings_and_printed_for_people(answer, 
     _, run = answer("run", *TINY, "--steps", "3", "--seed", "7", *HERE)
     assert main(["profile", "--run", run["id"][:6], *HERE]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Where the time goes" and any(line.startswith("A step ") for line in lines)
+    assert lines[0] == "Where the time goes" and any(line.startswith("Whole step ") for line in lines)
     with Store() as store:
         (entry,) = store.studies.newest("profile")
         (side,) = store.studies.find(entry.id).answer.sides
@@ -198,12 +198,12 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
         (["limit", *SMALL, "--margin", "1"], "--margin"),
         (["limit", *SMALL, "--precision", "fp32", "--precision", "fp32"], "may be given only once"),
         (["limit", *SMALL, "--precision", "fp32"], "emory"),
-        (["numerics", "--run", "beef"], "There is no run whose id starts with 'beef'"),
+        (["numerics", "--run", "beef"], "No run id starts with 'beef'"),
         (["numerics", "--run", "beef", "--model", "small-cnn"], "--run uses the settings of the saved run"),
         (["numerics", "--precision", "fp17"], "Precision is 'fp17'"),
         (["numerics", "--to", "x.docx"], "is no format of"),
         (["numerics", *TINY, "--set", "step.fp32_modules=nope", "--map", *HERE], "'nope'"),
-        (["profile", "--run", "beef"], "There is no run whose id starts with 'beef'"),
+        (["profile", "--run", "beef"], "No run id starts with 'beef'"),
         (["profile", "--run", "beef", "--precision", "fp32"], "--run uses the settings of the saved run"),
         (["profile", "--precision", "fp17"], "Precision is 'fp17'"),
         (["profile", "--to", "x.docx"], "is no format of"),
@@ -212,7 +212,7 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
         (["tune", "--change", "colour"], "not a kind of change"),
         (["tune", "--guard", "some"], "alike or none"),
         (["tune", "--time-limit", "soon"], "--time-limit is 'soon'"),
-        (["tune", "--resume", "beef", *HERE], "No run, sweep or study has an id that starts with 'beef'"),
+        (["tune", "--resume", "beef", *HERE], "No run, sweep or study id starts with 'beef'"),
         (["tune", "--resume", "beef", "--model", "linear"], "--resume uses the settings"),
         (["tune", "--to", "x.docx"], "is no format of"),
         (["tune", "--batch-size", "0"], "Batch size"),

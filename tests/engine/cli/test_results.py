@@ -49,7 +49,7 @@ RESULTS = {
     "profile": "FP32 4.00 ms a step",
     "sweep": "2 combinations, stopped",
     "tune": "2.00 times as fast as plain FP32",
-    "run": "640 img/s, 50.0 %",
+    "run": "640 img/s, 50.0%",
 }
 
 

@@ -244,7 +244,7 @@ def test_a_grid_that_cannot_be_is_refused(swept: list[str], options: dict[str, A
 
 def test_a_plan_is_read_from_percents_and_times() -> None:
     assert parse_plan(3, "2%", "1h30m") == Plan(repeats=3, precision_percent=2, time_limit_seconds=5_400)
-    assert parse_plan(1, "0.5 %", "45s").time_limit_seconds == 45
+    assert parse_plan(1, "0.5%", "45s").time_limit_seconds == 45
     assert parse_plan(1, "", "") == Plan()
 
 

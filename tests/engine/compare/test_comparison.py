@@ -159,7 +159,7 @@ def test_the_time_to_an_accuracy_is_that_of_the_first_epoch_that_has_it(record: 
     found = compare(evidence, target_accuracy=0.8)
     rows = {row.figure.name: row for row in found.figures}
     seconds, samples = rows["seconds_to_accuracy"], rows["samples_to_accuracy"]
-    assert seconds.figure.title == "Time to 80 % accuracy"
+    assert seconds.figure.title == "Time to 80% accuracy"
     assert [cell.value for cell in seconds.cells] == [4.0, 2.0] and seconds.cells[1].ratio == 0.5
     assert [cell.value for cell in samples.cells] == [6_400.0, 3_200.0]
     never = compare(evidence, target_accuracy=0.95).figures[-1]
@@ -196,7 +196,7 @@ def test_the_baseline_is_the_first_plain_fp32_side_unless_another_is_chosen(reco
     assert compared([half]).baseline.id == half.id
     with pytest.raises(ProblemError, match="not among the runs"):
         compared(runs, "000000000009")
-    with pytest.raises(ProblemError, match="no runs to compare"):
+    with pytest.raises(ProblemError, match="No runs to compare"):
         compared([])
 
 

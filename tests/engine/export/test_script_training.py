@@ -278,7 +278,7 @@ def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_p
     text = written(run, steps_per_epoch, tmp_path)
     assert performed(text, tmp_path) == course
     if run.summary is not None and run.summary.recipe == "plain":
-        assert "to the last bit" in " ".join(text.split())
+        assert "bit for bit" in " ".join(text.split())
 
 
 OWN_FILES = Path(__file__).with_name("own_files")
@@ -318,7 +318,7 @@ def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(
     sys.modules.pop("layers", None)
     assert performed(text, tmp_path) == course
     assert getattr(sys.modules.pop("layers", None), "__file__", None) is None
-    assert "Left out" not in text
+    assert "Omitted" not in text
     # of the rest, the file's own text is the most
     assert text.partition("# how the run trained it")[2].count("\n") < 120
 

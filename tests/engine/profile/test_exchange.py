@@ -35,7 +35,7 @@ def of(*known: StepProfile) -> Profiles:
 def test_the_sentences_tell_communication_messages_and_the_slowest_rank() -> None:
     told = exchange_sentences(of(profile(exchange(20.0, 0.0))))
     assert told == (
-        "Communication is exposed for 26.0 of rank 0's 50.0 ms (52\N{NO-BREAK SPACE}%), and overlapped with "
+        "Communication is exposed for 26.0 of rank 0's 50.0 ms (52%), and overlapped with "
         "computing for 3.00 ms.",
         "It sends 2 messages a step, 2.0 MiB together.",
         "Rank 1, cuda:1 keeps the others waiting, for up to 20.0 ms of a step.",

@@ -107,10 +107,10 @@ def test_the_description_of_bars_tells_every_part():
     )
     drawing = bars_drawing(sides(*BARS.sides, failed), 800)
     assert drawing.description == (
-        "FP32: 80.0 ms a step: Matrix work without Tensor Cores 60.0 ms (75\u00a0%), "
-        "Memory-bound 20.0 ms (25\u00a0%). "
-        "FP16 AMP: 10.0 ms a step: Matrix work on Tensor Cores 10.0 ms (99.8\u00a0%), "
-        "Waiting for data < 0.1 ms (0.2\u00a0%). FP32 (2): No room."
+        "FP32: 80.0 ms a step: Matrix work without Tensor Cores 60.0 ms (75%), "
+        "Memory-bound 20.0 ms (25%). "
+        "FP16 AMP: 10.0 ms a step: Matrix work on Tensor Cores 10.0 ms (99.8%), "
+        "Waiting for data < 0.1 ms (0.2%). FP32 (2): No room."
     )
     assert "No room." in texts_of(drawing)
 

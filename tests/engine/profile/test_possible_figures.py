@@ -25,7 +25,7 @@ from engine.protocol.profiles import Profiles, ProfileSide
 FORMATS = {"fp32": Precision.FP32, "tf32": Precision.TF32, "fp16": Precision.FP16, "bf16": Precision.BF16}
 MS = st.floats(0.01, 1e4)
 RATES = st.floats(1e-6, 2e3)
-_PERCENT = re.compile(r"([\d,.]+)\N{NO-BREAK SPACE}%")
+_PERCENT = re.compile(r"([\d,.]+)%")
 _FASTER = re.compile(r" is ([\d,.]+) times as fast as .*?\(([\d,.]+) against ([\d,.]+) ms")
 _SLOWER = re.compile(r" takes ([\d,.]+) times as long as .*?\(([\d,.]+) against ([\d,.]+) ms")
 _AT_BEST = re.compile(r"([\d,.]+) ms(?: at best)?, ([\d,.]+) times as fast")

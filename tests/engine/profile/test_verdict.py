@@ -42,7 +42,6 @@ def experiment(**settings: Any) -> Experiment:
 
 
 PAGEABLE, FAST = {"pin_memory": False}, {"recipe": "fast"}
-NBSP = "\N{NO-BREAK SPACE}"
 CONVOLUTION = TimeRow(name="implicit_convolve_sgemm", part=StepPart.MATRIX, ms=9.0, calls=1)
 ADD = TimeRow(name="add", part=StepPart.MEMORY, ms=2.0, calls=4, moved_bytes=0.9 * 3e12 * 2e-3)
 
@@ -94,9 +93,7 @@ def case(
             precision="fp8",
         ),
         case(rest("cpu", memory=6.0), Bound.UNKNOWN, None, "FP8 is emulated", "on a GPU", precision="fp8"),
-        case(
-            rest(memory=8.0, kernels=(ADD,)), Bound.MEMORY, RECIPE, f"at 90{NBSP}% of the measured bandwidth"
-        ),
+        case(rest(memory=8.0, kernels=(ADD,)), Bound.MEMORY, RECIPE, "at 90% of the measured bandwidth"),
         case(ON_CPU_CONVOLUTIONS, Bound.MEMORY, None, "what takes longest, which is memory-bound work."),
         case(rest(copies=6.0), Bound.COPIES, PINNED, "takes 6.00 ms at best, 1.50 times", data=PAGEABLE),
         case(rest(copies=6.0), Bound.COPIES, ON_DEVICE),
@@ -104,7 +101,7 @@ def case(
             rest(host=7.5),
             Bound.HOST,
             RECIPE,
-            f"The host bounds it: the device waits for the next launch 75{NBSP}% of the step (7.50 of ",
+            "The host bounds it: the device waits for the next launch 75% of the step (7.50 of ",
             "without the wait a step would take 2.50 ms, 4.00 times as fast",
         ),
         case(rest(host=7.5), Bound.HOST, LARGER, step=FAST),
@@ -118,18 +115,16 @@ def case(
         ),
         case(rest("cpu", matrix=20.0), Bound.MATRIX, None, "Matrix work bounds it", "No setting"),
         case(SLOW_BF16, Bound.MATRIX, IN_FP32, "4.00 times as many as in BF16", precision="bf16"),
-        case(
-            of_units(0.8), Bound.MATRIX_UNITS, None, f"at 80{NBSP}% of their measured peak", precision="fp16"
-        ),
+        case(of_units(0.8), Bound.MATRIX_UNITS, None, "at 80% of their measured peak", precision="fp16"),
         case(of_units(0.1), Bound.MATRIX_UNITS, RECIPE, precision="fp16"),
         case(of_units(0.1), Bound.MATRIX_UNITS, LARGER, precision="fp16", step=FAST),
         case(
             BALANCED,
             Bound.BALANCED,
             FUSED,
-            f"Nothing bounds it alone: matrix work on Tensor Cores takes 35{NBSP}%, the optimizer takes "
-            f"35{NBSP}% of the step of 10.0 ms.",
-            f"The optimizer takes 35{NBSP}% of the step (3.50 of 10.0 ms). Use a fused optimizer, which",
+            "Nothing bounds it alone: matrix work on Tensor Cores takes 35%, the optimizer takes "
+            "35% of the step of 10.0 ms.",
+            "The optimizer takes 35% of the step (3.50 of 10.0 ms). Use a fused optimizer, which",
         ),
         case(profile(other=6.0, memory=4.0), Bound.BALANCED, RECIPE, "Work of no known kind takes 60"),
         case(profile(), Bound.UNKNOWN, None, "Profile the experiment again."),
@@ -167,7 +162,7 @@ def test_a_side_that_nothing_helps_learns_of_a_faster_one():
 def test_the_fraction_of_the_measured_peak_comes_with_its_figures():
     found = profile(matrix_units=9.0, memory=1.0).model_copy(update={"flops": 3.5e12})
     assert peak_sentence(found) == (
-        "The model reaches 50\N{NO-BREAK SPACE}% of the measured peak. Its 3,500 GFLOPs a step are 350 "
+        "The model reaches 50% of the measured peak. Its 3,500 GFLOPs a step are 350 "
         "TFLOP/s, and products in FP16 reach 700 TFLOP/s on this device."
     )
     assert peak_sentence(profile(memory=1.0)) is None
@@ -228,7 +223,7 @@ def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not():
     sentence = gained(profile(matrix=58.0, memory=21.0), profile(matrix_units=12.0, memory=19.0))
     assert sentence == (
         "FP16 AMP is 2.55 times as fast as FP32 (31.0 against 79.0 ms a step): matrix work fell from 58.0 to "
-        f"12.0 ms; memory-bound work fell from 21.0 to 19.0 ms and takes 61{NBSP}% of the step now."
+        "12.0 ms; memory-bound work fell from 21.0 to 19.0 ms and takes 61% of the step now."
     )
 
 
@@ -238,7 +233,7 @@ def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not():
         (
             profile(matrix=3.0, data=7.0),
             profile(matrix_units=2.8, data=7.1),
-            "72\N{NO-BREAK SPACE}% of its step is waiting for data, which no number format shortens.",
+            "72% of its step is waiting for data, which no number format shortens.",
         ),
         (
             profile(matrix=5.0, host=4.0),
@@ -263,15 +258,13 @@ def test_what_shrank_in_part_is_not_said_to_bound_the_step():
     sentence = gained(
         profile(matrix=9.0, memory=4.0, host=3.0), profile(matrix_units=3.0, memory=4.0, host=3.5)
     )
-    assert sentence.endswith(
-        "memory-bound work stays at 4.00 ms and takes 38\N{NO-BREAK SPACE}% of the step now."
-    )
+    assert sentence.endswith("memory-bound work stays at 4.00 ms and takes 38% of the step now.")
 
 
 def test_products_that_gain_nothing_are_held_against_their_peak():
     half = profile(matrix_units=9.9).model_copy(update={"flops": 0.1 * 9.9 * 700.0 * 1e9})
     assert gained(profile(matrix=10.0), half).endswith(
-        "matrix work, whose products run at 10\N{NO-BREAK SPACE}% of their measured peak."
+        "matrix work, whose products run at 10% of their measured peak."
     )
 
 
@@ -283,13 +276,13 @@ def test_sides_of_other_batches_are_compared_for_as_many_samples():
 
 
 def test_sides_of_which_one_was_disturbed_are_not_compared():
-    disturbed = profile(matrix=3.0).model_copy(update={"disturbance": "others took 40 % of the processor"})
+    disturbed = profile(matrix=3.0).model_copy(update={"disturbance": "others took 40% of the processor"})
     made = gains(profiles(profile(matrix=10.0), disturbed))[1]
     assert made is not None and made.ratio is None
     assert made.sentence == "FP16 AMP is not compared with FP32: the steps of FP16 AMP were disturbed."
     verdict = verdicts(profiles(profile(matrix=10.0), disturbed))[1]
     assert verdict is not None and (verdict.bound, verdict.changes) == (Bound.UNKNOWN, ())
-    assert verdict.sentence == "Its steps were disturbed: others took 40 % of the processor."
+    assert verdict.sentence == "Its steps were disturbed: others took 40% of the processor."
     assert verdict.next_step == "Profile again when nothing else runs."
 
 

@@ -232,7 +232,7 @@ def test_how_busy_tensor_cores_were_is_told_where_both_lanes_know_it(racers: Any
     assert racers.repeated([(100.0, 200.0), (100.0, 200.0)], **busy).tensor_percent == (12.0, 42.0)
     card = race_card(scene_of(racers.race(), patterns(racers.race().blocks)))
     words = [shape.text for shape in card.drawing(card.scene.at(0)).shapes if isinstance(shape, Words)]
-    assert "Tensor Cores busy" in words and "12\u00a0%" in words and "42\u00a0%" in words
+    assert "Tensor Cores busy" in words and "12%" in words and "42%" in words
     racers.runs.clear()
     race = racers.of_two(100.0, 200.0, mine={"figures": {"tensor_activity_percent": 40.0}})
     assert race.tensor_percent is None

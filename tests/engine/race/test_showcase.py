@@ -26,7 +26,7 @@ from engine.race.showcase import (
 )
 from engine.training.data.datasets import dataset_entries
 
-CPU_NOTE = "saves no time on a CPU without AVX512-BF16 and AMX"
+CPU_NOTE = "saves no time on a CPU without AVX512-BF16 or AMX"
 
 
 def device(

@@ -64,7 +64,8 @@ def test_the_race_of_the_picture(racers: Any) -> None:
         *((1_000, speed, {}, {}, EVEN) for speed in (985, 996, 1_000, 1_020)),
         (
             *(1_000, 710, {"batch_size": 63}, {}),
-            f"{BETTER}, likely because the batch of 63 is not a multiple of 8, which Tensor Cores need.",
+            f"{BETTER}, likely because the batch size of 63 is not a multiple of 8, "
+            "which is slower on Tensor Cores.",
         ),
         (
             *(1_000, 710, peak(1_000.0), peak(600.0)),
@@ -85,9 +86,9 @@ def test_on_a_processor_the_words_are_the_processors(racers: Any) -> None:
     race = racers.race()
     assert headline.sentence(race) == f"{WHY.replace('card', 'processor')}.", "more memory is not less"
     assert headline.title(race) == SAME.replace("card", "processor")
-    assert memory_words(race) == ("7 % more", "memory")
+    assert memory_words(race) == ("7% more", "memory")
     racers.runs.clear()
-    racers.hardly_faster = "FP16 AMP is slow here, since most CPUs do not compute in FP16"
+    racers.hardly_faster = "FP16 AMP is slow here, because most CPUs do not compute in FP16"
     told = headline.sentence(racers.of_two(3_970, 557, environment=racers.CPU))
     assert "on this processor: mixed precision took longer, likely because FP16 AMP is slow here" in told
 
@@ -106,7 +107,7 @@ def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
     ("figures", "title", "why"),
     [
         (
-            {"speed_note": "other programs took 69 % of the processor meanwhile"},
+            {"speed_note": "other programs took 69% of the processor meanwhile"},
             "Other programs disturbed this measurement",
             "Measure again when nothing else runs.",
         ),
@@ -150,7 +151,7 @@ def test_repeats_that_differ_wildly_are_not_called_alike_and_a_little_gain_has_i
     racers.add(Precision.TF32, 1_000)
     racers.add(FP16, 1_070)
     assert headline.sentence(racers.race()) == (
-        "Mixed precision is only a little faster here, likely because TF32 computes on Tensor Cores too."
+        "Mixed precision is only a little faster here, likely because TF32 uses Tensor Cores too."
     )
 
 
@@ -291,9 +292,9 @@ def test_the_pace_of_the_replay(racers: Any, full: float, mixed: float, steps: i
         (320.0, ("Less than a third", "of the memory")),
         (340.0, ("Less than half", "of the memory")),
         (600.0, ("Less than two thirds", "of the memory")),
-        (910.0, ("91 %", "of the memory")),
+        (910.0, ("91%", "of the memory")),
         (990.0, ("About the same", "amount of memory")),
-        (1_080.0, ("8 % more", "memory")),
+        (1_080.0, ("8% more", "memory")),
         (2_400.0, ("2.40 times", "the memory")),
         (None, ("No measurement", "of the memory")),
     ],
@@ -344,7 +345,7 @@ def test_how_sure_the_ratio_is(racers: Any) -> None:
     racers.runs.clear()
     race = racers.repeated([(880, 5_000), (884, 4_980), (878, 5_020), (881, 5_000), (882, 4_950)])
     assert certainty(race).startswith("Measured 5 times each: between 5.6")
-    assert certainty(race).endswith("with 95 % confidence.")
+    assert certainty(race).endswith("with 95% confidence.")
 
 
 def test_repeats_that_were_not_made_in_turns_are_no_certainty(racers: Any) -> None:
@@ -370,7 +371,7 @@ def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:
         "A run in mixed precision went wrong: its loss stopped being a number.",
         "The card ran below its full speed for a while.",
         "A run in mixed precision had to share the machine with other programs.",
-        "The two differ in learning rate: 0.5 against 0.001.",
+        "The two differ in learning rate: 0.5 vs. 0.001.",
     )
     racers.runs.clear()
     race = racers.of_two(1_000, 2_000, mine={"speeds": [2_000.0] * 120 + [1_500.0] * 80})

@@ -56,7 +56,7 @@ class Worker:
         environment = begun.environment.model_copy(update={"node": self._node})
         yield begun.model_copy(update={"environment": environment})
         if self._is_lost:
-            yield Lost(f"Slurm has lost {self._node}.", Kind.NODE_LOST)
+            yield Lost(f"Slurm lost {self._node}.", Kind.NODE_LOST)
         speed = 100.0 / SLOWNESS[self._node] * (GAIN if experiment.precision == "bf16" else 1.0)
         yield Finished(summary=Summary(steps=40, seconds=1.0, step_ms=10.0, samples_per_second=speed))
 

@@ -155,9 +155,9 @@ def test_a_cell_says_its_figures_with_intervals_and_why_it_has_none():
     assert lines_of[:3] == [
         "BF16 AMP, batch size 32, learning rate 0.001",
         "Mean of 2 runs.",
-        "Throughput: 1,400 samples/s (95 % interval 1,372 to 1,428)",
+        "Throughput: 1,400 samples/s (95% interval 1,372 to 1,428)",
     ]
-    assert "Ratio to the baseline: 1.40× (95 % interval 1.36× to 1.44×)" in lines_of
+    assert "Ratio to the baseline: 1.40× (95% interval 1.36× to 1.44×)" in lines_of
     assert cell_words(RESULTS.cells[5], FIGURES).endswith("Failed. The loss became NaN at step 12.")
 
 

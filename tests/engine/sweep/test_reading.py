@@ -24,7 +24,7 @@ from tests.drawings import texts_of
 from tests.sweeps import small_grid
 
 GRID = small_grid()
-BUSY = {"speed_note": "other programs took 40 % of the processor"}
+BUSY = {"speed_note": "other programs took 40% of the processor"}
 HOT = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
 PILOT = Pilot(
     steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0, final_loss=2.0
@@ -76,7 +76,7 @@ def test_figures_and_ratios_are_those_of_a_comparison(repeats):
     assert mine.ratio_interval is not None
     assert mine.value(PEAK_MEMORY) == 2.0
     assert results.figures[0].name == SPEED.name and mine.status == "done" and len(mine.run_ids) == 3
-    assert "it is 1.80 times as fast (95 % interval" in answers(results)[2]
+    assert "it is 1.80 times as fast (95% interval" in answers(results)[2]
 
 
 def test_every_cell_says_how_far_it_is(record, repeats):

@@ -25,7 +25,7 @@ DEVICES, PRECISION = Axis(key="devices", values=(1, 2, 4)), Axis(key="precision"
 GRID = grid_of({"steps": 60, "device": "cpu"}, [DEVICES, PRECISION])
 SPEEDS = {(1, "fp32"): 1_000, (2, "fp32"): 1_900, (4, "fp32"): 3_600, (1, "bf16"): 2_000}
 SPEEDS |= {(2, "bf16"): 3_400, (4, "bf16"): 5_600}
-BUSY = {"speed_note": "other programs took 40 % of the processor"}
+BUSY = {"speed_note": "other programs took 40% of the processor"}
 Sweeps = Callable[..., SweepRecord]
 
 
@@ -85,9 +85,9 @@ def test_efficiency_is_the_speed_per_device_against_one(sweep: Sweeps) -> None:
 
 def test_sentences_tell_efficiency_and_the_gain_over_devices(sweep: Sweeps) -> None:
     *_, efficiency, gain, sent, cores = answers(results_of(sweep(SPEEDS, sent_ms=3.0, spread=0.001)))
-    assert efficiency == "Scaling efficiency on 4 devices, against 1 device: FP32 90.0 %, BF16 AMP 70.0 %."
+    assert efficiency == "Scaling efficiency on 4 devices, against 1 device: FP32 90.0%, BF16 AMP 70.0%."
     assert gain == "BF16 AMP is 2.00 times as fast as FP32 on 1 device, and 1.56 times on 4 devices."
-    assert sent == "BF16 AMP on 4 devices takes 30.0 % of a step to exchange gradients."
+    assert sent == "BF16 AMP on 4 devices takes 30.0% of a step to exchange gradients."
     assert cores.startswith("These devices share one processor's cores")
 
 
@@ -113,7 +113,7 @@ def test_nothing_follows_from_a_disturbed_cell_or_its_base(sweep: Sweeps) -> Non
     assert [cell["scaling_clean"] for cell in told.values()["cells"]] == [True, False] * 3
     assert [row["is_scaling_disturbed"] for row in told.tables[""]()] == [False, True] * 3
     said = "\n".join(answers(results))
-    assert "4 devices, against 1 device: FP32 90.0 %." in said and "times on 4 devices" not in said
+    assert "4 devices, against 1 device: FP32 90.0%." in said and "times on 4 devices" not in said
 
 
 def test_without_one_device_the_fewest_are_the_base(sweep: Sweeps) -> None:
@@ -127,7 +127,7 @@ def test_without_one_device_the_fewest_are_the_base(sweep: Sweeps) -> None:
 def test_a_precision_without_the_fewest_devices_is_not_told_against_them(sweep: Sweeps) -> None:
     known = {key: speed for key, speed in SPEEDS.items() if key != (1, "fp32")}
     said = answers(results_of(sweep(known)))
-    assert "Scaling efficiency on 4 devices, against 1 device: BF16 AMP 70.0 %." in said
+    assert "Scaling efficiency on 4 devices, against 1 device: BF16 AMP 70.0%." in said
 
 
 def test_nothing_is_told_against_a_base_that_diverged(sweep: Sweeps) -> None:
@@ -142,7 +142,7 @@ def test_cells_of_one_global_batch_scale_strongly(sweep: Sweeps) -> None:
     results = results_of(sweep(speeds, grid))
     strong = {cell.name: cell.value(STRONG) for cell in results.cells if cell.value(STRONG) is not None}
     said = answers(results)
-    assert "Scaling efficiency on 4 devices, against 1 device, at batch size 16: 75.0 %." in said
+    assert "Scaling efficiency on 4 devices, against 1 device, at batch size 16: 75.0%." in said
     assert strong == pytest.approx(
         {"1 device, batch size 64": 100, "2 devices, batch size 32": 80, "4 devices, batch size 16": 60}
     )
@@ -159,7 +159,7 @@ def test_a_sweep_without_devices_or_with_one_number_of_them_has_none(sweep: Swee
 def test_the_picture_has_the_ideal_and_every_format_the_figures(sweep: Sweeps) -> None:
     record = sweep(SPEEDS, sent_ms=3.0)
     drawing = lines(results_of(record), 0, 1, WEAK, (0, 0), (600.0, 380.0)).drawing
-    assert "ideal" in texts_of(drawing) and "70.0 % at 4" in drawing.description
+    assert "ideal" in texts_of(drawing) and "70.0% at 4" in drawing.description
     known = document(record)
     (section,) = [section for section in known.sections if section.title == "Scaling"]
     assert [picture.name for picture in section.pictures] == ["weak-efficiency", "ratio", "exchange-percent"]

@@ -218,5 +218,5 @@ def test_another_programs_sweep_is_not_carried_on(night, path):
     night.store.sweeps.claim(night.id)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE sweeps SET owner = json_set(owner, '$.host', 'elsewhere.example')")
-    with pytest.raises(ProblemError, match="Night is carried on by another Ammeter"):
+    with pytest.raises(ProblemError, match="Night is running in another instance of Ammeter"):
         next(night.sweeper().carry_on(night.id))

@@ -251,7 +251,7 @@ def patient(monkeypatch):
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("written", "last"),
-    [("'10 %\\r99 %\\r100 %\\n'", "100 %"), ("'no\\n' * 1900 + 'last\\n'", "last")],
+    [("'10%\\r99%\\r100%\\n'", "100%"), ("'no\\n' * 1900 + 'last\\n'", "last")],
     ids=["a progress bar", "many lines"],
 )
 def test_what_a_dying_worker_wrote_last_comes_before_its_end(launch, written, last):

@@ -114,7 +114,7 @@ FIGURES: Mapping[str, Figure] = {
         "forecast", "forecast off the allocator's peak, ten models, after one run", "≤", 3, "%"
     ),
     "bar": Figure("profile", "recorded steps off unprofiled ones", "≤", 3, "%"),
-    "unnamed": Figure("profile", "kernels above 1 % of the time without a family", "=", 0),
+    "unnamed": Figure("profile", "kernels above 1% of the time without a family", "=", 0),
     "mfu": Figure("profile", "the highest fraction of the measured peak", "<", 1),
     "profile-tests": Figure("profile", "tests of profiles that failed or did not run", "=", 0),
     "show": Figure("show", "from *Show me* to the end of the race", "<", 60, "s"),

@@ -78,7 +78,7 @@ def test_use_puts_the_batch_with_the_chosen_margin_and_multiple_into_the_form(
     panel.granularity_box.setEditText("400")
     panel.result.set_margin(0.1)
     assert used(panel, qtbot) == [400]
-    assert "no multiple of 400 fits and leaves 10 % free" in shown_texts(panel)
+    assert "no multiple of 400 fits and leaves 10% free" in shown_texts(panel)
 
 
 def test_a_limit_that_could_not_be_made_says_why_once(panel: LimitPanel, limits: Any) -> None:

@@ -367,7 +367,7 @@ def test_a_tab_offers_the_study_that_is_not_there_and_shows_the_one_that_is(
     results.compare(results.item("comparison"))
     tabs = results.controller.page.comparison.tabs
     assert [tabs.tabText(place) for place in range(tabs.count())] == [
-        *("Figures", "Curves", "Profile", "Numerics", "Memory")
+        *("Metrics", "Curves", "Profile", "Numerics", "Memory")
     ]
     tabs.setCurrentIndex(2)
     profile = tabs.currentWidget()

@@ -79,7 +79,7 @@ def test_deletions_are_undone_one_after_the_other_and_the_rest_is_gone_for_good_
     table.edits.delete((first,))
     table.experiments.shut_down()
     assert len(table.store.runs()) == 2
-    with pytest.raises(ProblemError, match="gone for good"):
+    with pytest.raises(ProblemError, match="permanently deleted"):
         table.store.restore([first])
 
 
@@ -89,7 +89,7 @@ def test_a_deletion_that_another_program_made_final_is_told(table: Table, qtbot:
     table.store.purge([first])
     with qtbot.waitSignal(table.experiments.problem) as signal:
         table.edits.undo()
-    assert "gone for good" in signal.args[0].message
+    assert "permanently deleted" in signal.args[0].message
 
 
 def test_tags_a_note_and_a_name_are_written_to_the_store_and_what_it_refuses_is_told(
@@ -196,7 +196,7 @@ def test_it_can_be_deleted_for_good_and_is_kept_while_nobody_answers(
     assert window.notice.text() == "1 deleted run can still be brought back."
     press(window, "Delete for good")
     assert store.deleted() == ()
-    with pytest.raises(ProblemError, match="gone for good"):
+    with pytest.raises(ProblemError, match="permanently deleted"):
         store.restore(ended[:1])
 
 

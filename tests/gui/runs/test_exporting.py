@@ -80,7 +80,7 @@ def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_perso
     beside = "runs-runs.csv and runs-summary.csv beside it."
     for order, place, told in (
         (pair, "runs.csv", f"Wrote 2 runs to runs.csv, with {beside}"),
-        (pair, "gone/report.html", "There is no folder"),
+        (pair, "gone/report.html", "does not exist"),
         (pair, "script.py", "A script is made from one run, and these are 2."),
         (Order(pair.run_ids[:1]), "race.webp", ""),
     ):

@@ -23,7 +23,7 @@ Raced = Callable[..., Race]
 # said by the offscreen platform when a popover opens
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-BUSY = "other programs took 34 % of the processor meanwhile"
+BUSY = "other programs took 34% of the processor meanwhile"
 NO_SPEED = "The run was too short to measure: only 2 whole blocks, and a speed needs 5."
 
 
@@ -52,7 +52,7 @@ class TestRace:
         room.panel.show_race(usual, None)
         assert "Tensor Cores busy" not in room.words
         room.panel.show_race(replace(usual, tensor_percent=(12.0, 41.6)), None)
-        assert "Tensor Cores busy, of the measured time: Full: 12 %; Mixed: 42 %." in room.words
+        assert "Tensor Cores busy, of the measured time: Full: 12%; Mixed: 42%." in room.words
         room.clock.seek(usual.seconds)
         room.resize(1024, 548)
         assert "Tensor Cores" not in room.words, "the memory needs the room"
@@ -95,7 +95,7 @@ class TestCertainty:
         popover = room.race.popover
         for opener in (room.view.number, room.view.certainty):
             opener.click()
-            assert popover.isVisible() and "95 % confidence" in popover.words()
+            assert popover.isVisible() and "95% confidence" in popover.words()
             room.qtbot.keyClick(popover, Qt.Key.Key_Escape)
             assert popover.isHidden()
 

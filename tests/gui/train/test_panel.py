@@ -120,7 +120,7 @@ def test_the_cards_own_figures_stand_in_a_line_where_there_is_room_and_a_cpu_has
     }
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, **columns))])
     words = panel.gauges.words.whole_text()
-    assert words == "FP32   GPU busy 97 %  ·  1,012 W  ·  61 °C  ·  waiting for data 1 %"
+    assert words == "FP32   GPU busy 97%  ·  1,012 W  ·  61 °C  ·  waiting for data 1%"
     assert panel.gauges.isVisible()
     panel.resize(1120, 500)
     qtbot.waitUntil(lambda: not panel.gauges.isVisible())
@@ -158,7 +158,7 @@ def test_a_card_that_tells_its_activity_has_a_card_for_its_tensor_cores(panel: L
     assert panel.cards.tensor_cores.isVisible() and len(panel.cards.cards) == 7
     assert panel.cards.tensor_cores.texts() == ("FP16 AMP 42SMs 88",)
     assert panel.gauges.words.whole_text() == (
-        "FP16 AMP   Tensor Cores 42 %  ·  SMs 88 %  ·  1,410 MHz (held down by heat and the power limit)"
+        "FP16 AMP   Tensor Cores 42%  ·  SMs 88%  ·  1,410 MHz (held down by heat and the power limit)"
     )
 
 
@@ -196,7 +196,7 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
         "48.1 s, including compiling 41.0 s",
         "at step 1,204",
         "12.5 s",
-        "100 J/1,000 samples, 64.0 J a step, 320 W on average, 60 W of it idle",
+        "100 J/1,000 samples, 64.0 J per step, 320 W on average, of which 60 W idle",
         "parameters 0.10 GiB, gradients 0.10 GiB, activations 1.86 GiB",
     ):
         assert words in texts
@@ -281,7 +281,7 @@ def test_a_phase_other_than_measuring_is_named(panel: LivePanel, live: Any, phas
     panel.set_runs([live.run("fp32", phase)])
     assert panel.strip.status.whole_text() == f"FP32 running{words}"
     if phase.fraction is not None:
-        assert panel.strip.step.text() == f"{100 * phase.fraction:.0f} %"
+        assert panel.strip.step.text() == f"{100 * phase.fraction:.0f}%"
         assert panel.strip.progress.fraction() == pytest.approx(phase.fraction)
 
 

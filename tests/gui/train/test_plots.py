@@ -168,7 +168,7 @@ def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
 
 
 def unscaled(live: Any, precision: str, *events: object, **settings: object) -> LiveRun:
-    """A hundred steps of 100 ms, of which it waits 5 %, and no grad scale."""
+    """A hundred steps of 100 ms, of which it waits 5%, and no grad scale."""
     run: LiveRun = live.run(precision, batch_size=64, **settings)
     run.set_status("running")
     run.take(live.samples(1, 100, 640.0, data_wait_ms=(5.0,) * 100))

@@ -35,8 +35,8 @@ LIMIT = QueueItem("b", "limit", "resnet50", "", seconds_left=200)
     ("items", "rests", "words"),
     [
         ((), False, "Nothing running"),
-        ((RUN, LIMIT), False, "BF16 AMP, resnet50 2 of 2, 62\N{NO-BREAK SPACE}%, 4 min for all, 1 waiting"),
-        ((RUN,), False, "BF16 AMP, resnet50 2 of 2, 62\N{NO-BREAK SPACE}%, 40 s for all"),
+        ((RUN, LIMIT), False, "BF16 AMP, resnet50 2 of 2, 62%, 4 min for all, 1 waiting"),
+        ((RUN,), False, "BF16 AMP, resnet50 2 of 2, 62%, 40 s for all"),
         ((LIMIT,), True, "The queue rests, 1 waiting"),
     ],
 )

@@ -319,7 +319,7 @@ def test_the_dialog_adds_a_cluster_with_its_wishes(qtbot):
     for name, text in wishes.items():
         dialog.wishes[name].setText(text)
     dialog.add_button.click()
-    assert "set by Ammeter itself" in dialog.words() and Machines().all() == ()
+    assert "Ammeter sets it itself" in dialog.words() and Machines().all() == ()
     dialog.wishes["options"].setText("--gres=gpu:1 --qos=normal")
     with qtbot.waitSignal(dialog.destroyed, timeout=WAIT_MS):
         dialog.add_button.click()
@@ -349,11 +349,11 @@ def test_the_dialog_edits_a_machine_and_its_hints_are_below_their_fields(qtbot):
 @pytest.mark.parametrize(
     ("host", "name", "folder", "sentence"),
     [
-        ("-oProxyCommand=x", "a", ".ammeter", "is not a host"),
-        ("box", "this machine", ".ammeter", "cannot be a machine's name"),
+        ("-oProxyCommand=x", "a", ".ammeter", "is not a valid host"),
+        ("box", "this machine", ".ammeter", "is not a valid machine name"),
         ("box", "BOX", ".ammeter", "There is a machine called BOX already"),
-        ("box", "a", "a b", "is not a folder there"),
-        ("box", "a", "../x", "is not a folder there"),
+        ("box", "a", "a b", "is not a valid folder"),
+        ("box", "a", "../x", "is not a valid folder"),
     ],
 )
 def test_the_dialog_says_what_is_wrong_with_its_fields(qtbot, host, name, folder, sentence):

@@ -20,7 +20,7 @@ from engine.protocol.numerics.nonfinite import (
     Operation,
     PrecisionMap,
 )
-from engine.protocol.numerics.numerics import Islands, Ladder, NumericsResults, Part, Rung
+from engine.protocol.numerics.numerics import Fp32Modules, Ladder, NumericsResults, Part, Rung
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
 from engine.training.models.sizes import OddSize
@@ -108,7 +108,7 @@ CASES = {
     "odd size": (
         AdviceKind.ODD_SIZE,
         evidence(odd_sizes=(OddSize("outputs", 100, False, ("fc", "fc2")),)),
-        "100 % of the time",
+        "100% of the time",
     ),
     "little work": (
         AdviceKind.LITTLE_WORK,
@@ -128,12 +128,12 @@ CASES = {
     "scale that grows too late": (
         AdviceKind.SCALE_NEVER_GROWS,
         evidence(results=NumericsResults(range=ranges(row("gradient", -44, became_zero=100)))),
-        "100 % of the gradients",
+        "100% of the gradients",
     ),
     "casts": (
         AdviceKind.CASTS,
         evidence(cost=slow(1.2), results=mapped(CAST, operation())),
-        "Casts take 50 %",
+        "Casts take 50%",
     ),
     "half in the loss": (
         AdviceKind.HALF_IN_LOSS,
@@ -176,7 +176,7 @@ CASES = {
             results=NumericsResults(range=ranges(row("gradient", -30, became_zero=50), scale=1.0)),
             settings={"precision": "fp16-unscaled"},
         ),
-        "50 % of the gradients",
+        "50% of the gradients",
     ),
 }
 
@@ -236,12 +236,12 @@ FOUND = {
         "FP32 diverges too. Lower the learning rate, or search for the first NaN.",
     ),
     "needed modules": (
-        {"islands": Islands(modules=("fc",), sentence="It needs fc.")},
+        {"islands": Fp32Modules(modules=("fc",), sentence="It needs fc.")},
         "fp16",
         "Keep fc in FP32.",
     ),
     "modules that do not suffice": (
-        {"islands": Islands(modules=None, sentence="None suffice.")},
+        {"islands": Fp32Modules(modules=None, sentence="None suffice.")},
         "fp16",
         "Use another precision. FP32 modules alone do not make this one as good as FP32.",
     ),

@@ -100,7 +100,7 @@ HALVES = [([1_001], "c10::Half"), ([32, 64], "c10::Half"), ([64, 1_001], "c10::H
 def test_products_in_fp32_could_be_tf32(recorded, told):
     product(recorded, SGEMM, FLOATS)
     advice = told(AdviceKind.COULD_BE_TF32, recorded, profile())
-    assert "2.00 ms of a step of 10.0 ms (20\N{NO-BREAK SPACE}%)" in advice.evidence
+    assert "2.00 ms of a step of 10.0 ms (20%)" in advice.evidence
     assert advice.modules == ("head",)
     assert advice.changes == (("precision", "tf32"),)
     within_amp = told(AdviceKind.COULD_BE_TF32, recorded, profile("fp16"), precision="fp16")
@@ -211,7 +211,7 @@ def test_more_workers_are_worth_what_they_and_the_cores_can_load(told):
 def test_what_was_recorded_takes_no_more_than_the_step(recorded, told):
     recorded.copy("Memcpy HtoD (Pageable -> Device)", 1_300, 42_800, launched=1_200, count=6_000_000)
     advice = told(AdviceKind.PAGEABLE_COPY, recorded, profile(copies=5))
-    assert "10.0 ms of a step of 10.0 ms (100\N{NO-BREAK SPACE}%)" in advice.evidence
+    assert "10.0 ms of a step of 10.0 ms (100%)" in advice.evidence
 
 
 def test_tiny_kernels_are_launched_at_once(recorded, told):
@@ -219,7 +219,7 @@ def test_tiny_kernels_are_launched_at_once(recorded, told):
         recorded.operation("aten::mul", at, at + 20)
         recorded.kernel(ELEMENTWISE, at + 30, at + 32, launched=at + 10)
     advice = told(AdviceKind.TINY_KERNELS, recorded, profile(host=6))
-    assert "91\N{NO-BREAK SPACE}% of a step's 11 kernels take less than 5 µs, by aten::mul" in advice.evidence
+    assert "91% of a step's 11 kernels take less than 5 µs, by aten::mul" in advice.evidence
     assert advice.changes == (("step.recipe", "fast"),)
     captured = told(
         AdviceKind.TINY_KERNELS, recorded, profile(host=6), step={"recipe": "capture"}, batch_size=32
@@ -328,6 +328,6 @@ def test_scaling_and_casting_to_fp8_is_told_with_its_share_of_the_step(recorded,
     product(recorded, "nvjet_sm90_qqtst_128x256_128x4_2x1_v_bz_coopB_TNT", HALVES)
     asked = {"precision": "fp8", "step": {"recipe": recipe}}
     advice = told(AdviceKind.CASTS, recorded, profile("fp8", memory=2.0), **asked)
-    assert advice.evidence.startswith("They take 2.00 ms of a step of 10.0 ms (20\N{NO-BREAK SPACE}%)")
+    assert advice.evidence.startswith("They take 2.00 ms of a step of 10.0 ms (20%)")
     assert advice.changes == ((("step.recipe", "fast"),) if recipe == "plain" else ())
     assert told(AdviceKind.CASTS, recorded, profile("bf16", memory=2.0), precision="bf16") is None

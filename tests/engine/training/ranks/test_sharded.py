@@ -149,7 +149,8 @@ def test_a_single_module_is_refused() -> None:
     (*_, last) = trained(**SHARDED, **linear)
     assert isinstance(last, Failed)
     assert (
-        last.problem.message == "Strategy is FSDP2, but linear is a single module: there is nothing to shard."
+        last.problem.message
+        == "Strategy is FSDP2, but linear is a single module, so there is nothing to shard."
     )
 
 

@@ -36,7 +36,7 @@ def speeds(work: Work) -> None:
     with uncompiled_in_rehearsals(work):
         found = measured(work, arms_of(workload))
     print(f"{workload}, samples per second")
-    print(f"{'':<20}{'engine':>12}{'by hand':>12}{'ratio':>9}   95 % interval")
+    print(f"{'':<20}{'engine':>12}{'by hand':>12}{'ratio':>9}   95% interval")
     for recipe in ("fast", "plain"):
         for precision in (half, "fp32"):
             _tell(work, name, f"{precision} {recipe}", found, is_aimed_at=precision == half)
