@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine.installation.request import Fetched, Installed, Stage, StageBegan
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import Engine, State
+from engine.installation.request import Fetched, Installed, Stage, StageBegan
 from engine.protocol.events import Check
 from gui.installation.dialog import EngineDialog
 from gui.installation.doctor_page import DoctorDialog
