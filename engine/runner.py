@@ -135,10 +135,10 @@ class Runner:
         if (session := self._session) is not None:
             session.pause()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Ask the paused job to resume."""
         if (session := self._session) is not None:
-            session.go_on()
+            session.resume()
 
     def leave(self) -> None:
         """Leave the run in training. On a remote machine it continues, and `run` reads its events later. On

@@ -299,7 +299,7 @@ def _run(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) ->
         with (
             Interrupt(sweeper.stop, machine=session.machine) as interrupt,
             shown.SweepProgress(grid) as progress,
-            closing(sweeper.carry_on(sweep_id)) as events,
+            closing(sweeper.run(sweep_id)) as events,
         ):
             for last in interrupt.heeded(events):
                 progress.show(last)

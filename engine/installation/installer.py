@@ -56,13 +56,13 @@ class Installer:
     """Performs one installation into `folder`, by default the user's.
 
     `try_out` raises ProblemError for packages that do not work. Any thread may call `pause`, which pauses the
-    download or waits before the next stage, `go_on`, and `stop`, which keeps the downloaded files.
+    download or waits before the next stage, `resume`, and `stop`, which keeps the downloaded files.
     """
 
     def __init__(self, folder: Path | None, try_out: Callable[[Path], None]) -> None:
         self._folder, self._try_out = folder or engines_folder(), try_out
         self._control = control = Control()
-        self.pause, self.go_on, self.stop = control.pause, control.go_on, control.stop
+        self.pause, self.resume, self.stop = control.pause, control.resume, control.stop
 
     def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install, and reuse the files of an earlier attempt. Ends without `Installed` if it is stopped.

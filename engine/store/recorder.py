@@ -67,8 +67,11 @@ class Recorder:
     def take(
         self, events: Sequence[Event], place: FarPlace | None = None, *, is_lost: bool = False
     ) -> tuple[Log, ...]:
-        """Takes the worker's events, if any, and how far they go of what it wrote on another machine; returns
-        remarks on the recording itself. A run that `is_lost` there is interrupted with what it had."""
+        """Take the worker's events, if any, with the position up to which they were read on a remote machine.
+
+        Returns remarks on the recording itself. A run that `is_lost` there is interrupted with its data so
+        far.
+        """
         self._place = place or self._place
         self._waiting += self._budgeted(events)
         self._began |= any(isinstance(event, Started) for event in events)

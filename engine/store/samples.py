@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 def columns_in(batches: Iterable[Samples]) -> Columns:
-    """Neighbouring batches as one table; empty if there are none."""
+    """Return neighboring batches as one table, which is empty without any."""
     return joined(
         {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
         for batch in batches

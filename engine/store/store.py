@@ -73,11 +73,11 @@ class Store(Edits):
         repeat: int | None = None,
         machine: str = "",
     ) -> RunRecord:
-        """Adds a queued run of this process; without a name it is "Run N".
+        """Add a queued run of this process. Without a name it is "Run N".
 
-        A run of a `sweep` is the `repeat`, from 1, of a `cell`. It replaces a run of that place that did not
-        come to its end; one that still trains on another `machine` is returned as it is. Raises ProblemError
-        where that run did, or where a process that lives trains it.
+        A run of a `sweep` is the `repeat` (1-based) of a `cell`. It replaces an unfinished run of that place.
+        One that still trains on a remote `machine` is returned as it is. Raises ProblemError if the place has
+        a finished run, or one that another running process trains.
         """
         run_id = secrets.token_hex(6)
         with self._connection.writing() as connection:

@@ -41,7 +41,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         panel.head.menu.offer("Tune again", lambda: self._order(self._tunings.repeat))
         if follows:
             setup.register_handler("tune", self.submit, self._refuse)
-        panel.go_on.clicked.connect(lambda: self._order(self._tunings.carry_on))
+        panel.resume.clicked.connect(lambda: self._order(self._tunings.resume))
         setup.draft_changed.connect(self._show_devices)
         page = panel.page
         page.wanted.connect(lambda: setup.order("tune"))
