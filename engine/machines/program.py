@@ -20,18 +20,18 @@ from engine.experiment.value import shortened
 from engine.installation.control import Stopped
 from engine.installation.description import Description, cleaned
 from engine.installation.installed import python_here
-from engine.installation.lines import GO_ON, LONGEST_LINE, PAUSE, read_event, wanted_line
-from engine.installation.uv import explained, find_uv
-from engine.installation.wanted import (
+from engine.installation.lines import GO_ON, LONGEST_LINE, PAUSE, read_event, request_line
+from engine.installation.request import (
     AUTOMATIC,
     Installed,
     InstallEvent,
+    InstallRequest,
     Plan,
     Planned,
     Stage,
     StageBegan,
-    Wanted,
 )
+from engine.installation.uv import explained, find_uv
 from engine.machines.bundle import PYTHONS, program_archive, program_id
 from engine.machines.catalogs import forget_catalog
 from engine.machines.line import NOT_FOUND, Channel, Line
@@ -145,7 +145,7 @@ class RemoteInstaller:
         self._stopped.set()
         self._tell(None)
 
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install. The events end without `Installed` if it was stopped. Raises ProblemError."""
         try:
             look, new = self._look(), program_id()
@@ -170,7 +170,7 @@ class RemoteInstaller:
         except Stopped:
             return
 
-    def plan(self, wanted: Wanted) -> Plan:
+    def plan(self, wanted: InstallRequest) -> Plan:
         """Return what would be downloaded there. Sends the program for it. Raises ProblemError, Stopped."""
         self.describe(wanted)
         for event in self._events("plan", wanted):
@@ -178,7 +178,7 @@ class RemoteInstaller:
                 return event.plan
         raise Stopped
 
-    def describe(self, wanted: Wanted = Wanted()) -> Description:  # noqa: B008 - frozen
+    def describe(self, wanted: InstallRequest = InstallRequest()) -> Description:  # noqa: B008 - frozen
         """Describe the machine. Sends the program first, without activating it. Raises ProblemError."""
         look = self._look()
         if look.program != program_id():
@@ -198,7 +198,7 @@ class RemoteInstaller:
         self._check_stopped()
         return look
 
-    def _bring(self, look: Look, wanted: Wanted) -> None:
+    def _bring(self, look: Look, wanted: InstallRequest) -> None:
         """Create `program/<id>` there, unless an earlier attempt did."""
         new, home = program_id(), look.home
         if self._run(f'[ -x "$1/program/{new}/bin/uv" ]', home).status == 0:
@@ -223,13 +223,13 @@ class RemoteInstaller:
     def _run(self, script: str, *arguments: str) -> Answer:
         return run_script(self._line, script, arguments, _INSTALL_SECONDS)
 
-    def _events(self, verb: str, wanted: Wanted) -> Iterator[InstallEvent]:
+    def _events(self, verb: str, wanted: InstallRequest) -> Iterator[InstallEvent]:
         channel = self._channel = self._line.open(_words(self.machine.home, program_id(), verb))
         self._check_stopped()
         last: InstallEvent | None = None
         chatter = 0
         try:
-            channel.put(wanted_line(wanted))
+            channel.put(request_line(wanted))
             while line := channel.stdout.readline(LONGEST_LINE):
                 # before the first event the login may chatter
                 if last is None and not line.startswith(b"{") and chatter < _MOST_CHATTER:

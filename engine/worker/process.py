@@ -20,7 +20,7 @@ from typing import IO, cast
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import one_line, shortened
-from engine.later import psutil
+from engine.lazy_imports import psutil
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
 from engine.worker.guard import MARK, start_guard

@@ -252,7 +252,7 @@ def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher,
     run = store.add(EXPERIMENT)
     with pytest.raises(ProblemError) as refused:
         read_on(store, there, run.id, near)
-    assert refused.value.problem.message == f"{run.title} is of this machine."
+    assert refused.value.problem.message == f"{run.title} belongs to this machine."
     assert store.run(run.id).status is Status.QUEUED
 
 
@@ -298,7 +298,7 @@ def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
     (run,) = saved.runs()
     assert run.status is Status.RUNNING
     assert main(["results"]) == 0
-    assert "trains on near" in capsys.readouterr().out
+    assert "training on near" in capsys.readouterr().out
     near.train_to(300)
     assert main(["resume", run.id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"] == "near"
@@ -315,7 +315,7 @@ def test_a_command_line_that_is_told_to_end_leaves_it_and_says_how_to_come_back(
     _, said = began.communicate(timeout=60)
     (run,) = saved.runs()
     assert began.returncode == 128 + signal.SIGTERM
-    assert f"{run.name} was left; it goes on training on near." in said and f"resume {run.id}" in said
+    assert f"{run.name} keeps training on near." in said and f"resume {run.id}" in said
     near.train_to(300)
     assert main(["resume", run.id, "--json"]) == 0
     assert steps_of(saved, run.id) == list(range(1, 301))

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.installation.wanted import Wanted
+from engine.installation.request import InstallRequest
 from engine.machines import remote_site
 from engine.machines.catalogs import keep_catalog, kept_catalog
 from engine.machines.machine import Machine, Machines, new_machine
@@ -26,7 +26,7 @@ from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from engine.worker.site import ThisMachine
-from gui.installation.setup import EngineSetup, remote_means
+from gui.installation.setup import EngineSetup, remote_backend
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import MachineDialog
 from gui.window.main_window import MainWindow
@@ -373,16 +373,16 @@ def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot
     plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
     put_python(near_ssh, json.dumps({"plan": plan}))
     Machines().put(new_machine("box", "me@box"))
-    setup = EngineSetup(remote_means("box"))
+    setup = EngineSetup(remote_backend("box"))
     with qtbot.waitSignal(setup.found, timeout=WAIT_MS) as found:
         setup.look()
     assert found.args[0].hardware.machine == "x86_64"
     with qtbot.waitSignal(setup.planned, timeout=WAIT_MS) as planned:
-        setup.plan(Wanted())
+        setup.plan(InstallRequest())
     assert planned.args[1].needed_bytes == 5
     place = put_python_again(near_ssh)
     with qtbot.waitSignal(setup.ended, timeout=WAIT_MS) as ended:
-        setup.start(Wanted())
+        setup.start(InstallRequest())
     assert ended.args[0].torch == "2.15.0" and Machines().find("box").home == str(place)
     setup.shut_down()
 
