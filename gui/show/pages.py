@@ -20,7 +20,7 @@ from engine.race.showcase import Showcase, pace_of
 from gui.session.live_run import LiveRun
 from gui.show.race_view import RaceView
 from gui.show.scale import Scale, ShowButton
-from gui.widgets import ElidedLabel, centre, label
+from gui.widgets import ElidedLabel, center, label
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class RefusedPage(QWidget):
         self._buttons = in_row(self.show_me, self.compare, Stretch(1))
         self._inner = QWidget()
         self._column = in_column(self._sentence, self._remedy, self._buttons, parent=self._inner)
-        centre(self, self._inner)
+        center(self, self._inner)
 
     def set_scale(self, scale: Scale) -> None:
         for part in (self.show_me, self.compare):

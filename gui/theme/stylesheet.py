@@ -1,7 +1,7 @@
 """The style sheet of a theme, made from the design tokens, which reports and charts share.
 
 Widgets say what they are by dynamic properties: `role` for text, `kind` for buttons, `surface` for frames and
-`precision` for text in a precision's colour.
+`precision` for text in a precision's color.
 """
 
 from __future__ import annotations

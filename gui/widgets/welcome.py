@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from gui.theme.fonts import DISPLAY_FAMILIES
-from gui.widgets import Button, centre, label
+from gui.widgets import Button, center, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 TITLE = "See what mixed precision gains on this machine"
@@ -89,7 +89,7 @@ class Welcome(QWidget):
             self._offers.addLayout(offer, 1)
         self._inner = QWidget()
         self._column = in_column(self._title, self._meaning, self._sentence, self._offers, parent=self._inner)
-        centre(self, self._inner)
+        center(self, self._inner)
 
     def _grow(self) -> None:
         fits = min(self.width() / _FULL_SIZE.width(), self.height() / _FULL_SIZE.height())

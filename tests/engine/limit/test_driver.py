@@ -156,7 +156,7 @@ def tried(batch, cause=None, leaked=0.0, note=None, **facts):
     if cause is None:
         trial["peak_mib"] = 10.0 + batch
     say(event="tried", trial=trial, budget_mib=110.0, leaked_mib=leaked, **facts)
-open("ready", "w").close()
+open(os.path.join(os.path.dirname(__file__), "ready"), "w").close()
 say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
 for line in sys.stdin:
     batch = json.loads(line)["experiment"]["batch_size"]
