@@ -108,7 +108,7 @@ def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
             cell.index,
             cell.places,
             grid.name(cell.places),
-            "left out" if cell.index in left_out else "waiting",
+            "excluded" if cell.index in left_out else "waiting",
             why=left_out.get(cell.index, ""),
         )
         for cell in grid.cells

@@ -168,7 +168,7 @@ _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_t
 _SCRIPT = _own("script", ".py", "Script of the winner", "kinds.tune.write_script")
 
 COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
-LIMIT: Kind[Study[Limit]] = Kind("the memory limit", _document_formats("kinds.limit.document"))
+LIMIT: Kind[Study[Limit]] = Kind("the largest batch", _document_formats("kinds.limit.document"))
 NUMERICS: Kind[Study[Numerics]] = Kind("the numerics", _document_formats("kinds.numerics.document"))
 PROFILE: Kind[Study[Profiles]] = Kind("the profile", (*_document_formats("kinds.profile.document"), _TRACE))
 TRACES: Kind[Study[Profiles]] = Kind("traces", (_TRACE,))

@@ -104,7 +104,7 @@ class ItemHead(QWidget):
         self.sides.setMenu(QMenu(self))
         self.sides.menu().setAccessibleName("Sides of the comparison")
         self.sides.menu().aboutToShow.connect(self._fill)
-        self.show_button = IconButton("play", "Show", "Play both side by side, as a race")
+        self.show_button = IconButton("play", "Replay", "Replay both runs side by side, as a race")
         tip = "Put these settings into the form of Experiment; nothing is run"
         self.settings = Button("Use these settings", "middle", tip)
         self.export = ExportButton()

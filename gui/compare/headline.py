@@ -176,7 +176,7 @@ def _words(report: SideReport, split: Split) -> list[tuple[str, bool]]:
     words = [("Where it comes from", False)]
     factors = split.factors or split.other_order
     if not factors:
-        words.append(("not known yet: that takes runs in between", False))
+        words.append(("unknown until the missing combinations are run", False))
     elif len(factors) == 1:
         words.append((f"all of it from the {_cause(factors[0], report)}", False))
     else:

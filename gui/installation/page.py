@@ -32,7 +32,7 @@ from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row
 
 _WIDTH = 680
-_MEANWHILE = "Meanwhile Results, Show and the guide can be used."
+_MEANWHILE = "Meanwhile Results, Demo and the guide can be used."
 
 
 class SetupPage(Surface):

@@ -155,7 +155,7 @@ def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
 def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
     """Why these runs cannot be profiled side by side here, in a sentence; None if they can."""
     if catalog is None:
-        return "Ammeter is still looking at this machine."
+        return "Ammeter is still examining this machine."
     if not 1 <= len(runs) <= MOST_SIDES:
         return f"Up to {MOST_SIDES} runs can be profiled side by side."
     return next(filter(None, (_obstacle(run, catalog) for run in runs)), None)

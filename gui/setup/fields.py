@@ -38,9 +38,8 @@ TIPS = {
     "modules.",
     "repeat": "How many times each precision is trained: in turns, in fresh processes, each time with the "
     "next seed. A useful interval for the speed-up takes 3 or more.",
-    "within": "How exactly each cell's ratio to its baseline is to be known: the cells with the widest "
-    "intervals are repeated until none reaches further than this. Left empty, each is trained as often as "
-    "Repeat says.",
+    "within": "Repeat the least certain combinations until every 95% interval is within this percentage. "
+    "Empty: use *Repeat*.",
     "hours": "Nothing new begins once the sweep has taken this long. Left empty, it goes on to its end.",
     "length": "How long each run trains, in epochs or in steps.",
     "name": "The name of the new runs in the table. Left empty, they are numbered.",

@@ -101,7 +101,7 @@ class LiveStrip(QWidget):
             "info", "Details", "Show the runs' details: recipe, warm-up, memory and card"
         )
         self.details.setCheckable(True)
-        self.play = Button("Show it", "strip", "Play both side by side, as a race", "play")
+        self.play = Button("Replay", "strip", "Replay both runs side by side, as a race", "play")
         self.why = Button("Why?", "strip", _WHY, "profile")
         self.export = Button("Export…", "strip", "Save a report, figures, curves or a script", "export")
         self._answer = (self.play, self.why, self.export)

@@ -22,7 +22,7 @@ from gui.window.chips import ActivityChip, DeviceChip
 PLACES = (
     ("experiment", "Experiment", "Ask something of this machine, and watch the answer come (Ctrl+1)"),
     ("results", "Results", "Everything that was measured, to compare, export and use again (Ctrl+2)"),
-    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+3)"),
+    ("show", "Demo", "Replay two runs side by side, in plain words (Ctrl+3)"),
 )
 SIDE_WIDTH = 320
 _ROOM_FOR_NAMES, _ROOM_FOR_LOGO = 1_280, 1_000

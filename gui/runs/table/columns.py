@@ -162,7 +162,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "Validation accuracy at the end of the run",
             is_number=True,
         ),
-        Column.RATIO: compared(Column.RATIO, "vs {}", "Speed as a multiple of that of {}"),
+        Column.RATIO: compared(Column.RATIO, "vs {}", "Speed relative to {}"),
         Column.MODEL: Shown("Model", lambda line: line.overview.model, None, "The network that was trained"),
         Column.DATASET: Shown(
             "Dataset",
@@ -199,17 +199,13 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
                 f"{line.run.problem.message} {line.run.problem.remedy}" if line.run.problem else ""
             ),
         ),
-        Column.STEP_RATIO: compared(
-            Column.STEP_RATIO, "Step vs {}", "Time of a step as a multiple of that of {}"
-        ),
-        Column.PEAK_RATIO: compared(
-            Column.PEAK_RATIO, "Peak vs {}", "Peak memory as a multiple of that of {}"
-        ),
+        Column.STEP_RATIO: compared(Column.STEP_RATIO, "Step vs {}", "Time of a step relative to {}"),
+        Column.PEAK_RATIO: compared(Column.PEAK_RATIO, "Peak vs {}", "Peak memory relative to {}"),
         Column.ACCURACY_GAIN: compared(
             Column.ACCURACY_GAIN, "Acc. vs {}", "Validation accuracy, in percentage points above that of {}"
         ),
         Column.LOSS_GAIN: compared(
-            Column.LOSS_GAIN, "Loss vs {}", "Mean training loss of the last epoch, less that of {}"
+            Column.LOSS_GAIN, "Loss vs {}", "Mean training loss of the last epoch, minus that of {}"
         ),
         Column.STEP_MS: recorded(
             _BY_NAME["step_ms"], "Step ms", "Time of a step in milliseconds, warm-up not counted"

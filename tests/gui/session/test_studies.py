@@ -153,4 +153,4 @@ def test_a_run_that_cannot_be_profiled_here_says_why(
     told = why_not_profiled([no_card], catalog)
     assert told == "“card” cannot be trained here: There is no device named 'cuda:7'."
     assert "Up to 8 runs" in (why_not_profiled([here] * 9, catalog) or "")
-    assert "still looking" in (why_not_profiled([here], None) or "")
+    assert "still examining" in (why_not_profiled([here], None) or "")
