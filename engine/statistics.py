@@ -1,7 +1,7 @@
 """95% intervals of a ratio and of a value from repeats, the steadiness of a run, and FP32's band of losses.
 
 Memory layout, clocks and warmth vary between fresh processes, so only repeats give an interval of a ratio. A
-hierarchical percentile bootstrap of two or three repeats covers the truth anywhere from 76 to 100 % (Davison
+hierarchical percentile bootstrap of two or three repeats covers the truth anywhere from 76 to 100% (Davison
 and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). So each repeat counts as one value,
 the median over its blocks; pairs are kept together; and the spread over them is scaled by Student's t, which
 is sound for few values (Hesterberg, What Teachers Should Know About the Bootstrap, 2015). Slow outliers on

@@ -38,7 +38,14 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-pytest_plugins = ["tests.far", "tests.slurm", "tests.profiles", "tests.installations", "tests.cards"]
+pytest_plugins = [
+    "tests.golden",
+    "tests.far",
+    "tests.slurm",
+    "tests.profiles",
+    "tests.installations",
+    "tests.cards",
+]
 
 _MIB_SIDE_BY_SIDE = 3_000
 """What tests take that run beside others, with the processes that they start."""

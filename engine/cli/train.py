@@ -247,8 +247,8 @@ def show(comparison: Comparison) -> None:
     for report in reports:
         if report.split is not None:
             output.line(f"{report.side.title}, where its gain comes from: {report.split.sentence}.")
-    cited = {doubt.sentence for report in reports for doubt in report.verdict.cited}
-    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.uncited):
+    cited = {doubt.sentence for report in reports for doubt in report.verdict.reported_doubts}
+    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.unreported_doubts):
         if sentence not in cited:
             output.line(f"With caution: {sentence}")
     output.line()
@@ -280,7 +280,7 @@ def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
         "memory_ratio": verdict.memory_ratio,
         "accuracy_delta": None if difference is None else difference / 100,
         "clean": not report.doubts,
-        "spoiled": bool(report.spoilers),
+        "spoiled": bool(report.disqualifiers),
         "verdict": report.text,
     }
 

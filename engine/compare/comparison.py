@@ -1,4 +1,4 @@
-"""A comparison: sides against a baseline, with their figures, intervals, settings and verdicts."""
+"""A comparison: sides relative to a baseline, with their metrics, intervals, settings and verdicts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NOT_REACHED = "not reached"
 
 
 def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch]]) -> tuple[Figure, ...]:
-    """The lines of the table on the first epoch whose validation reached `target_accuracy`, a fraction.
+    """Return the metrics on the first epoch whose validation reached `target_accuracy`, a fraction.
 
-    `epochs` are those of each run by its id. Seconds count from the first step and include validation;
-    samples count every batch as full.
+    `epochs` are by run id. Seconds count from the first step and include validation. Samples count every
+    batch as full.
     """
 
     def first(run: RunRecord) -> Epoch | None:
@@ -55,9 +55,9 @@ _MACHINE = ("device_name", "torch", "cuda", "driver")
 
 @dataclass(frozen=True)
 class SettingRow:
-    """A setting with the value and text of each side, in their order; None and a dash if it does not apply.
+    """A setting with the value and text of each side, or None and a dash where it does not apply.
 
-    Whether it `differs` counts only the sides that it applies to.
+    `differs` compares only the sides that the setting applies to.
     """
 
     key: str
@@ -67,7 +67,7 @@ class SettingRow:
 
 
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
-    """Every setting that applies to any side, and the machine; seeds of several repeats are a list."""
+    """Return every setting that applies to any side, and the machine. Seeds of repeats are a list."""
     settings = [_settings_of(side) for side in sides]
     rows = []
     for key in (*all_settings(), *_MACHINE):
@@ -93,7 +93,7 @@ def _settings_of(side: Side) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SideReport:
-    """All that can be said of one side against the baseline."""
+    """Everything known about one side relative to the baseline."""
 
     side: Side
     is_baseline: bool
@@ -102,29 +102,29 @@ class SideReport:
     split: Split | None
 
     @property
-    def spoilers(self) -> tuple[Doubt, ...]:
-        """The disturbances of either side's measurement; with any, no conclusion may be drawn."""
+    def disqualifiers(self) -> tuple[Doubt, ...]:
+        """The disturbances of either side's measurement. With any, the speeds are not reliable."""
         return tuple(doubt for doubt in self.doubts if doubt.spoils)
 
     @property
     def is_disturbed(self) -> bool:
-        """True if its own measurement was disturbed, whatever happened to the baseline's."""
-        return any(doubt.side_id == self.side.id for doubt in self.spoilers)
+        """True if the side's own measurement was disturbed, regardless of the baseline's."""
+        return any(doubt.side_id == self.side.id for doubt in self.disqualifiers)
 
     @property
-    def uncited(self) -> tuple[Doubt, ...]:
+    def unreported_doubts(self) -> tuple[Doubt, ...]:
         """The doubts that the verdict does not mention, each sentence once."""
-        cited = {doubt.sentence for doubt in self.verdict.cited}
-        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in cited}
+        reported = {doubt.sentence for doubt in self.verdict.reported_doubts}
+        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in reported}
         return tuple(by_sentence.values())
 
     def caution(self, figure: Figure) -> str:
-        """The mark beside a ratio that allows no conclusion: "not clean" or "unlike"; else ""."""
+        """Return the mark of a ratio that is not meaningful: "unreliable" or "not comparable", else ""."""
         if self.is_baseline or not figure.has_ratio:
             return ""
-        if self.spoilers and figure.is_of_time:
-            return "not clean"
-        return "unlike" if any(doubt.kind == "workload" for doubt in self.doubts) else ""
+        if self.disqualifiers and figure.is_of_time:
+            return "unreliable"
+        return "not comparable" if any(doubt.kind == "workload" for doubt in self.doubts) else ""
 
     @property
     def text(self) -> str:
@@ -132,14 +132,14 @@ class SideReport:
         parts = [self.verdict.sentence]
         if self.split is not None:
             parts.append(f"Where the gain comes from: {self.split.sentence}.")
-        if self.uncited:
-            parts.append(f"With caution: {' '.join(doubt.sentence for doubt in self.uncited)}")
+        if self.unreported_doubts:
+            parts.append(f"Caution: {' '.join(doubt.sentence for doubt in self.unreported_doubts)}")
         return " ".join(parts)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`; `settings` are those of `all_settings` that differ."""
+    """The result of `compare`. `settings` are the rows of `all_settings` that differ."""
 
     sides: tuple[Side, ...]
     baseline: Side
@@ -150,39 +150,39 @@ class Comparison:
 
     @property
     def clean(self) -> bool:
-        """True if there is no doubt about any of its figures."""
+        """True if there is no doubt about any metric."""
         return not any(report.doubts for report in self.reports)
 
     @property
     def ranked(self) -> tuple[SideReport, ...]:
-        """The reports of all sides but the baseline, the best first.
+        """The reports of all sides except the baseline, best first.
 
-        The best is the fastest of those that are undisturbed, did the same training on the same device, and
-        learned as well as the baseline, as far as that is known.
+        The best is the fastest that was undisturbed, did the same training on the same device, and is not
+        known to have learned worse than the baseline.
         """
 
         def rank(report: SideReport) -> tuple[bool, ...]:
             speedup, kinds = report.verdict.speedup, {doubt.kind for doubt in report.doubts}
             is_unlike = not kinds.isdisjoint(("workload", "setting", "device"))
             is_worse = _learned_worse(report, self.cells(report.side.id))
-            return speedup is None, bool(report.spoilers), is_unlike, is_worse
+            return speedup is None, bool(report.disqualifiers), is_unlike, is_worse
 
         others = [report for report in self.reports if not report.is_baseline]
         fastest_first = sorted(others, key=lambda report: -(report.verdict.speedup or 0.0))
         return tuple(sorted(fastest_first, key=rank))
 
     def report(self, side_id: str) -> SideReport:
-        """The report of the side of that id. Raises KeyError."""
+        """Return the report of a side by its id. Raises KeyError."""
         return {report.side.id: report for report in self.reports}[side_id]
 
     def cells(self, side_id: str) -> dict[str, Cell]:
-        """The figures of one side by name. Raises KeyError."""
+        """Return the metrics of one side by name. Raises KeyError."""
         place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
         return {row.figure.name: row.cells[place] for row in self.figures}
 
 
 def _learned_worse(report: SideReport, cells: Mapping[str, Cell]) -> bool:
-    """Tell whether a side's loss is not finite, or its learning is known to be behind the baseline's."""
+    """Return True if the side's loss is not finite, or if it is known to learn worse than the baseline."""
     if any(doubt.kind == "nan" and doubt.side_id == report.side.id for doubt in report.doubts):
         return True
     apart = [(cells[figure.name], sign) for figure, sign in ((ACCURACY, -1), (LOSS, 1))]
@@ -196,11 +196,11 @@ def compare(
     target_accuracy: float | None = None,
     others: Sequence[RunRecord] = (),
 ) -> Comparison:
-    """The runs as sides, each against the baseline.
+    """Compare the runs as sides, each relative to the baseline.
 
     `baseline_id` is the id of any run of the baseline (None: as `baseline_of` chooses). `target_accuracy`, a
-    fraction, adds how long each side took to reach it. `others` are further saved runs that may help to split
-    a gain. Raises ProblemError without runs, or if the baseline is not among them.
+    fraction, adds the time that each side took to reach it. `others` are further saved runs that may help to
+    split a gain. Raises ProblemError without runs, or if the baseline is not among them.
     """
     sides = sides_of([known.run for known in evidence])
     baseline = baseline_of(sides, baseline_id)
@@ -228,12 +228,12 @@ def compare(
 
 
 def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
-    """The side of that run; by default a plain one in strict FP32, else any in strict FP32, else the first.
+    """Return the side of that run, by default a plain one in strict FP32, else any in FP32, else the first.
 
-    Raises ProblemError without sides, or if the run is in none of them.
+    Raises ProblemError without sides, or if the run is not in any side.
     """
     if not sides:
-        raise request_error("There are no runs to compare.", "Choose one or more runs.")
+        raise request_error("No runs to compare.", "Select one or more runs.")
     if run_id is None:
         full = [side for side in sides if side.precision is Precision.FP32]
         plain = [side for side in full if side.recipe == PLAIN]
@@ -242,4 +242,4 @@ def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
         if side.holds(run_id):
             return side
     message = f"The baseline {run_id} is not among the runs to compare."
-    raise request_error(message, "Choose one of the runs.", key="baseline")
+    raise request_error(message, "Select one of the runs.", key="baseline")

@@ -1,4 +1,4 @@
-"""The figures of each device of a run that several devices trained together, as a table."""
+"""The metrics of each device of a multi-device run, as a table."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from engine.protocol.summary import RankFigures, Summary, slowest_rank
 from engine.words.names import speed_unit
 from engine.words.numbers import NONE, memory_text, number
 
-HEADINGS = ("Device", "Throughput", "Step time", "Exchanging gradients", "Peak memory", "Waiting for data")
-_IN_A_LINE = ("{}", "step {}", "exchanging gradients {}", "peak {}", "waiting for data {}")
+HEADINGS = ("Device", "Throughput", "Step time", "Synchronizing gradients", "Peak memory", "Waiting for data")
+_IN_A_LINE = ("{}", "step {}", "synchronizing gradients {}", "peak {}", "waiting for data {}")
 BY_DEVICE = "By device"
 
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device and its figures under `HEADINGS` after the first; `NONE` where one is unknown."""
+    """A device and its metrics, one per heading after the first. An unknown metric is `NONE`."""
 
     name: str
     cells: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """The known figures in a line."""
+        """The known metrics in one line."""
         known = zip(_IN_A_LINE, self.cells, strict=True)
         return " · ".join(form.format(cell) for form, cell in known if cell != NONE)
 
 
 def device_rows(summary: Summary | None, dataset: str) -> tuple[DeviceRow, ...]:
-    """A row for each of several devices; the slowest and the largest peak are marked, unless alike."""
+    """Return one row per device. The slowest device and the largest peak are marked, unless all are alike."""
     return () if summary is None else tuple(_rows(summary.ranks, speed_unit([dataset])))
 
 

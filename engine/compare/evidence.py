@@ -1,6 +1,6 @@
-"""The evidence behind a comparison: block speeds and epochs, doubts, and why autocast gained little.
+"""The evidence behind a comparison: block speeds, epochs, doubts, and likely reasons for a small gain.
 
-A doubt qualifies a figure or spoils it: a spoiled measurement gives no verdict.
+A doubt either qualifies a metric or disqualifies the measurement, which then gives no verdict.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known of one run beside its record.
+    """Everything known about one run in addition to its record.
 
-    `block_speeds` are the samples per second of each whole block after warm-up, `epochs` the complete ones,
-    `hardly_faster` a clause that says why the precision saves hardly any time on the device.
+    `block_speeds` are the samples per second of each full block after warm-up. `epochs` are the completed
+    epochs. `hardly_faster` is a clause on why the precision saves little time on the device.
     """
 
     run: RunRecord
@@ -50,12 +50,12 @@ class Evidence:
 
 
 def evidence_of(store: Store, runs: Sequence[RunRecord]) -> tuple[Evidence, ...]:
-    """The evidence of each run, in their order. Raises ProblemError if the store cannot be read."""
+    """Return the evidence of each run, in order. Raises ProblemError if the store cannot be read."""
     return tuple(evidence_from(run, store.events(run.id), store.curves(run.id).bins()) for run in runs)
 
 
 def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str, NDArray[Any]]) -> Evidence:
-    """The evidence of a run from its events and its samples, a row for each step or each bin of steps."""
+    """Return the evidence of a run from its events and its samples, one row per step or bin of steps."""
     return Evidence(
         run,
         block_speeds(run, samples),
@@ -65,10 +65,10 @@ def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str,
 
 
 def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
-    """Samples per second of each whole block of `measure.block_steps` steps after warm-up.
+    """Return the samples per second of each full block of `measure.block_steps` steps after warm-up.
 
-    A block's speed is the harmonic mean over its steps: samples by time, for batches of one size. Blocks with
-    a step without a usable speed are left out. Where steps are merged in bins, a block has one bin or more.
+    A block's speed is the harmonic mean over its steps, which is samples over time if batches have one size.
+    Blocks with a step without a usable speed are skipped. With binned steps a block has at least one bin.
     """
     speeds = samples.get("samples_per_second")
     if speeds is None:
@@ -82,7 +82,7 @@ def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray
 
 
 def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
-    """How many steps a row of samples stands for: 1 unless they were merged."""
+    """Return how many steps one row of samples represents: 1 unless steps were binned."""
     steps = samples.get("step", np.empty(0))
     mean = float(steps[-1]) / len(steps) if len(steps) else 1.0
     # a damaged file may hold anything
@@ -90,13 +90,13 @@ def steps_a_row(samples: Mapping[str, NDArray[Any]]) -> int:
 
 
 def speed_interval(run: RunRecord, block_speeds: NDArray[np.float64] | None) -> Interval | None:
-    """The 95% interval of the run's speed within that run: its own, or else that of its blocks."""
+    """Return the 95% interval of the speed within one run: the recorded one, or else one from its blocks."""
     own = run.summary.samples_per_second_ci if run.summary is not None else None
     return steadiness(block_speeds) if own is None and block_speeds is not None else own
 
 
 def warm_rows(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
-    """The rows of the warm-up, which compiling and capturing prolong."""
+    """Return the number of warm-up rows, which includes the time of compiling and capturing."""
     merged = steps_a_row(samples)
     # a bin may hold the end of the warm-up and steps after it
     rows = run.experiment.measure.warmup_steps // merged + (merged > 1)
@@ -113,18 +113,17 @@ _OfRuns = Literal["drift", "unsteady", "too-short", "unfinished", "no-speed", "n
 DoubtKind = _Spoiling | _OfSides | _OfRuns
 
 SPOILING: frozenset[DoubtKind] = frozenset(get_args(_Spoiling))
-"""Kinds that change a speed, which then allows no conclusion. The others only qualify it."""
+"""Kinds that disqualify a measured speed. The other kinds only qualify it."""
 
 _STEADY_CLOCKS = 0.95
-"""Repeats do the same work, so the lowest of their mean clocks is at least this fraction of the highest,
-unless something held one down."""
+"""Least ratio of the lowest to the highest mean clock of repeats. Below it, a clock was throttled."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """A reason to trust a figure less, as a sentence; `side_id` is None if it concerns no single side.
+    """A reason to trust a metric less, as a sentence. `side_id` is None if it does not concern a single side.
 
-    `difference` says how a setting differs from the baseline's, if that is the reason.
+    `difference` describes the setting that differs from the baseline, if that is the reason.
     """
 
     side_id: str | None
@@ -134,12 +133,12 @@ class Doubt:
 
     @property
     def spoils(self) -> bool:
-        """True if it disturbed the measurement, which then gives no verdict, advice or reason."""
+        """True if it disqualifies the measurement, which then gives no verdict, advice or reason."""
         return self.kind in SPOILING
 
 
 def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
-    """The doubts about the figures of `side` and of the baseline; `evidence` is by the ids of the runs."""
+    """Return the doubts about the metrics of `side` and the baseline. `evidence` is by run id."""
     doubts = [*_of_side(side, evidence)]
     if side is not baseline:
         doubts += [*_of_side(baseline, evidence), *_between(side, baseline)]
@@ -147,12 +146,12 @@ def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> t
 
 
 def is_disturbed(doubts: Iterable[Doubt]) -> bool:
-    """The one rule of comparisons, sweeps and tunings: with a doubt that spoils, times prove nothing."""
+    """Return True if any doubt disqualifies the times. Comparisons, sweeps and tunings share this rule."""
     return any(doubt.spoils for doubt in doubts)
 
 
 def is_spoiled(summary: Measured | None) -> bool:
-    """True if something on the machine is known to have slowed down the run."""
+    """Return True if something on the machine is known to have slowed down the run."""
     return any(kind in SPOILING for kind, _ in about_machine(summary))
 
 
@@ -169,12 +168,12 @@ def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
             sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
     for (kind, _), (first, *more) in sentences.items():
-        alike = f" The same kind of doubt applies to {len(more):,} more of its runs." if more else ""
+        alike = f" The same applies to {len(more):,} more of its runs." if more else ""
         yield Doubt(side.id, kind, first + alike)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
         apart = f"{min(clocks):,.0f} and {max(clocks):,.0f} MHz"
-        yield Doubt(side.id, "throttled", f"The card's clock was between {apart} in repeats of {side.title}.")
+        yield Doubt(side.id, "throttled", f"The GPU clock varied between {apart} in repeats of {side.title}.")
 
 
 def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
@@ -185,24 +184,27 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
     elif summary is None or summary.samples_per_second is None:
         blocks = 0 if evidence is None else len(evidence.block_speeds)
         note = f": {in_sentence(summary.speed_note)}" if summary and summary.speed_note else ""
-        yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no speed{note}"
+        yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no measured speed{note}"
     first = None if summary is None else summary.first_nan_step
     loss = None if summary is None else summary.final_train_loss
     if first is not None or (loss is not None and not math.isfinite(loss)):
         since = "" if first is None else f" since step {first:,}"
-        yield "nan", f"has a loss that is NaN or infinite{since}"
+        yield "nan", f"has a NaN or infinite loss{since}"
     unchanged = 0.0 if summary is None else summary.unchanged_weights_fraction or 0.0
     # rounded stochastically, a weight that stays makes up for it in another step
     if unchanged >= _MANY_UNCHANGED and not run.experiment.rounds_stochastically:
         share = f"{100 * unchanged:.0f}% of its weights unchanged"
-        yield "lost-updates", f"left {share} by a step: their updates were lost to rounding"
+        yield "lost-updates", f"left {share} by a step, because their updates were lost to rounding"
 
 
 _MANY_UNCHANGED = 0.1
 
 
+_NO_FALLBACK = "Turn this off under “CUDA - Sysmem Fallback Policy” in the NVIDIA Control Panel"
+
+
 class Measured(Protocol):
-    """The part of a `Summary` that tells whether a run was disturbed."""
+    """The part of a `Summary` that shows whether a run was disturbed."""
 
     @property
     def samples_per_second(self) -> float | None: ...
@@ -217,7 +219,7 @@ class Measured(Protocol):
 
 
 def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
-    """The causes that slowed a run down, with their kinds: "was disturbed: other programs took ..."."""
+    """Yield what slowed a run down, each with its kind: "was disturbed: other programs used ..."."""
     if summary is None:
         return
     note = summary.speed_note
@@ -225,11 +227,12 @@ def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
         yield "throttled" if summary.slowed_by else "other-program", f"was disturbed: {note}"
     if summary.spilled_mib is not None:
         spilled = memory_text(summary.spilled_mib)
-        yield "spilled", f"did not fit on the card: the driver put {spilled} of it into the host's memory"
+        moved = f"did not fit in GPU memory: the driver moved {spilled} to system memory"
+        yield "spilled", f"{moved} (system memory fallback). {_NO_FALLBACK}"
     others_mib = summary.other_programs_mib
     if others_mib is not None and others_mib > TOLERATED_MIB:
-        held = memory_text(others_mib)
-        yield "other-program", f"shared the GPU: other programs held {held} of its memory"
+        used = memory_text(others_mib)
+        yield "other-program", f"shared the GPU: other programs used {used} of its memory"
 
 
 def _about_pace(
@@ -239,50 +242,51 @@ def _about_pace(
     has_speed = run.summary is not None and run.summary.samples_per_second is not None
     # a drift is why the interval is wide
     if change is not None:
-        by = f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
-        yield "drift", f"was {by} at its end than at its beginning"
+        by = f"{100 * abs(change):.0f}% {'faster' if change > 0 else 'slower'}"
+        yield "drift", f"was {by} at the end than at the start"
     elif has_speed and interval is not None and is_wide(interval):
         low, high = map(number, interval)
-        yield "unsteady", f"did not keep its pace: it trained between {low} and {high} samples a second"
+        yield "unsteady", f"varied in speed between {low} and {high} samples/s"
 
 
 def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     if not is_in_turns(side, baseline):
         # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))
-        sentence = f"The repeats of {both} were not made in turns: a change of the machine would look like a"
-        yield Doubt(side.id, "order", f"{sentence} difference, so there is no interval.")
+        sentence = f"The runs of {both} were not interleaved, so drift of the machine could look like a"
+        yield Doubt(side.id, "order", f"{sentence} difference. No interval is given.")
     outlying = side_with_outliers(side, baseline)
     if outlying is not None:
         low, high = (number(edge(_speeds(outlying))) for edge in (min, max))
         only = f"Only {outlying.title} has outliers among its repeats ({low} to {high} samples/s)"
-        yield Doubt(side.id, "outliers", f"{only}, so there is no interval.")
+        yield Doubt(side.id, "outliers", f"{only}. No interval is given.")
     partners = on_nodes(side, baseline)
     if partners is not None and len(partners) < min(len(side.runs), len(baseline.runs)):
         nodes = ({str(node_of(run)) for run in each.runs} for each in (side, baseline))
         mine_on, theirs_on = (" and ".join(sorted(each)) for each in nodes)
-        what = f"{side.title} was trained on {mine_on}, and {baseline.title} on {theirs_on}"
-        yield Doubt(side.id, "node", f"{what}: repeats on different nodes are not comparable in speed.")
+        what = f"{side.title} was trained on {mine_on} and {baseline.title} on {theirs_on}"
+        yield Doubt(side.id, "node", f"{what}. Speeds on different nodes are not comparable.")
     mine, theirs = first_begun(side), first_begun(baseline)
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:
             values = [getattr(run.environment, name) for run in (mine, theirs)]
             if values[0] != values[1]:
                 one, other = (value or "none" for value in values)
-                yield Doubt(side.id, kind, f"{side.title} {words} {one}, and {baseline.title} {other}.")
+                what = f"{side.title} was measured {words} {one} and {baseline.title} {words} {other}."
+                yield Doubt(side.id, kind, what)
     for work in differing_work(theirs.experiment, mine.experiment):
-        yield Doubt(side.id, "workload", f"Different {work.what}: {work.other} against {work.one}.")
+        yield Doubt(side.id, "workload", f"Different {work.what}: {work.other} vs. {work.one}.")
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
         if is_work(key):
             continue
-        difference = f"{named(key)}: {setting_text(key, value)} against {setting_text(key, other)}."
+        difference = f"{named(key)}: {setting_text(key, value)} vs. {setting_text(key, other)}."
         # the same sentence for every such side, so that a report says it once
-        yield Doubt(side.id, "setting", f"Unlike the baseline in {difference}", difference)
+        yield Doubt(side.id, "setting", f"Differs from the baseline in {difference}", difference)
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
     asked = [run.experiment.step.recipe for run in (mine, theirs)]
     if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:
         both = f"{recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}"
-        yield Doubt(side.id, "setting", f"Recipe in force: {both}.")
+        yield Doubt(side.id, "setting", f"Applied optimizations: {both}.")
 
 
 def _speeds(side: Side) -> list[float]:
@@ -291,21 +295,21 @@ def _speeds(side: Side) -> list[float]:
 
 
 def first_begun(side: Side) -> RunRecord:
-    """Its first run that has begun and so has a machine, or else its first."""
+    """Return the first run that has started, and so has a machine, or else the first run."""
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
 
 
 _FACTS: tuple[tuple[str, DoubtKind, str], ...] = (
-    ("device_name", "device", "was measured on"),
-    ("torch", "version", "was measured with torch"),
-    ("cuda", "version", "was measured with CUDA"),
-    ("driver", "version", "was measured with the driver"),
+    ("device_name", "device", "on"),
+    ("torch", "version", "with PyTorch"),
+    ("cuda", "version", "with CUDA"),
+    ("driver", "version", "with driver"),
 )
 
 _ENDINGS = {
     Status.QUEUED: "has not run yet",
     Status.RUNNING: "is still running",
-    Status.STOPPED: "was stopped before its end",
+    Status.STOPPED: "was stopped before the end",
     Status.FAILED: "failed",
     Status.INTERRUPTED: "was interrupted",
 }
@@ -315,13 +319,13 @@ LITTLE_GAIN = 1.1  # a ratio below this calls for a reason
 _WAITING_FRACTION = 0.2
 _BUSY_PERCENT = 80.0
 _TILE = 8
-"""Tensor Cores take sizes in multiples of 8 (NVIDIA, Train With Mixed Precision, on Tensor Core shapes)."""
+"""Tensor Cores are less efficient off multiples of 8 (NVIDIA, Matrix Multiplication Background, Table 1)."""
 
 _MOST_REASONS = 2
 
 
 def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
-    """Why this run in 16 bits was hardly faster than `baseline`, as a clause; None if unknown."""
+    """Return a clause on why this 16-bit run was barely faster than `baseline`, or None if unknown."""
     if not evidence.run.experiment.precision.is_narrow:
         return None
     return " and ".join(list(_reasons(evidence, baseline))[:_MOST_REASONS]) or None
@@ -333,23 +337,23 @@ def _reasons(evidence: Evidence, baseline: RunRecord) -> Iterator[str]:
     if evidence.hardly_faster:
         yield evidence.hardly_faster
     if _is_on_cuda(baseline) and usual in (Precision.TF32, Precision.DEFAULT):
-        in_tf32 = "" if usual is Precision.TF32 else ", its convolutions in TF32"
-        yield f"{usual.label} computes on Tensor Cores too{in_tf32}"
+        in_tf32 = "" if usual is Precision.TF32 else " (convolutions in TF32)"
+        yield f"{usual.label} uses Tensor Cores too{in_tf32}"
     waiting = summary.data_wait_fraction if summary else None
     busy = summary.gpu_utilization_percent if summary else None
     if waiting is not None and waiting >= _WAITING_FRACTION:
         yield f"the training waited for data {100 * waiting:.0f}% of the time"
     elif busy is not None and busy < _BUSY_PERCENT:
-        batch = f"a batch of {experiment.batch_size:,} is too small to fill it"
+        batch = f"a batch size of {experiment.batch_size:,} is too small to fill it"
         yield f"the GPU was busy {busy:.0f}% of the time, so {batch}"
     if _is_on_cuda(run):
-        sizes: dict[str, int | None] = {"batch": experiment.batch_size}
+        sizes: dict[str, int | None] = {"batch size": experiment.batch_size}
         if experiment.dataset.task == "language":
             sizes |= {"vocabulary": experiment.num_classes, "sequence length": experiment.sequence_length}
         odd = [f"{name} of {size:,}" for name, size in sizes.items() if size and size % _TILE]
         if odd:
             verb = "is not a multiple" if len(odd) == 1 else "are not multiples"
-            yield f"the {' and the '.join(odd)} {verb} of 8, which Tensor Cores need"
+            yield f"the {' and the '.join(odd)} {verb} of 8, which is slower on Tensor Cores"
 
 
 def _is_on_cuda(run: RunRecord) -> bool:

@@ -1,6 +1,6 @@
-"""The figures of a comparison: a row for each quantity, with units, intervals and ratios to the baseline.
+"""The metrics of a comparison: a row per metric, with unit, interval and ratio to the baseline.
 
-Ratios are given only for figures that count the same thing.
+Ratios are given only for metrics that count the same thing.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _OF_ENERGY = ("energy", "net_energy")
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; values are in `unit`, shown with `digits` decimals (None: three figures).
+    """A metric. Values are in `unit`, shown with `digits` decimals (None: three significant digits).
 
-    The value over repeats is the arithmetic mean if it `is_mean`; the geometric mean if it has a ratio, so
-    that the values give the ratio shown; else the median. One that `needs_all` has none unless every repeat
-    has.
+    The value over repeats is the arithmetic mean if it `is_mean`. It is the geometric mean if it has a ratio,
+    so that the values give the ratio shown. Otherwise it is the median. With `needs_all` it is absent unless
+    every repeat has a value.
     """
 
     name: str
@@ -54,18 +54,18 @@ class Figure:
 
     @property
     def is_of_time(self) -> bool:
-        """True for a speed, a time or an energy, which other programs and a drift of the machine change."""
+        """True for speed, time and energy, which other programs and drift of the machine affect."""
         return self.name in ("samples_per_second", "step_ms", "seconds", *_OF_ENERGY)
 
     def text(self, value: float | None) -> str:
-        """The value as shown, without its unit; diverged values are NaN, ∞ or a power of ten."""
+        """Return the value as shown, without unit. Diverged values are NaN, ∞ or a power of ten."""
         return self.absent if value is None else number(value, self.digits)
 
     def text_with_unit(self, value: float | None) -> str:
         return f"{self.text(value)}{unit_suffix(self.unit)}"
 
     def difference_text(self, value: float, difference: float) -> str:
-        """How far a value is above another one, as both are shown: "+0.001" between 1.4685 and 1.4683."""
+        """Return the difference of two values as rounded for display: "+0.001" between 1.4685 and 1.4683."""
         if self.digits is not None and math.isfinite(difference):
             difference = round(value, self.digits) - round(value - difference, self.digits)
         sign = "−" if difference < 0 else "+" if difference > 0 else ""
@@ -73,11 +73,10 @@ class Figure:
 
 
 def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Figure, ...]:
-    """The lines of the comparison, in the order shown, in units that suit these runs.
+    """Return the metrics of a comparison in the order shown, in units that suit these runs.
 
-    Samples are called images if all runs train on images, and on the `datasets` that others will train on;
-    memory is in MiB if all of it is below 1 GiB. Energy and unchanged weights are left out where no run has
-    any.
+    Samples are called images if all runs, and the `datasets` of runs to come, are images. Memory is in MiB if
+    all of it is below 1 GiB. Energy and unchanged weights are omitted if no run has them.
     """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     fitting = {SPEED: replace(SPEED, unit=speed_unit((*(run.experiment.dataset for run in runs), *datasets)))}
@@ -90,7 +89,7 @@ def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Fi
 
 
 def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
-    """The quantity that the run's peak counts, and the peak in MiB: allocated on a GPU, else resident."""
+    """Return the kind of the run's peak memory and its MiB: allocated on a GPU, else resident."""
     allocated, resident = _of("peak_allocated_mib")(run), _of("peak_resident_mib")(run)
     if allocated is not None:
         return "allocated", allocated
@@ -113,7 +112,7 @@ def _peak(run: RunRecord, unit_mib: float) -> float | None:
 
 
 def energy_of(run: RunRecord) -> Energy | None:
-    """The energy of the run's measured steps; None where it was not measured."""
+    """Return the energy of the run's measured steps, or None if it was not measured."""
     return run.summary.energy if run.summary is not None else None
 
 
@@ -164,17 +163,17 @@ FIGURES = (
 
 
 def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
-    """True if the figures of the two sides count the same thing.
+    """Return True if the metric of the two sides counts the same thing.
 
-    Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a
-    short and a long training, the energy of two devices, accuracies on two datasets, or what was learned by a
-    run that was stopped and by one that went further.
+    Not comparable are: allocated and resident memory, samples or memory of images and of text, times of a
+    short and a long training, energy of two devices, accuracy on two datasets, and the learning of a run that
+    was stopped and of one that continued.
     """
     return count_alike(figure, (*side.runs, *baseline.runs))
 
 
 def count_alike(figure: Figure, runs: Iterable[RunRecord]) -> bool:
-    """True if the figures of the runs count the same thing; see `is_comparable`."""
+    """Return True if the metric of the runs counts the same thing. See `is_comparable`."""
     return len({_counted(figure.name, run) for run in runs if figure.value(run) is not None}) <= 1
 
 
@@ -212,11 +211,11 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 
 @dataclass(frozen=True)
 class Cell:
-    """One side's figure; what does not apply is None. `value` is over the repeats in `values`.
+    """A metric of one side, over the repeats in `values`. Fields that do not apply are None.
 
-    `interval` (95%) comes from repeats, or from the blocks of the only run, which say only how steady it
-    was. `ratio` is to the baseline, of geometric means; `ratio_interval` (95%) needs repeats of both sides.
-    `within_spread`: the difference is no larger than those between repeats of one side.
+    `interval` (95%) comes from repeats, or from the blocks of the only run, which show only how steady it
+    was. `ratio` is to the baseline, of geometric means. `ratio_interval` (95%) needs repeats of both sides.
+    `within_spread`: the difference is at most that between repeats of one side.
     """
 
     value: float | None
@@ -236,19 +235,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One figure with the cells of the sides, in their order."""
+    """One metric with the cells of the sides, in their order."""
 
     figure: Figure
     cells: tuple[Cell, ...]
 
 
 def row_of(figure: Figure, sides: Sequence[Side], baseline: Side, blocks: Blocks) -> FigureRow:
-    """The figure of every side against `baseline`; `blocks` are block speeds by the ids of runs."""
+    """Return the metric of every side relative to `baseline`. `blocks` are block speeds by run id."""
     return FigureRow(figure, tuple(_cell(figure, side, baseline, blocks) for side in sides))
 
 
 def own_cell(figure: Figure, side: Side, blocks: Blocks) -> Cell:
-    """The figure of a side with its interval, compared with nothing."""
+    """Return the metric of one side with its interval, without a comparison."""
     values = _values(figure, side)
     interval, kind = _interval(figure, side, values, blocks)
     return Cell(_over_repeats(figure, values), values, interval, kind)

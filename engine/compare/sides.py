@@ -29,7 +29,7 @@ Name = tuple[str, str]  # the label and the note of a side
 
 
 def run_names(firsts: Sequence[RunRecord]) -> list[Name]:
-    """Names for the first runs of sides, as short as possible but unique."""
+    """Return names for the first runs of sides, as short as possible but unique."""
     experiments = [run.experiment for run in firsts]
     names, machines = _experiment_names(experiments), [run.environment for run in firsts]
     for words in (
@@ -43,18 +43,18 @@ def run_names(firsts: Sequence[RunRecord]) -> list[Name]:
 
 
 def experiment_titles(experiments: Sequence[Experiment]) -> tuple[str, ...]:
-    """Names for experiments on one machine, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
+    """Return names for experiments on one machine, short but unique: "FP32", "FP16 AMP, fast"."""
     names = _extended(_experiment_names(experiments), _learning_rates(experiments), everywhere=False)
     return tuple(", ".join(filter(None, name)) for name in _numbered(names))
 
 
 def _learning_rates(experiments: Sequence[Experiment]) -> list[str]:
-    return [f"rate {experiment.optimizer.learning_rate:g}" for experiment in experiments]
+    return [f"lr {experiment.optimizer.learning_rate:g}" for experiment in experiments]
 
 
 def _experiment_names(experiments: Sequence[Experiment]) -> list[Name]:
     names = [(experiment.precision.label, "") for experiment in experiments]
-    # where there is little room, the end of a long model's name is left out, and not the batch
+    # where there is little room, the end of a long model's name is cut, and not the batch
     for words in (
         [f"batch {experiment.batch_size:,}" for experiment in experiments],
         [experiment.model for experiment in experiments],
@@ -123,12 +123,12 @@ _OF_PRECISION = (
 
 
 def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
-    """Those of precision, recipe and batch in which two experiments differ."""
+    """Return the axes (precision, recipe, batch) in which two experiments differ."""
     return tuple(axis for axis in AXES if _place(one, axis) != _place(other, axis))
 
 
 def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> Experiment:
-    """The experiment with the target's values on these axes."""
+    """Return the experiment with the target's values on these axes."""
     for axis in axes:
         if axis == "precision":
             own = {key.partition(".")[2]: attrgetter(key)(target) for key in _OF_PRECISION}
@@ -143,7 +143,7 @@ def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> E
 
 
 def for_speed(experiment: Experiment) -> Experiment:
-    """The experiment with all that does not affect its speed reset, so that equal ones are equally fast."""
+    """Return the experiment with settings that do not affect speed reset, so equal ones are equally fast."""
     optimizer = experiment.optimizer
     step = experiment.step
     if not experiment.precision.is_autocast:
@@ -174,7 +174,7 @@ def for_speed(experiment: Experiment) -> Experiment:
 
 
 def same_machine(one: RunRecord, other: RunRecord) -> bool:
-    """True if both runs had devices of the same name and the same version of torch."""
+    """Return True if both runs had devices of the same name and the same version of PyTorch."""
     mine, theirs = one.environment, other.environment
     if mine is None or theirs is None:
         return False
@@ -182,9 +182,9 @@ def same_machine(one: RunRecord, other: RunRecord) -> bool:
 
 
 def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, object, object], ...]:
-    """Key and values of the settings that matter and differ, except precision, recipe and batch.
+    """Return key and both values of differing settings, except precision, recipe and batch.
 
-    Those that apply to neither do not matter.
+    Settings that apply to neither experiment are ignored.
     """
     mine, theirs = comparable_settings(one), comparable_settings(other)
     ignored = {*_OF_AXES, *_HARMLESS}
@@ -217,12 +217,12 @@ _WORK = {
 
 
 def is_work(key: str) -> bool:
-    """True if another value of that setting makes it another training."""
+    """Return True if another value of that setting makes it another training."""
     return key in _WORK
 
 
 def differing_work(one: Experiment, other: Experiment) -> tuple[Work, ...]:
-    """The differences that make two experiments different trainings, the most important first."""
+    """Return the differences that make two experiments different trainings, most important first."""
     return tuple(
         Work(_WORK[key], setting_text(key, mine), setting_text(key, theirs))
         for key, mine, theirs in unlike_settings(one, other)
@@ -262,7 +262,7 @@ class Side:
 
     @property
     def is_named_fast(self) -> bool:
-        """True if its note says that it has the fast recipe, as it does if the recipes differ."""
+        """True if the note names the fast recipe, which it does if the recipes differ."""
         return self.recipes_differ and self.runs[0].experiment.step.recipe == FAST
 
     @property
@@ -276,32 +276,32 @@ class Side:
 
     @property
     def colour(self) -> str | None:
-        """The colour that the user gave to its oldest run; None for the precision's."""
+        """The color that the user gave to the oldest run, or None for the precision's color."""
         return self.runs[0].colour
 
     @property
     def recipe(self) -> str:
-        """The recipe asked for, in words: "plain", "fast", or its parts."""
+        """The requested recipe in words: "plain", "fast", or its parts."""
         return recipe_words(self.runs[0].experiment.step.recipe)
 
     def holds(self, run_id: str | None) -> bool:
-        """True if that run is one of its repeats."""
+        """Return True if that run is one of the repeats."""
         return any(run.id == run_id for run in self.runs)
 
     def name_of(self, run: RunRecord) -> str:
-        """Name one of its runs, to begin a sentence: "“Mine” (FP32)", "FP32", "FP32, repeat 2"."""
+        """Return a run's name to start a sentence: "“Mine” (FP32)", "FP32", "FP32, repeat 2"."""
         if run.has_own_name:
             return f"“{shortened(run.name)}” ({self.title})"
         return self.title if len(self.runs) == 1 else f"{self.title}, repeat {self.runs.index(run) + 1:,}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its runs are called, oldest first, each name once."""
+        """The names of the runs, oldest first, each once."""
         return tuple(dict.fromkeys(run.title for run in self.runs))
 
 
 def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
-    """The runs as sides, in the order of their first runs."""
+    """Group runs into sides, in the order of their first runs."""
     groups: list[_Group] = []
     for run in runs:
         settings = _shared_settings(run)
@@ -322,11 +322,11 @@ _IN_TURNS = 0.5
 
 
 def is_in_turns(side: Side, other: Side) -> bool:
-    """True if the repeats of two sides took turns, so that a drift of the machine affects both alike.
+    """Return True if the repeats of two sides are interleaved, so drift of the machine affects both alike.
 
     The measure is Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a half
     for A B A B, 1 if all of one side came first. It is the fraction of a steady drift's worst bias that is
-    left in the ratio; in turns it is at most a half. A side of one run has no order.
+    left in the ratio. With alternating runs it is at most a half. A side of one run has no order.
     """
     begun = [[run for run in either.runs if run.started] for either in (side, other)]
     if min(map(len, begun)) < 2:
@@ -341,13 +341,12 @@ def is_in_turns(side: Side, other: Side) -> bool:
 
 
 def node_of(run: RunRecord) -> str | None:
-    """The node of a cluster that it was trained on; None for any other machine."""
+    """Return the cluster node that a run was trained on, or None for any other machine."""
     return None if run.environment is None else run.environment.node
 
 
 def on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
-    """Its repeats that trained on a node together with one of the baseline, and these; None where all were on
-    one machine."""
+    """Return the pairs of repeats that trained on the same node, or None if all were on one machine."""
     runs = [run for run in (*side.runs, *baseline.runs) if run.environment is not None]
     if len(set(map(node_of, runs))) < 2:
         return None
@@ -360,7 +359,7 @@ def on_nodes(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | 
 
 
 def partners_of(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
-    """Return the pairs of repeats that trained in succession; None unless every repeat has a partner."""
+    """Return the pairs of repeats that trained in succession, or None unless every repeat has a partner."""
     mine, theirs = (
         {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
     )
@@ -371,7 +370,7 @@ def partners_of(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]]
 
 
 def side_with_outliers(side: Side, baseline: Side) -> Side | None:
-    """Return the side whose repeats alone have outliers, by `statistics.outlying_side`; None for neither."""
+    """Return the side whose repeats alone have outliers, by `statistics.outlying_side`, or None."""
     on_one_node, partners = on_nodes(side, baseline), partners_of(side, baseline)
     pairs = partners if on_one_node is None else on_one_node
     runs = (side.runs, baseline.runs) if pairs is None else list(zip(*pairs, strict=True))
@@ -385,7 +384,7 @@ def side_with_outliers(side: Side, baseline: Side) -> Side | None:
 
 
 def allow_interval(side: Side, baseline: Side) -> bool:
-    """True if a ratio of times may have an interval: repeats interleaved, no outliers on one side only."""
+    """Return True if a ratio of times may have an interval: interleaved, no outliers on one side only."""
     return is_in_turns(side, baseline) and side_with_outliers(side, baseline) is None
 
 
@@ -409,5 +408,5 @@ def _shared_settings(run: RunRecord) -> dict[str, Any]:
 
 
 def all_runs(sides: Iterable[Side]) -> tuple[RunRecord, ...]:
-    """All runs, one side after the other."""
+    """Return all runs, one side after the other."""
     return tuple(run for side in sides for run in side.runs)

@@ -1,4 +1,4 @@
-"""Where a gain comes from: the parts of a ratio due to the precision, the recipe and the batch."""
+"""Where a gain comes from: the factors of a ratio due to precision, optimizations and batch size."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Split:
-    """`total` is the product of `factors`, the first of which is under the baseline's recipe and batch.
+    """A gain `total` as the product of `factors`, the first with the baseline's recipe and batch.
 
-    `other_order` makes the first change last, under the side's own recipe. Either is empty if a run is
-    missing for it; `missing` are those experiments. `versus_default` is the gain over PyTorch's default
-    (convolutions already in TF32), on a GPU with such a run. `sentence` has no full stop.
+    `other_order` makes the first change last, with the side's own recipe. Either is empty if a run is
+    missing for it. `missing` are those experiments. `versus_default` is the gain over PyTorch's default
+    (convolutions already in TF32), on a GPU with such a run. `sentence` does not end in a full stop.
     """
 
     total: float
@@ -44,7 +44,7 @@ class Split:
 
     @property
     def precision_ratio(self) -> float | None:
-        """The precision's factor under the side's own recipe and batch; None if unknown."""
+        """The precision's factor under the side's own recipe and batch, or None if unknown."""
         parts = {factor.name: factor.ratio for factor in self.other_order}
         return parts.get("precision")
 
@@ -53,10 +53,9 @@ MOST_OTHERS = 1_000  # how many of the newest saved runs are searched for speeds
 
 
 class KnownSpeeds:
-    """How many times as fast as the baseline experiments are, from undisturbed runs on its machine.
+    """Speeds of experiments relative to the baseline, from undisturbed runs on its machine.
 
-    A side has the comparison's own ratio, so that the two never disagree; repeats count by their geometric
-    mean.
+    A side has the comparison's own ratio, so the two never disagree. Repeats count by their geometric mean.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class KnownSpeeds:
         self._sides, self._ratios, self._others = sides, ratios, others
 
     def ratio(self, experiment: Experiment) -> float | None:
-        """How many times as fast as the baseline; None without a run whose settings mean the same speed."""
+        """Return the speed relative to the baseline, or None without a run with equivalent settings."""
         key = for_speed(experiment)
         if key in self._of_sides:
             return self._of_sides[key]
@@ -115,10 +114,10 @@ class KnownSpeeds:
 
 
 def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | None) -> Split | None:
-    """How the gain `total` of `side` over `baseline` splits.
+    """Return how the gain `total` of `side` over `baseline` splits.
 
-    None for the baseline itself, without a gain, if more differs than precision, recipe and batch, and if
-    only the precision differs and no run of PyTorch's default is known.
+    Return None for the baseline itself, without a gain, if more than precision, recipe and batch differs, and
+    if only the precision differs and no run of PyTorch's default is known.
     """
     start, end = baseline.runs[0].experiment, side.runs[0].experiment
     axes = differing_axes(start, end)
@@ -140,8 +139,8 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
     }
     sentence = _sentence(factors, other_order, end, tuple(missing.values()))
     if versus_default is not None:
-        than = "times as fast as PyTorch's default, which has convolutions in TF32"
-        sentence += f"; {times(versus_default)} {than}"
+        than = "Relative to PyTorch's default (convolutions in TF32)"
+        sentence += f". {than}: {times(versus_default)} times as fast"
     return Split(
         total=total,
         factors=factors,
@@ -190,16 +189,15 @@ def _sentence(
 ) -> str:
     if len(factors) == 1:
         return _clause(factors, end)
-    lacking = " and of ".join(
-        f"{run.precision.label} with the {recipe_words(run.step.recipe)} recipe at batch {run.batch_size:,}"
+    lacking = " and ".join(
+        f"{run.precision.label} ({recipe_words(run.step.recipe)}, batch size {run.batch_size:,})"
         for run in missing
     )
     if factors and other_order:
-        return f"{_clause(factors, end)}; the other way round, {_clause(other_order, end)}"
+        return f"{_clause(factors, end)}. In the other order: {_clause(other_order, end)}"
     if factors or other_order:
-        only = f"{_clause(factors or other_order, end)}; the other way round is not known"
-        return f"{only} without a run of {lacking}"
-    return f"how the gain splits is not known without a run of {lacking}"
+        return f"{_clause(factors or other_order, end)}. Run {lacking} to see the other order"
+    return f"run {lacking} to see how the gain splits"
 
 
 def _clause(factors: tuple[Factor, ...], end: Experiment) -> str:
@@ -216,5 +214,5 @@ def _cause(axis: Axis, end: Experiment) -> str:
     if axis == "precision":
         return "the precision"
     if axis == "recipe":
-        return f"the {recipe_words(end.step.recipe)} recipe"
-    return f"the batch of {end.batch_size:,}"
+        return f"optimizations ({recipe_words(end.step.recipe)})"
+    return f"the batch size of {end.batch_size:,}"

@@ -13,17 +13,17 @@ from engine.compare.split import Split
 from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text, times
 
-_LEAST_SECONDS = 5.0  # a card's counter moves some ten times a second: in less time its steps would show
-_LEAST_DIFFERENCE = 0.03  # two repeats on the same card, one on a warmer card, differ by as much
+_LEAST_SECONDS = 5.0  # a GPU's counter moves some ten times a second: in less time its steps would show
+_LEAST_DIFFERENCE = 0.03  # two repeats on the same GPU, one on a warmer GPU, differ by as much
 
 
 def claimed_energy(
     side: Side, baseline: Side, cells: Mapping[str, Cell], doubts: Sequence[Doubt]
 ) -> float | None:
-    """The energy of `side` over the baseline's for as many samples, if it may be claimed in a headline.
+    """Return the energy of `side` relative to the baseline for the same samples, if a headline may claim it.
 
-    All runs were measured by one counter for some seconds, undisturbed, in one training, and are clearly
-    apart.
+    All runs must be measured by one counter for some seconds, undisturbed, in the same training, and differ
+    clearly.
     """
     cell = cells.get(ENERGY.name)
     ratio = None if cell is None else cell.ratio
@@ -39,19 +39,19 @@ def claimed_energy(
 
 
 def energy_words(ratio: float) -> str:
-    """The energy against the baseline's: "41% less energy"."""
+    """Return the energy relative to the baseline in words: "41% less energy"."""
     if ratio >= 2:
         return f"{number_text(ratio)} times the energy"
-    return f"{100 * abs(1 - ratio):.0f} % {'less' if ratio < 1 else 'more'} energy"
+    return f"{100 * abs(1 - ratio):.0f}% {'less' if ratio < 1 else 'more'} energy"
 
 
 def step_energy_text(energy: Energy) -> str:
-    """The energy of the measured steps: "4.1 J a step, 273 W on average, 62 W of it idle"."""
+    """Return the energy of the measured steps: "4.1 J per step, 273 W on average, of which 62 W idle"."""
     mean, idle = energy.mean_watts, energy.idle_watts
     parts = (
-        f"{number(energy.per_step())} J a step",
+        f"{number(energy.per_step())} J per step",
         f"{number(mean, 0)} W on average" if mean is not None else "",
-        f"{number(idle, 0)} W of it idle" if idle is not None else "",
+        f"of which {number(idle, 0)} W idle" if idle is not None else "",
     )
     return ", ".join(filter(None, parts))
 
@@ -62,7 +62,7 @@ Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: a `title`, a `strong` fact, `plain` words, or an `aside` `about` a figure."""
+    """A part of a sentence: a `title`, a `strong` fact, `plain` words, or an `aside` `about` a metric."""
 
     text: str
     role: Literal["title", "strong", "plain", "aside"] = "plain"
@@ -71,7 +71,7 @@ class Piece:
 
     @property
     def bare(self) -> str:
-        """An aside that stands alone, without its brackets."""
+        """The aside without its brackets, to be shown by itself."""
         words = self.text.removeprefix(" (").removesuffix(")")
         return f"{self.about}: {words}" if self.about else words
 
@@ -80,24 +80,24 @@ Pieces = tuple[Piece, ...]
 
 
 def joined(pieces: Iterable[Piece]) -> str:
-    """The pieces as one text."""
+    """Return the pieces as one text."""
     return "".join(piece.text for piece in pieces)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One side against the baseline; what does not apply is None.
+    """The result of one side relative to the baseline. Values that do not apply are None.
 
-    `outcome` is what may be concluded. `lines` are the answer, `notes` sentences in small print, and `cited`
-    the doubts that either mentions. `speedup` is the measured ratio of speeds, with its 95% interval from
-    repeats; `energy_ratio` is known only where it may be claimed. `accuracy` is a clause on it, or else on
-    the loss.
+    `outcome` is the kind of conclusion. `lines` are the answer, `notes` are sentences in small print, and
+    `reported_doubts` are the doubts that either mentions. `speedup` is the measured ratio of speeds, with its
+    95% interval from repeats. `energy_ratio` is set only if it may be claimed. `accuracy` is a clause on the
+    accuracy, or else on the loss.
     """
 
     outcome: Outcome
     lines: tuple[Pieces, ...]
     notes: tuple[str, ...]
-    cited: tuple[Doubt, ...]
+    reported_doubts: tuple[Doubt, ...]
     speedup: float | None
     speedup_ci: tuple[float, float] | None
     memory_ratio: float | None
@@ -129,7 +129,7 @@ def verdict_of(
     *,
     is_alone: bool = False,
 ) -> Verdict:
-    """The verdict on `side`, perhaps the only one; `cells` are by figure's name, `evidence` by run's id."""
+    """Return the verdict on `side`. `cells` are by metric name, `evidence` by run id."""
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
         outcome, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
@@ -155,9 +155,9 @@ def verdict_of(
     is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
     wording = _Wording(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
-    lines, notes, cited = wording.of(outcome)
+    lines, notes, cited = wording.words_for(outcome)
     if reason is not None and own is not None:
-        subject = "It" if own == speed.ratio else "The precision by itself"
+        subject = "It" if own == speed.ratio else "The precision alone"
         is_slower = own < 1 and (own != speed.ratio or outcome != "open")
         effect = "was slower" if is_slower else "gained little"
         notes += (f"{subject} {effect} here, likely because {reason}.",)
@@ -186,38 +186,38 @@ def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
 
 
 def is_open(cell: Cell) -> bool:
-    """True if the interval of the ratio leaves open which side is ahead."""
+    """Return True if the interval of the ratio includes 1, so that neither side is faster."""
     return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
 
 _Words = tuple[tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]
-"""Lines, notes, and the doubts that they mention."""
+"""Lines, notes, and the doubts reported in them."""
 
 
 def _of_baseline(
     side: Side, cells: Cells, doubts: Sequence[Doubt], is_alone: bool
 ) -> tuple[Outcome, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
     speed, accuracy = cells[SPEED.name].value, cells[ACCURACY.name]
-    spoilers = tuple(doubt for doubt in doubts if doubt.spoils)
+    found = tuple(doubt for doubt in doubts if doubt.spoils)
     title, trained = _title(side), ""
     if speed is not None:
-        trained = f"trained {SPEED.text(speed)} samples a second"
+        trained = f"trained at {SPEED.text(speed)} samples/s"
         if accuracy.value is not None:
-            trained += f" and reached an accuracy of {ACCURACY.text_with_unit(accuracy.value)}"
-    if is_alone and spoilers and trained:
-        return "spoiled", (_NOT_CLEAN,), (spoilers[0].sentence, f"As measured, it {trained}."), spoilers[:1]
+            trained += f" and reached {ACCURACY.text_with_unit(accuracy.value)} accuracy"
+    if is_alone and found and trained:
+        return "spoiled", (_UNRELIABLE,), (found[0].sentence, f"As measured, it {trained}."), found[:1]
     if is_alone and trained:
         return "alone", ((*title, Piece(f" {trained}")),), (), ()
-    line = (*title, Piece(" was not measured" if is_alone else " is the baseline"))
+    line = (*title, Piece(" was not measured")) if is_alone else (Piece("Baseline: "), *title)
     if trained:
-        return "baseline", (line,), (f"As measured, it {trained}." if spoilers else f"It {trained}.",), ()
+        return "baseline", (line,), (f"As measured, it {trained}." if found else f"It {trained}.",), ()
     cited = _without_speed(doubts)
     return "alone" if is_alone else "baseline", (line,), tuple(doubt.sentence for doubt in cited), cited
 
 
 @dataclass(frozen=True)
 class _Wording:
-    """`rest` are the side's memory, energy if it may be claimed, and accuracy, which nothing disturbs."""
+    """Words for a verdict. `rest` are the side's memory, claimed energy and accuracy, which stay reliable."""
 
     side: Side
     baseline: Side
@@ -226,17 +226,17 @@ class _Wording:
     rest: Pieces
     doubts: Sequence[Doubt]
 
-    def of(self, outcome: Outcome) -> _Words:
+    def words_for(self, outcome: Outcome) -> _Words:
         mine, theirs = _title(self.side), _title(self.baseline)
         if outcome == "no-speed":
             return self._without_speed()
         ratio = times(self.speed.ratio or 0.0)
         if outcome == "spoiled":
-            spoilers = [doubt for doubt in self.doubts if doubt.spoils]
+            disqualifier = next(doubt for doubt in self.doubts if doubt.spoils)
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
-            cited = (spoilers[0], *unlike)
-            advice = f"The speeds as measured ({ratio} times as fast) allow no conclusion: measure again."
-            return (_NOT_CLEAN,), (*(doubt.sentence for doubt in cited), advice, *self._rest_note()), cited
+            cited = (disqualifier, *unlike)
+            advice = f"The measured ratio of {ratio}× is not reliable. Measure again."
+            return (_UNRELIABLE,), (*(doubt.sentence for doubt in cited), advice, *self._rest_note()), cited
         trained = (
             *mine,
             Piece(" trained "),
@@ -249,12 +249,12 @@ class _Wording:
             different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
             base, mine_first = first_begun(self.baseline), first_begun(self.side)
             work, *others = differing_work(base.experiment, mine_first.experiment)
-            line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} against {work.one}"))
+            line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} vs. {work.one}"))
             more = tuple(doubt.sentence for doubt in different[1:] if others)
-            as_measured = f"As measured, {joined(trained)}: that says nothing about the precision."
+            as_measured = f"As measured, {joined(trained)}. This says nothing about the precision."
             return (line,), (*more, as_measured), different
         if outcome == "open":
-            lead = (Piece("No difference in speed is shown", "strong"), Piece(" between "), *mine)
+            lead = (Piece("No significant difference in speed", "strong"), Piece(" between "), *mine)
             aside = Piece(f" ({ratio} times as fast, {self._certainty()})", "aside")
             first = (*lead, Piece(" and "), *theirs, aside)
             return (first, *([(*mine, Piece(" trained "), *self.rest)] if self.rest else [])), (), ()
@@ -266,7 +266,7 @@ class _Wording:
         cited = _without_speed(self.doubts)
         reasons = [doubt.sentence for doubt in cited]
         if self.speed.value is not None and self.base_speed.value is not None:
-            reasons = ["They count different things as a sample."]
+            reasons = ["They measure different kinds of samples."]
             cited = ()
         return (line,), (*reasons, *self._rest_note()), cited
 
@@ -279,14 +279,14 @@ class _Wording:
             return f"95% interval {times(low)} to {times(high)}"
         repeats = [len(cell.known) for cell in (self.speed, self.base_speed)]
         if max(repeats) == 1:
-            return "one run each, so no interval"
+            return "one run each: no confidence interval"
         if min(repeats) < 2:
-            return "too few repeats for an interval"
+            return "too few repeats: no confidence interval"
         has_outliers = any(doubt.kind == "outliers" for doubt in self.doubts)
-        return f"{'outliers on one side' if has_outliers else 'repeats not in turns'}, so no interval"
+        return f"{'outliers on one side' if has_outliers else 'runs not interleaved'}: no confidence interval"
 
 
-_NOT_CLEAN: Pieces = (Piece("Not a clean measurement", "strong"),)
+_UNRELIABLE: Pieces = (Piece("Unreliable measurement", "strong"),)
 
 
 def _title(side: Side) -> Pieces:
@@ -307,10 +307,12 @@ def _quality(cells: Cells, base_cells: Cells) -> Pieces:
         mine, theirs = cells[figure.name], base_cells[figure.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
             continue
-        both = " against ".join(figure.text_with_unit(cell.value) for cell in (mine, theirs))
+        both = " vs. ".join(figure.text_with_unit(cell.value) for cell in (mine, theirs))
         if mine.within_spread:
-            return Piece(f"with the same {name}{where}"), _aside(f"{both}, within spread", name)
-        spread = "no spread known" if mine.within_spread is None else "further apart than repeats are"
+            aside = _aside(f"{both}, within the variation between runs", name)
+            return Piece(f"at the same {name}{where}"), aside
+        variation = "variation between runs"
+        spread = f"{variation} unknown" if mine.within_spread is None else f"more than the {variation}"
         values = f"{both} {name}" if figure is ACCURACY else f"a {name} of {both}{where}"
-        return Piece(f"with {values}"), _aside(spread, name)
+        return Piece(f"at {values}"), _aside(spread, name)
     return ()

@@ -1,1 +1,1 @@
-"""Pictures as lists of shapes, and what paints them: SVG, PDF, bitmap."""
+"""Drawings as lists of shapes, and their output as SVG, PDF and bitmap."""

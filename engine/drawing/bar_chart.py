@@ -1,4 +1,4 @@
-"""Horizontal bars, one for each side: its name, the bar with a whisker for its interval, and the figure."""
+"""Horizontal bars, one per side: name, bar with a whisker for the interval, and value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_WHISKER = 1.5
 
 @dataclass(frozen=True)
 class _Rows:
-    """The heights of bars and rows, the first from `top`; with many bars names take a single line."""
+    """The heights of bars and rows, the first from `top`. With many bars, each name takes one line."""
 
     top: float
     pitch: float
@@ -31,7 +31,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Bar:
-    """The bar of a side; `text` is its `value` as shown. A bolt follows the `note` if it `is_fast`."""
+    """The bar of a side. `text` is its `value` as shown. A bolt follows the `note` if it `is_fast`."""
 
     look: SideLook
     title: str
@@ -43,7 +43,7 @@ class Bar:
 
 
 def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: float | None = None) -> Drawing:
-    """Bars on an axis that starts at zero, since a bar's length is its figure.
+    """Draw bars on an axis that starts at zero, because a bar's length is its value.
 
     A whisker far longer than the bars is cut and ends in an arrow. The rows share the `height`, if there is
     one, which is at least `least_height`.
@@ -75,19 +75,19 @@ def _finite(bar: Bar) -> Bar:
 
 
 def axis_end(bars: Sequence[Bar]) -> float:
-    """The end of the axis, limited so that no whisker dwarfs the bars."""
+    """Return the end of the axis, limited so that no whisker dwarfs the bars."""
     value = max((bar.value or 0.0 for bar in bars), default=0.0)
     end = max((bar.interval[1] for bar in bars if bar.interval and bar.value is not None), default=0.0)
     return max(value, min(end, _LONGEST_WHISKER * value))
 
 
 def least_height(count: int) -> float:
-    """The least height of a chart with that number of bars, in pixels."""
+    """Return the least height of a chart with that number of bars, in pixels."""
     return _AXIS + _LEAST_PITCH * max(2, count)
 
 
 def most_height(count: int) -> float:
-    """Return the height in pixels beyond which that number of bars only stands in empty room."""
+    """Return the height in pixels beyond which that number of bars only gains empty space."""
     return _AXIS + _MOST_PITCH * max(2, count)
 
 

@@ -40,7 +40,7 @@ _DOTS_PER_INCH = 96 * SCALE
 
 
 def write_bitmap(drawing: Drawing, palette: Palette, path: Path, facts: dict[str, str]) -> None:
-    """Writes a PNG on the palette's panel colour; `facts` go into it as text."""
+    """Write a PNG on the palette's panel color, with `facts` as text fields."""
     painter = Painter.blank(drawing, "bg1", palette, SCALE)
     painter.paint(drawing)
     painter.save(path, facts)
@@ -61,23 +61,23 @@ class Painter:
 
     @classmethod
     def blank(cls, drawing: Drawing, ground: str, palette: Palette, scale: float) -> Painter:
-        """A painter on a bitmap of that ink, as large as the drawing."""
+        """Return a painter on a bitmap of that ink, as large as the drawing."""
         size = (round(drawing.width * scale), round(drawing.height * scale))
         return cls(Image.new("RGB", size, colour(palette, ground)), palette, scale)
 
     def copy(self) -> Painter:
-        """A painter on a copy of the bitmap."""
+        """Return a painter on a copy of the bitmap."""
         return Painter(self.image.copy(), self._palette, self._scale)
 
     def save(self, path: Path, facts: dict[str, str]) -> None:
-        """Writes a PNG; `facts` go into it as text."""
+        """Write a PNG with `facts` as text fields."""
         info = PngInfo()
         for name, text in facts.items():
             info.add_itxt(name, text)
         self.image.save(path, format="png", pnginfo=info, dpi=(_DOTS_PER_INCH, _DOTS_PER_INCH))
 
     def paint(self, drawing: Drawing) -> None:
-        """Paints the drawing's shapes, the first at the bottom."""
+        """Paint the drawing's shapes, the first at the bottom."""
         for style, alike in groupby(drawing.shapes, _style):
             if style is None:
                 for shape in alike:
@@ -91,7 +91,7 @@ class Painter:
                 )
 
     def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
-        """Paints the blocks from number `first` up to, but not including, `last`, lit or not."""
+        """Paint the blocks from number `first` up to, but not including, `last`, lit or not."""
         unlit = colour(self._palette, UNLIT)
         table = shades(*(colour(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high")))
         for number in range(first, blocks.grid.count if last is None else last):
@@ -166,9 +166,9 @@ def _style(shape: Shape) -> tuple[str, float] | None:
 
 
 class _Stencil:
-    """A mask of a shape that extends `around` beyond its points; drawn larger, for smooth edges.
+    """A mask of a shape that extends `around` beyond its points, supersampled for smooth edges.
 
-    It is no larger than the picture of that size, however far outside the points are.
+    It is never larger than the image, however far outside the points are.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A lane's blocks: each stands for some samples, is lit once they are trained, and shows a small picture."""
+"""A lane's blocks. Each represents some samples, is lit once they are trained, and shows a small image."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Grid:
 
 
 def grid_for(count: int, width: float, height: float) -> Grid:
-    """The grid with the largest blocks that fit, stretched to fill the room."""
+    """Return the grid with the largest blocks that fit, stretched to fill the space."""
 
     def pitch(rows: int) -> float:
         return min(width / (-(-count // rows) - _GAP), height / (rows - _GAP))
@@ -63,7 +63,7 @@ def grid_for(count: int, width: float, height: float) -> Grid:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a lane from (x, y); the first `lit` of them show grey `tiles` (count, side, side).
+    """The blocks of a lane from (x, y); the first `lit` of them show gray `tiles` (count, side, side).
 
     Lit blocks are in the shades of the precision `ink`. Unless `fill` is "full", bitmaps and the window add a
     rim to them, which distinguishes two lanes of one precision.
@@ -86,12 +86,12 @@ class Blocks:
         return min(self.grid.block_width, self.grid.block_height) * ROUND
 
     def corner(self, number: int) -> Point:
-        """The top left corner of a block."""
+        """Return the top left corner of a block."""
         column, row = divmod(number, self.grid.rows)
         return self.x + column * self.grid.across, self.y + row * self.grid.down
 
     def rect(self, number: int, scale: float) -> tuple[int, int, int, int]:
-        """The left, top, width and height of a block in whole pixels, between which all gaps are alike."""
+        """Return left, top, width and height of a block in whole pixels, with equal gaps."""
         (x, y), grid = self.corner(number), self.grid
         gap = round(grid.gap * scale)
         if min(grid.block_width, grid.block_height) * scale > 2:
@@ -101,7 +101,7 @@ class Blocks:
         return left, top, max(right - left, 1), max(bottom - top, 1)
 
     def tile(self, number: int) -> NDArray[np.uint8]:
-        """The picture of a block; if there are fewer pictures than blocks, they repeat."""
+        """Return the image of a block. Images repeat if there are fewer than blocks."""
         tile: NDArray[np.uint8] = self.tiles[number % len(self.tiles)]
         return tile
 

@@ -37,7 +37,7 @@ class Rect:
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
     def meets(self, other: Rect) -> bool:
-        """True if they have some of their area in common."""
+        """Return True if the rectangles overlap."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -46,7 +46,7 @@ class Rect:
         )
 
     def contains(self, other: Rect) -> bool:
-        """True if the other is within it."""
+        """Return True if the other rectangle is inside this one."""
         return (
             self.left <= other.left
             and other.right <= self.right
@@ -66,18 +66,18 @@ class Span:
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value is, in pixels."""
+        """Return the position of a value in pixels."""
         low, high = self._view(self.low), self._view(self.high)
         return self.start + (self._view(value) - low) / (high - low) * (self.end - self.start)
 
     def value(self, place: float) -> float:
-        """The value at a place in pixels."""
+        """Return the value at a position in pixels."""
         low, high = self._view(self.low), self._view(self.high)
         view = low + (place - self.start) / (self.end - self.start) * (high - low)
         return 10.0**view if self.is_log else view
 
     def ticks(self, most: int) -> tuple[Tick, ...]:
-        """At most about so many ticks, by their places in pixels."""
+        """Return about `most` ticks at most, by their positions in pixels."""
         if not self.is_log:
             ticks = linear_ticks(self.low, self.high, most)
             return tuple(Tick(self.place(tick.position), tick.text) for tick in ticks)
@@ -108,12 +108,12 @@ def span_of(values: Iterable[float], start: float, end: float, room: float = 0.0
 
 
 def is_wide(values: Sequence[float]) -> bool:
-    """True if values are positive and span a decade or more, so that a logarithmic axis suits them."""
+    """Return True if values are positive and span a decade or more, so that a logarithmic axis fits."""
     return min(values) > 1 / LARGEST and max(values) / min(values) >= _DECADE
 
 
 def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
-    """Ticks for a view whose coordinates are powers of ten; 1, 2, 5 in between where there is room."""
+    """Return ticks for a view in powers of ten, with 1, 2, 5 in between if there is room."""
     first, last = math.ceil(low), math.floor(high)
     factors = (1, 2, 5) if (last - first + 1) * 3 <= 2 * most else (1,)
     stride = max(1, -(-(last - first) // max(1, most)))
@@ -139,9 +139,9 @@ def _power_text(factor: int, exponent: int) -> str:
 def words_beside(
     text: str, x: float, y: float, away: float, area: Rect, taken: list[Rect]
 ) -> tuple[Shape, ...]:
-    """A name beside a mark, wherever it is within `area` and meets nothing `taken`; none without room.
+    """Return a name next to a mark, inside `area` and clear of everything `taken`, or nothing without room.
 
-    The name's own place is taken then.
+    The area of the name is then taken.
     """
     width = text_width(text, 11)
     for left, base in (
@@ -162,7 +162,7 @@ def words_beside(
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """A name after its `sample`, drawn rightwards from a point at half its height, `width` pixels wide."""
+    """A name after its `sample`, which is `width` pixels wide and drawn to the right of its left center."""
 
     sample: Callable[[float, float], tuple[Shape, ...]]
     width: float
@@ -170,7 +170,7 @@ class LegendEntry:
 
 
 def legend(entries: Sequence[LegendEntry], width: float, most_rows: int | None = None) -> Drawing:
-    """The entries side by side, in as many rows as needed; with `most_rows` the rest are only counted."""
+    """Draw the entries side by side, in as many rows as needed. With `most_rows`, count the rest."""
     shapes: list[Shape] = []
     right, down = 0.0, 0.0
     for place, entry in enumerate(entries):
@@ -202,20 +202,20 @@ class TextPlaces:
         self._strokes: list[tuple[Point, Point]] = []
 
     def take(self, rect: Rect) -> None:
-        """Keeps words out of a rectangle."""
+        """Keep words out of a rectangle."""
         self._taken.append(rect)
 
     def take_around(self, center: Point, size: float) -> None:
-        """Keeps words away from a marker."""
+        """Keep words away from a marker."""
         x, y = center
         self.take(Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2))
 
     def cross_not(self, points: Sequence[Point]) -> None:
-        """Keeps words off a curve."""
+        """Keep words off a curve."""
         self._strokes.extend(pairwise(points))
 
     def is_free(self, rect: Rect) -> bool:
-        """True if words may stand there."""
+        """Return True if words may be placed there."""
         room = Rect(rect.left - _NEAR, rect.top - _NEAR, rect.right + _NEAR, rect.bottom + _NEAR)
         return (
             self._area.contains(rect)
@@ -224,7 +224,7 @@ class TextPlaces:
         )
 
     def first_free(self, wanted: Iterable[Rect]) -> Rect | None:
-        """Takes the first free rectangle; None if there is none."""
+        """Reserve the first free rectangle, or return None."""
         free = next((rect for rect in wanted if self.is_free(rect)), None)
         if free is not None:
             self.take(free)

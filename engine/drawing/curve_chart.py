@@ -1,6 +1,6 @@
-"""Overlaid curves: smoothed lines, in pale bands from the lowest to the highest value.
+"""Overlaid curves: smoothed lines in pale bands from the lowest to the highest value.
 
-A run's curve is reduced to as many points as a page can show; the bands keep what the reduction would hide.
+A run's curve is reduced to as many points as a page can show. The bands keep the extremes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Values: TypeAlias = "NDArray[np.float64]"
 
 
 def local_line(values: Values, window: int) -> Values:
-    """Each value replaced by a line fitted to the `window` values around it (Savitzky and Golay, 1964).
+    """Return each value replaced by a line through the `window` values around it (Savitzky and Golay, 1964).
 
-    The window is cut off at the ends of the data. Values that are not finite stay and are left out of the
-    fits; a window with fewer than two finite values gives the value itself.
+    The window is cut at the ends of the data. Values that are not finite stay and are excluded from the fits.
+    A window with fewer than two finite values returns the value itself.
     """
     half = window // 2
     if half < 1 or len(values) < 3:
@@ -55,7 +55,7 @@ def extended(smoothed: Values, values: Values, window: int) -> Values:
 
 
 def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
-    """Means of finite `values` over blocks of `rows`, the last perhaps shorter; NaN without any."""
+    """Return means of finite `values` over blocks of `rows`, NaN without any. The last may be shorter."""
     if rows <= 1:
         return tuple(places), values
     first = np.arange(0, len(values), rows)
@@ -131,7 +131,7 @@ _MOST_BLOCKS = 1_600
 
 @dataclass(frozen=True)
 class Points:
-    """Values over the training; NaN where there is nothing to draw."""
+    """Values over the training, NaN where there is nothing to draw."""
 
     steps: Values
     seconds: Values
@@ -144,7 +144,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """The `repeat`-th curve of a side; `line` may be smoothed, `low` and `high` bound what was recorded."""
+    """The `repeat`-th curve of a side. `line` may be smoothed, `low` and `high` bound the recorded values."""
 
     run: RunRecord
     side: Side
@@ -155,7 +155,7 @@ class Curve:
 
 
 def smoothed(points: Points) -> Points:
-    """The points smoothed by local lines, of a long run first reduced to the means of short blocks."""
+    """Return the points smoothed by local lines. A long run is first reduced to means of short blocks."""
     axes = (points.steps, points.seconds, points.samples)
     places, values = thinned(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
     count = len(values)
@@ -165,7 +165,7 @@ def smoothed(points: Points) -> Points:
 
 
 def bounds(points: Points) -> tuple[Points, Points]:
-    """The lowest and highest finite value in each column of the page."""
+    """Return the lowest and highest finite value in each column of the page."""
     count = max(1, min(_COLUMNS, len(points.values) // 3))
     first = np.linspace(0, len(points.values), count, endpoint=False).astype(int)
     finite = np.isfinite(points.values)
@@ -212,7 +212,7 @@ def curve_chart(
     x_end: float,
     description: str,
 ) -> tuple[Drawing, Frame]:
-    """The curves from 0 to `x_end`, outliers clipped, with `room` for the labels of y; repeats are pale."""
+    """Draw the curves from 0 to `x_end` with clipped outliers, pale repeats, and `room` for y labels."""
     low, high = _extent(curves)
     frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
     shapes = [*axes(frame, by)]
@@ -226,12 +226,12 @@ def curve_chart(
 
 
 def label_room(curves: Sequence[Curve]) -> float:
-    """The width of the labels of the y axis, in pixels."""
+    """Return the width of the y axis labels in pixels."""
     return 12 + max(text_width(tick.text, 11) for tick in linear_ticks(*_extent(curves), 5))
 
 
 def furthest(curves: Sequence[Curve], by: By) -> float:
-    """The x value at which the longest curve ends."""
+    """Return the x value at which the longest curve ends."""
     ends = [float(x[-1]) for curve in curves if len(x := curve.line.x(by)) and np.isfinite(x[-1])]
     return max(ends, default=0.0) or 1.0
 
@@ -253,7 +253,7 @@ def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def axes(frame: Frame, by: By) -> list[Shape]:
-    """The frame's grid and ticks; the x axis begins at 0."""
+    """Draw the frame's grid and ticks. The x axis starts at 0."""
     shapes: list[Shape] = []
     for tick in linear_ticks(frame.y_low, frame.y_high, 5):
         y = round(frame.y(tick.position)) + 0.5

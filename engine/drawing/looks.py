@@ -1,4 +1,4 @@
-"""The names of the charts, and how the sides of a comparison look."""
+"""The names of the charts, and the look of the sides of a comparison."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SideLook:
         return marker(self.symbol, x, y, size, self.ink, self.fill)
 
     def sample(self, x: float, y: float) -> tuple[Shape, ...]:
-        """A short piece of the line with its mark for a legend, 24 pixels wide."""
+        """Return a short line with its mark for a legend, 24 pixels wide."""
         return Stroke(((x, y), (x + 24, y)), self.ink, 1.5, self.dash), *self.mark(x + 12, y, 8)
 
 
@@ -49,7 +49,7 @@ def precision_look(precision: Precision, fill: MarkFill = "full") -> SideLook:
 
 
 def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
-    """The look of each side by its id, in its own colour if it has one."""
+    """Return the look of each side by its id, in its own color if it has one."""
     fills = side_fills(sides)
     looks = {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
     own = {side.id: side.colour for side in sides if side.colour in OWN_COLOURS}
@@ -57,13 +57,13 @@ def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
 
 
 def side_fills(sides: Sequence[Side]) -> dict[str, MarkFill]:
-    """The fill of each side's mark by its id; among sides of one precision the fills take turns."""
+    """Return the fill of each side's mark by its id. Fills alternate among sides of one precision."""
     fills = mark_fills([side.precision for side in sides])
     return {side.id: fill for side, fill in zip(sides, fills, strict=True)}
 
 
 def mark_fills(precisions: Sequence[Precision]) -> tuple[MarkFill, ...]:
-    """The fills of sides in these precisions, in turns among equal precisions."""
+    """Return the fills of sides in these precisions, alternating among equal precisions."""
     seen: Counter[Precision] = Counter()
     fills = []
     for precision in precisions:

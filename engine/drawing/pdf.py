@@ -36,7 +36,7 @@ _BOX = "\N{WHITE SQUARE}"
 
 
 class Letters:
-    """The letters that the fonts of a document have; all others are replaced by a box."""
+    """The letters that the fonts of a document have. All others are replaced by a box."""
 
     def __init__(self, pdf: FPDF) -> None:
         for weight, style in _STYLES.items():
@@ -47,7 +47,7 @@ class Letters:
         self._known = {chr(code) for font in fonts for code in font.cmap}
 
     def shown(self, text: str) -> str:
-        """The text with a box for every letter that no font has; line ends become spaces."""
+        """Return the text with a box for every letter that no font has. Line ends become spaces."""
         line = printable(text).translate(_SPACES)
         return "".join(letter if letter in self._known else _BOX for letter in line)
 
@@ -56,7 +56,7 @@ _SPACES = str.maketrans({"\n": " ", "\r": " ", "\t": " "})
 
 
 def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:
-    """Sets the font for the text that follows: weight as in CSS, size in points, colour."""
+    """Sets the font for the text that follows: weight as in CSS, size in points, color."""
     nearest = min(_STYLES, key=lambda known: abs(known - weight))
     pdf.set_font(_FAMILY, _STYLES[nearest], size)
     pdf.set_text_color(colour)
@@ -78,7 +78,7 @@ class _Place:
 
 
 def draw(pdf: FPDF, drawing: Drawing, palette: Palette, corner: Point, scale: float = SCALE) -> None:
-    """Draws with the top left corner at that place of the page, in points."""
+    """Draw with the top left corner at that position of the page, in points."""
     place = _Place(*corner, scale)
     for shape in drawing.shapes:
         if isinstance(shape, Words):

@@ -1,8 +1,8 @@
-"""A picture as a list of shapes, which web page, PDF, bitmap and window each paint.
+"""A drawing as a list of shapes, which web page, PDF, bitmap and window each paint.
 
-Lengths are in CSS pixels from the top left. An ink names a colour of `resources.looks`: a token such as
-"text", a precision such as "fp16", a run's own colour such as "teal", or their pale forms such as "fp16-dim";
-"fp16-low" and "fp16-high" are what black and white of a picture become in the precision's shades. "heat-0" to
+Lengths are in CSS pixels from the top left. An ink names a color of `resources.looks`: a token such as
+"text", a precision such as "fp16", a run's own color such as "teal", or their pale forms such as "fp16-dim";
+"fp16-low" and "fp16-high" are what black and white of an image become in the precision's shades. "heat-0" to
 "heat-7" are the shades of a map, and "on-heat-0" to "on-heat-7" what is written on them.
 """
 
@@ -56,7 +56,7 @@ def _path(name: str) -> Path:
 
 @lru_cache(maxsize=64)
 def sized(file: Path, size: int) -> ImageFont.FreeTypeFont:
-    """A font at a size in pixels. Letters of Inter are separate; others are shaped, also right to left."""
+    """Return a font at a size in pixels. Inter is drawn letter by letter, other text is shaped, also RTL."""
     from PIL import ImageFont  # imported here, since the window draws markers but no text by these shapes
 
     layout = ImageFont.Layout.BASIC if file.name in _INTER.values() else None
@@ -66,9 +66,9 @@ def sized(file: Path, size: int) -> ImageFont.FreeTypeFont:
 # an animation asks for the same few words at every frame
 @lru_cache(maxsize=4096)
 def parts(text: str, weight: int) -> tuple[tuple[str, Path, float], ...]:
-    """The text in parts that are drawn at once, each with its font and its width in units of the font size.
+    """Return the text in parts to draw at once, each with its font and its width relative to the font size.
 
-    A letter of Inter is a part by itself; adjacent letters that Inter lacks form one part.
+    A letter of Inter is a part by itself. Adjacent letters that Inter lacks form one part.
     """
     own, other = font_file(weight), fallback_file(weight)
     lacking = "".join("x" if _is_lacking(letter, own) else " " if letter == " " else "o" for letter in text)
@@ -97,7 +97,7 @@ Anchor = Literal["start", "middle", "end"]
 
 @dataclass(frozen=True)
 class Stroke:
-    """A line through points; `dash` alternates pixels on and off."""
+    """A line through points. `dash` alternates pixels on and off."""
 
     points: tuple[Point, ...]
     ink: str
@@ -139,7 +139,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Words:
-    """Text whose baseline starts, is centred or ends at (x, y); `weight` is as in CSS."""
+    """Text whose baseline starts, is centered or ends at (x, y). `weight` is as in CSS."""
 
     x: float
     y: float
@@ -155,7 +155,7 @@ Shape = Stroke | Fill | Box | Dot | Words
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture; `description` says in a sentence what it shows, for screen readers.
+    """A drawing. `description` describes it in a sentence for screen readers.
 
     Shapes at no finite place are left out, and what is far outside ends shortly outside, so that every medium
     can paint it.
@@ -196,7 +196,7 @@ _OUTSIDE = 10_000.0
 
 
 def colour(palette: Palette, ink: str) -> str:
-    """The colour of an ink in a theme, as "#RRGGBB"."""
+    """Return the color of an ink in a theme, as "#RRGGBB"."""
     kind, is_heat, step = ink.partition("heat-")
     if is_heat:
         return palette.on_heat(int(step)) if kind else palette.heat[int(step)]
@@ -262,7 +262,7 @@ _OUTLINES: dict[str, tuple[Point, ...]] = {
 
 
 def moved(shapes: Iterable[Shape], right: float, down: float) -> tuple[Shape, ...]:
-    """The shapes, shifted by these distances."""
+    """Return the shapes, shifted by these distances."""
     return tuple(
         replace(shape, points=tuple((x + right, y + down) for x, y in shape.points))
         if isinstance(shape, Stroke | Fill)
@@ -274,7 +274,7 @@ def moved(shapes: Iterable[Shape], right: float, down: float) -> tuple[Shape, ..
 def rounded(
     x: float, y: float, width: float, height: float, radius: float, ink: str, edge: str | None = None
 ) -> Fill:
-    """A filled rectangle with round corners."""
+    """Return a filled rectangle with round corners."""
     radius = min(radius, width / 2, height / 2)
     corners = (
         (x + width - radius, y + radius, -90),
@@ -294,7 +294,7 @@ def rounded(
 def hatching(
     outline: Sequence[Point], begin: Point, ink: str, pitch: float, width: float = 1.0, *, rises: bool = True
 ) -> list[Stroke]:
-    """Lines at 45 degrees through a convex outline, one through `begin`; they stay as it grows."""
+    """Return lines at 45 degrees through a convex outline, one through `begin`. They stay as it grows."""
     if not rises:
         mirrored = hatching([(-x, y) for x, y in outline], (-begin[0], begin[1]), ink, pitch, width)
         return [replace(line, points=tuple((-x, y) for x, y in line.points)) for line in mirrored]
@@ -322,14 +322,14 @@ Measure = Callable[[str, float, int], float]  # the width of a text in pixels, b
 
 
 def text_width(text: str, size: float, weight: int = 400) -> float:
-    """The width of the text in the program's fonts, in pixels."""
+    """Return the width of the text in the program's fonts, in pixels."""
     return size * sum(width for _part, _file, width in parts(text, weight))
 
 
 def shortened(
     text: str, room: float, size: float, weight: int = 400, *, width_of: Measure = text_width
 ) -> str:
-    """The text, cut with an ellipsis if it is wider than `room` pixels."""
+    """Return the text, cut with an ellipsis if it is wider than `room` pixels."""
     if width_of(text, size, weight) <= room:
         return text
     return next(
@@ -345,7 +345,7 @@ def shortened(
 def wrapped(
     text: str, room: float, size: float, weight: int = 400, most: int = 2, *, width_of: Measure = text_width
 ) -> tuple[str, ...]:
-    """The text in at most `most` lines no wider than `room` pixels; an ellipsis marks what was cut."""
+    """Return the text in at most `most` lines no wider than `room` pixels, with an ellipsis if cut."""
     lines = [""]
     words = text.split()
     for place, word in enumerate(words):
@@ -363,7 +363,7 @@ def wrapped(
 def wrapped_evenly(
     text: str, room: float, size: float, weight: int = 400, most: int = 2, *, width_of: Measure = text_width
 ) -> tuple[str, ...]:
-    """The same in as few lines, of about equal length: no word is alone on the last."""
+    """Return the text in as few lines of about equal length, without a single word on the last."""
     lines = wrapped(text, room, size, weight, most, width_of=width_of)
     for part in range(_PARTS - 1, 3 * _PARTS // 4, -1):
         narrower = wrapped(text, room * part / _PARTS, size, weight, most, width_of=width_of)

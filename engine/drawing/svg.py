@@ -21,7 +21,7 @@ def svg(
     inside: str = "",
     keeps_widths: bool = False,
 ) -> str:
-    """The SVG element; `css` turns an ink into a CSS colour, and `inside` are elements on top of the drawing.
+    """Return the SVG element. `css` turns an ink into a CSS color. `inside` are elements on top of it.
 
     With `keeps_widths` text is as wide as in the program's font, whatever font the reader has.
     """
@@ -45,7 +45,7 @@ def svg_file(
     *,
     keeps_widths: bool = False,
 ) -> str:
-    """The text of a file with the drawing on the palette's colour of ink `ground`."""
+    """Return the text of a file with the drawing on the palette's color of ink `ground`."""
 
     def css(ink: str) -> str:
         return colour(palette, ink)

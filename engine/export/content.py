@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ByRun(Mapping[str, T]):
-    """Values read of runs by their ids, each time anew: those of a long run take many megabytes."""
+    """A mapping from run id to a value that is read at each access, since long runs take many megabytes."""
 
     def __init__(self, read: Callable[[str], T], run_ids: Iterable[str]) -> None:
         self._read = read
@@ -45,11 +45,11 @@ class ByRun(Mapping[str, T]):
 
 @dataclass(frozen=True)
 class Content:
-    """Runs side by side. `samples`, `curves` and `events` are by run id; `groups` are their comparisons.
+    """The compared runs. `samples`, `curves` and `events` are by run id. `groups` are their comparisons.
 
-    `samples` have a row for each step, `curves` as many as a page can show. `leading` is the id of any run of
-    the side that leads (None: the report chooses). `pictures` gives those of the first of these runs that has
-    any. Valid while the store that it was read from is open.
+    `samples` have one row per step, `curves` as many as a page can show. `leading` is the id of any run of
+    the leading side (None: the report chooses). `pictures` returns the images of the first of the given runs
+    that has any. Valid while the store that it was read from is open.
     """
 
     comparison: Comparison
@@ -67,14 +67,14 @@ class Content:
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
-        """All runs, side by side."""
+        """All runs, one side after the other."""
         return tuple(run for side in self.comparison.sides for run in side.runs)
 
     def epochs(self, run_id: str) -> tuple[Epoch, ...]:
         return tuple(event for event in self.events[run_id] if isinstance(event, Epoch))
 
     def started(self, run_id: str) -> Started | None:
-        """How the run last began; None if it never did."""
+        """Return the last `Started` event of a run, or None if it never started."""
         starts = [event for event in self.events[run_id] if isinstance(event, Started)]
         return starts[-1] if starts else None
 
@@ -91,13 +91,13 @@ def content_of(
     *,
     with_published: bool = False,
 ) -> Content:
-    """Reads runs by their ids, or unambiguous beginnings of them, in that order; duplicates count once.
+    """Read runs by their ids, or unambiguous beginnings of ids, in order and without duplicates.
 
-    The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses. Raises ProblemError for
+    The baseline is the side of `baseline_id`, or as `baseline_of` chooses. Raises ProblemError for
     an unknown run, and if baseline or leading run is not among the runs.
     """
     if not run_ids:
-        raise request_error("There is no run to export.", "Name at least one.", key="run")
+        raise request_error("No runs to export.", "Name at least one run.", key="run")
     named = {run.id: run for run in map(store.run, run_ids)}
     baseline = None if baseline_id is None else store.run(baseline_id).id
     others = store.runs(MOST_OTHERS) if len(named) > 1 else ()
@@ -106,7 +106,7 @@ def content_of(
     leading = None if leading_id is None else store.run(leading_id).id
     if leading is not None and leading not in named:
         message = f"The leading run {leading} is not among those to export."
-        raise request_error(message, "Choose one of the runs.", key="lead", value=leading)
+        raise request_error(message, "Select one of the runs.", key="lead", value=leading)
     return Content(
         comparison=comparison,
         samples=ByRun(store.samples, named),

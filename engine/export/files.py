@@ -27,12 +27,12 @@ _HOUR_SECONDS = 3600.0
 
 
 def make_workplace(folder: Path) -> Path:
-    """A new hidden folder in `folder`, named after the process that makes it. Raises OSError."""
+    """Create a hidden folder in `folder`, named after this process. Raises OSError."""
     return Path(tempfile.mkdtemp(prefix=f".ammeter-{_host()}-{os.getpid()}-", dir=folder))
 
 
 def sweep(folder: Path) -> None:
-    """Removes what killed programs of this machine and user left in `folder` over an hour ago, if it can."""
+    """Remove leftovers of killed programs of this machine and user that are over an hour old, if possible."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [entry.path for entry in entries if _is_stale(entry)]
         for path in stale:
@@ -58,20 +58,20 @@ def _host() -> str:
 
 
 class TakenError(ProblemError):
-    """Something exists already, and nobody has said that it may be replaced."""
+    """A file already exists and may not be replaced."""
 
     def __init__(self, path: Path) -> None:
-        remedy = "Choose another name, or allow it to be replaced with --force."
-        super().__init__(request_problem(f"{path} is already there.", remedy, key="to", value=path))
+        remedy = "Choose another name, or add --force to replace it."
+        super().__init__(request_problem(f"{path} already exists.", remedy, key="to", value=path))
 
 
 @contextmanager
 def place(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """Gives a temporary path of the same name; what is written there, and beside it, is moved into place.
+    """Yield a temporary path of the same name. Files written there, and next to it, are moved into place.
 
-    On failure nothing is left behind and existing files stay; without `force` they always do. In an existing
-    folder only files of the same names are replaced. Raises ProblemError: kind REQUEST if another path is
-    needed, DISK_FULL or STORE if the disk failed; TakenError if `force` would help.
+    On failure nothing is left behind and existing files stay. Without `force` they always stay. In an
+    existing folder only files of the same names are replaced. Raises ProblemError: kind REQUEST if another
+    path is needed, DISK_FULL or STORE if the disk failed, TakenError if `force` would help.
     """
     check_free(path, force=force)
     sweep(path.parent)
@@ -89,11 +89,11 @@ def place(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def check_free(path: Path, *, force: bool = False) -> None:
-    """Raises ProblemError where there is no folder for `path`, TakenError where only `force` would help."""
+    """Raise ProblemError if `path` has no folder, or TakenError if only `force` would help."""
     folder = path.parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path raises for a name that is too long
-        remedy = "Create it first, or choose another."
-        raise request_error(f"There is no folder {folder}.", remedy, key="to", value=path)
+        remedy = "Create it first, or choose another folder."
+        raise request_error(f"The folder {folder} does not exist.", remedy, key="to", value=path)
     if not force and os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
         raise TakenError(path)
 
@@ -149,19 +149,19 @@ def _put(file: Path, target: Path, force: bool) -> None:
 
 def _from_os(error: OSError, path: Path) -> Problem:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message = f"The disk is full: {path.name} could not be written."
+        message = f"Could not write {path.name}: the disk is full."
         remedy = "Free some space, or choose another disk."
         return Problem(kind=Kind.DISK_FULL, message=message, remedy=remedy)
     if is_in_use(error):
-        message = f"{path.name} cannot be replaced: it is open in another program."
+        message = f"Could not replace {path.name}: it is open in another program."
         remedy = "Close it there, or choose another name."
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        message, remedy = f"{path.parent} cannot be written to.", "Choose a folder of your own."
+        message, remedy = f"No permission to write to {path.parent}.", "Choose another folder."
     elif error.errno == errno.ENAMETOOLONG:
         message, remedy = f"The name {path.name[:40]}… is too long for this disk.", "Choose a shorter one."
     else:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        message, remedy = f"{path} could not be written: {reason}.", "Choose another place."
+        message, remedy = f"Could not write {path}: {reason}.", "Choose another folder."
         return Problem(kind=Kind.STORE, message=message, remedy=remedy)
     return request_problem(message, remedy, key="to", value=path)
 
@@ -170,7 +170,7 @@ TEMPLATE_NAME = "my_model.py"
 
 
 def write_template(path: Path, *, force: bool = False) -> Path:
-    """Writes the template as .py and returns its path. Raises ProblemError, TakenError without `force`."""
+    """Write the template as .py and return its path. Raises ProblemError, TakenError without `force`."""
     target = path.with_suffix(".py")
     text = (files("resources") / "template" / TEMPLATE_NAME).read_text(encoding="utf-8")
     with place(target, force=force) as temporary:

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _Write = Callable[[Result, Path], None]
 
-MLFLOW = "mlflow:"  # the beginning of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`
+MLFLOW = "mlflow:"  # the start of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`
 
 
 def is_mlflow(destination: str) -> bool:
-    """True for a destination that names a place of MLflow and not a file."""
+    """Return True if a destination is an MLflow location and not a file."""
     return destination.lower().startswith(MLFLOW)
 
 
 @dataclass(frozen=True)
 class Format(Generic[Result]):
-    """A format: `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
+    """An export format. `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
 
-    Further files go beside the path; their names end in one of `beside`. If formats share a suffix, it means
-    the first. A format that `is_race` needs two sides that can be raced.
+    Companion files go next to the path and end in one of `beside`. If formats share a suffix, it means the
+    first. A format that `is_race` needs two sides that can be raced.
     """
 
     name: str
@@ -50,22 +50,22 @@ class Format(Generic[Result]):
 
 @dataclass(frozen=True)
 class Kind(Generic[Result]):
-    """A kind of result, "the numerics", and its formats."""
+    """A kind of result, "the numerics", with its formats."""
 
     noun: str
     formats: tuple[Format[Result], ...]
 
     @property
     def endings(self) -> str:
-        """The endings of files, with commas between them."""
+        """The file endings, separated by commas."""
         return ", ".join(dict.fromkeys(form.suffix for form in self.formats if form.suffix != "/"))
 
     def format_named(self, name: str) -> Format[Result]:
-        """The format of that `name`. Raises StopIteration for any other."""
+        """Return the format of that `name`. Raises StopIteration if it is unknown."""
         return next(form for form in self.formats if form.name == name)
 
     def format_for(self, path: str | Path) -> Format[Result]:
-        """The format that a path asks for. Raises ProblemError, which lists the formats."""
+        """Return the format for a path. Raises ProblemError, which lists the formats."""
         text = os.fspath(path)
         name = "/" if text.endswith(("/", os.sep)) else Path(text).name.lower()
         fitting = [form for form in self.formats if name.endswith(form.suffix)]
@@ -77,9 +77,9 @@ class Kind(Generic[Result]):
     def export(
         self, result: Result, path: str | Path, *, force: bool = False, write: _Write[Result] | None = None
     ) -> Path:
-        """Writes a result in the format that `path` asks for, or by `write`, and returns the path.
+        """Write a result in the format for `path`, or by `write`, and return the path.
 
-        Existing files are kept unless `force`. Raises ProblemError; nothing is left half-written.
+        Existing files are kept unless `force`. Raises ProblemError and leaves no partial files.
         """
         write = self.format_for(path).write if write is None else write
         target = Path(path)
@@ -88,21 +88,21 @@ class Kind(Generic[Result]):
         return target
 
     def check(self, paths: Iterable[str | Path], *, force: bool = False) -> None:
-        """Raises ProblemError where `export` to one of the paths would, as far as that is known before."""
+        """Raise ProblemError now if `export` to one of the paths is known to fail."""
         for path in paths:
             self.format_for(path)
             check_free(Path(path), force=force)
 
     def _no_format(self, text: str) -> Problem:
         has_folder = any(form.suffix == "/" for form in self.formats)
-        or_folder = ", or the path in / for TensorBoard" if has_folder else ""
+        or_folder = ", or end the path in / for TensorBoard" if has_folder else ""
         suffix = Path(text).suffix.lower()
         if not text:
             message = "The path is empty."
         elif os.path.isdir(text):  # noqa: PTH112 - Path raises for a name that is too long
             message = f"{text} is a folder."
         elif suffix:
-            message = f"{text} ends in {suffix}, which is no format of {self.noun}."
+            message = f"{text} ends in {suffix}, which is not a format of {self.noun}."
         else:
             message = f"{text} has no ending that names a format."
         remedy = f"End the file's name in {self.endings}{or_folder}."
@@ -116,12 +116,12 @@ def _function(name: str) -> Any:
 
 
 def _own(name: str, suffix: str, title: str, write: str, **more: Any) -> Format[Any]:
-    """A format of one kind; `write` is a function "module.name" of engine.export."""
+    """Return a format of one kind. `write` is a function "module.name" of engine.export."""
     return Format(name, suffix, title, lambda result, path: _function(write)(result, path), **more)
 
 
 def _document_formats(document: str) -> tuple[Format[Any], ...]:
-    """The formats of the document that the function `document` makes of a result."""
+    """Return the formats of the document that the function `document` makes of a result."""
 
     def form(name: str, suffix: str, title: str, write: str) -> Format[Any]:
         def write_document(result: Any, path: Path) -> None:
@@ -132,8 +132,8 @@ def _document_formats(document: str) -> tuple[Format[Any], ...]:
     return (
         form("html", ".html", "Report as a web page", "page.write_html"),
         form("pdf", ".pdf", "Report as PDF", "pdf.write_pdf"),
-        form("png", ".png", "Picture", "picture.write_pictures"),
-        form("svg", ".svg", "Vector picture", "picture.write_pictures"),
+        form("png", ".png", "Charts as PNG", "picture.write_pictures"),
+        form("svg", ".svg", "Charts as SVG", "picture.write_pictures"),
         form("csv", ".csv", "Tables as CSV", "data.write_csv"),
         form("json", ".json", "Everything as JSON", "data.write_json"),
         form("markdown", ".md", "Tables in Markdown", "text.write_markdown"),
@@ -143,29 +143,29 @@ def _document_formats(document: str) -> tuple[Format[Any], ...]:
 
 def _comparison_formats() -> tuple[Format[Content], ...]:
     *_, markdown, latex = _document_formats("report.report.report_of")
-    moving = "Race as an animated picture"
+    moving = "Replay as an animation"
     return (
         _own("html", ".html", "Report as a web page", "report.pages.write_html"),
         _own("pdf", ".pdf", "Report as PDF", "report.pages.write_pdf"),
-        _own("png", ".png", "Picture", "report.charts.write_picture"),
-        _own("svg", ".svg", "Vector picture", "report.charts.write_picture"),
-        _own("card", ".png", "Race as a picture", "race.write_card_png", is_race=True),
+        _own("png", ".png", "Charts as PNG", "report.charts.write_picture"),
+        _own("svg", ".svg", "Charts as SVG", "report.charts.write_picture"),
+        _own("card", ".png", "Replay as an image", "race.write_card_png", is_race=True),
         _own("animation", ".webp", f"{moving} (WebP)", "race.write_webp", is_race=True),
         _own("gif", ".gif", f"{moving} (GIF)", "race.write_gif", is_race=True),
-        _own("csv", ".csv", "Samples and figures as CSV", "report.data.write_csv", beside=_CSV_BESIDE),
+        _own("csv", ".csv", "Samples and metrics as CSV", "report.data.write_csv", beside=_CSV_BESIDE),
         _own("json", ".json", "Everything as JSON", "report.data.write_json"),
         markdown,
         latex,
         _own("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
-        _own("archive", ".ammeter", "Runs whole, to import elsewhere", "archive.writer.write_archive"),
-        _own("zip", ".zip", "Runs whole, for Ammeter 0.1", "archive.writer.write_archive"),
+        _own("archive", ".ammeter", "Full runs, to import elsewhere", "archive.writer.write_archive"),
+        _own("zip", ".zip", "Full runs, for Ammeter 0.1", "archive.writer.write_archive"),
         _own("script", ".py", "Python script of one run", "script.page.write_script", beside=(".npz",)),
     )
 
 
 _CSV_BESIDE = ("-runs.csv", "-summary.csv")
 _TRACE = _own("trace", ".json.gz", "Traces for Perfetto", "kinds.profile.write_traces")
-_SCRIPT = _own("script", ".py", "Script of the winner", "kinds.tune.write_script")
+_SCRIPT = _own("script", ".py", "Python script of the winner", "kinds.tune.write_script")
 
 COMPARISON: Kind[Content] = Kind("runs", _comparison_formats())
 LIMIT: Kind[Study[Limit]] = Kind("the largest batch", _document_formats("kinds.limit.document"))
@@ -177,12 +177,12 @@ TUNE: Kind[Study[Tuning]] = Kind("the fastest settings", (_SCRIPT, *_document_fo
 
 
 def files_beside(path: Path) -> tuple[Path, ...]:
-    """The further files of the export of runs to `path` that exist."""
+    """Return the existing companion files of an export of runs to `path`."""
     ends = next((form.beside for form in COMPARISON.formats if form.suffix == path.suffix.lower()), ())
     return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
 
 
 def and_beside(files: Sequence[Path]) -> str:
-    """The further files of an export as a clause; "" without any."""
+    """Return the companion files of an export as a clause, or "" without any."""
     names = " and ".join(file.name for file in files)
-    return f", with {names} beside it" if names else ""
+    return f", with {names}" if names else ""

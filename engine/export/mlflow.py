@@ -1,6 +1,6 @@
-"""Runs sent to MLflow through its own client, an optional extra: to a folder, database or tracking server.
+"""Sends runs to MLflow through its own client, an optional extra: to a folder, database or tracking server.
 
-Nothing is printed, a server that does not answer is soon reported, and either all runs are kept or none.
+Nothing is printed. A server that does not answer is reported soon. Either all runs are kept or none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ALLOWED = "a folder, http(s)://HOST:PORT, or a database such as sqlite:///mlflo
 
 @dataclass(frozen=True)
 class MlflowPlace:
-    """Where MLflow keeps the runs: `uri` for MLflow, `shown` for messages, without a password."""
+    """An MLflow location: `uri` for MLflow, `shown` for messages, without a password."""
 
     uri: str
     shown: str
@@ -50,44 +50,44 @@ class MlflowPlace:
 
     @property
     def how_to_open(self) -> str:
-        """A sentence on how to see the runs."""
+        """A sentence on how to open the runs."""
         if self.is_server:
             return f"They are at {self.shown}."
         # newer versions of MLflow refuse folders by default
         allow = "MLFLOW_ALLOW_FILE_STORE=true " if self.is_folder else ""
-        return f"To see them: {allow}mlflow ui --backend-store-uri {self.shown}"
+        return f"To open them: {allow}mlflow ui --backend-store-uri {self.shown}"
 
 
 def place_of(destination: str) -> MlflowPlace:
-    """The place that a destination names, with or without its prefix.
+    """Return the location that a destination names, with or without its prefix.
 
-    Raises ProblemError for one that MLflow does not know, and for a folder that holds other files.
+    Raises ProblemError if MLflow does not support it, and for a folder that contains other files.
     """
     text = (destination[len(MLFLOW) :] if is_mlflow(destination) else destination).strip()
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else ""
-    remedy = f"Give {_ALLOWED}."
+    remedy = f"Use {_ALLOWED}."
     if not text:
-        fault = f"{MLFLOW} names no place"
+        fault = f"{MLFLOW} needs a destination"
     elif scheme in _SERVERS:
         if scheme == "databricks" or urlsplit(text).hostname:
             return MlflowPlace(text, _without_password(text), is_server=True)
-        fault = f"{text} names no server"
+        fault = f"{text} does not name a server"
     elif scheme in _DATABASES:
         if all(importlib.util.find_spec(name) for name in ("sqlalchemy", "alembic")):
             return MlflowPlace(text, _without_password(text))
-        fault = "Only MLflow's client is installed here, which cannot open databases"
-        remedy = "Install the full mlflow, or give a folder or a tracking server."
+        fault = "Only the MLflow client is installed, which cannot open databases"
+        remedy = "Install the full mlflow package, or use a folder or a tracking server."
     elif scheme not in ("", "file"):
-        fault = f"MLflow keeps no runs in {scheme}"
+        fault = f"MLflow does not support {scheme}"
     else:
         folder = Path(_path_in(text) if scheme else text).expanduser().absolute()
         if not folder.parent.is_dir():
-            fault = f"There is no folder {folder.parent}"
+            fault = f"The folder {folder.parent} does not exist"
         elif folder.exists() and not folder.is_dir():
             fault = f"{folder} is a file"
         elif folder.is_dir() and any(folder.iterdir()) and not any(folder.glob("*/meta.yaml")):
-            fault = f"{folder} holds other files, and no runs of MLflow"
+            fault = f"{folder} contains other files but no MLflow runs"
         else:
             return MlflowPlace(folder.as_uri(), str(folder), is_folder=True)
     raise request_error(f"{fault}.", remedy, key="to", value=destination, allowed=_ALLOWED)
@@ -107,7 +107,7 @@ def _without_password(uri: str) -> str:
 
 @dataclass(frozen=True)
 class Logged:
-    """The runs sent: MLflow's ids in the order of `Content.runs`; of those `thinned`, not every step."""
+    """The runs sent, with MLflow's ids in the order of `Content.runs`. `thinned` runs lack some steps."""
 
     place: MlflowPlace
     experiment: str
@@ -116,12 +116,12 @@ class Logged:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on what was sent, what was left out, and where to look."""
+        """Sentences on the runs sent, the steps omitted, and how to open them."""
         count = "1 run is" if len(self.run_ids) == 1 else f"{len(self.run_ids):,} runs are"
         sentences = [f"{count} in MLflow's experiment {self.experiment}."]
         if self.thinned:
             names = ", ".join(run.name for run in self.thinned)
-            sentences.append(f"Of runs longer than {MOST_STEPS:,} steps only some steps were sent: {names}.")
+            sentences.append(f"Not every step was sent of runs longer than {MOST_STEPS:,} steps: {names}.")
         return (*sentences, self.place.how_to_open)
 
 
@@ -143,11 +143,11 @@ _AFTERWARDS = {
 
 
 def log_runs(content: Content, destination: str) -> Logged:
-    """Sends all runs to `destination`, as in `mlflow:./mlruns` or `mlflow:http://host:5000`.
+    """Send all runs to `destination`, as in `mlflow:./mlruns` or `mlflow:http://host:5000`.
 
     Each becomes a new run: settings are parameters, curves are metrics by step at their time of measurement,
-    the environment is tags. Raises ProblemError if MLflow is not installed, cannot be reached or refuses;
-    then the new runs are deleted.
+    the environment is tags. Raises ProblemError if MLflow is not installed, cannot be reached or refuses,
+    and then deletes the new runs.
     """
     place = place_of(destination)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
@@ -157,7 +157,7 @@ def log_runs(content: Content, destination: str) -> Logged:
         try:
             from mlflow import MlflowClient
         except ImportError:
-            message = "MLflow is not installed here; it comes with the optional extra `mlflow`."
+            message = "MLflow is not installed. It comes with the optional extra `mlflow`."
             remedy = "Install Ammeter with that extra, or export to a file."
             raise request_error(message, remedy, key="to", value=place.shown) from None
         client = MlflowClient(tracking_uri=place.uri)
@@ -220,9 +220,9 @@ def _answered(place: MlflowPlace) -> Iterator[None]:
         if not isinstance(error, MlflowException):
             raise
         if place.is_server and not isinstance(error, RestException):
-            failure = "cannot be reached" if _is_unreachable(error) else "does not answer like one"
+            failure = "cannot be reached" if _is_unreachable(error) else "does not respond like MLflow"
             message = f"The MLflow server at {place.shown} {failure}."
-            remedy = "Check the address, and that the server runs."
+            remedy = "Check the address and whether the server is running."
             raise request_error(message, remedy, key="to", value=place.shown) from error
         _fail(place, str(error).partition("\n")[0][:200], error)
 
@@ -237,8 +237,8 @@ def _is_unreachable(error: BaseException | None) -> bool:
 
 
 def _fail(place: MlflowPlace, reason: str, error: BaseException | None = None) -> NoReturn:
-    message = f"MLflow could not take the runs at {place.shown}: {reason.rstrip('.')}."
-    remedy = "Nothing was kept there. Choose another place, or export to a file."
+    message = f"Could not send the runs to MLflow at {place.shown}: {reason.rstrip('.')}."
+    remedy = "Nothing was kept there. Choose another destination, or export to a file."
     raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy)) from error
 
 

@@ -1,6 +1,6 @@
-"""A race as a picture: its card at the end as PNG or SVG, or all of it as animated WebP or GIF.
+"""A race as an image: its final card as PNG or SVG, or an animation as WebP or GIF.
 
-In the SVG the training pictures are a grey mask, which the theme of a web page colours.
+In the SVG the training images are a gray mask, which the theme of a web page colors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RACE_SUFFIXES = (".png", ".svg", ".webp", ".gif")
 
 @dataclass(frozen=True, eq=False)
 class RaceSource:
-    """A race, and the training pictures as grey tiles (count, side, side)."""
+    """A race with the training images as gray tiles (count, side, side)."""
 
     race: Race
     tiles: NDArray[np.uint8]
@@ -53,9 +53,9 @@ class RaceSource:
 
 
 def race_source(content: Content, side_id: str | None = None) -> RaceSource:
-    """The race of a content's runs: of that side, else of the leading one, else as `race_of` chooses.
+    """Return the race of that side, else of the leading one, else as `race_of` chooses.
 
-    Raises ProblemError, which says why, if they have none.
+    Raises ProblemError with the reason if the runs have no race.
     """
     curves = ByRun(lambda run_id: content.curves[run_id].bins(), content.curves)
     race = race_of(content.comparison, curves, side_id or content.leading)
@@ -68,7 +68,7 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
 
 
 def race_source_if_any(content: Content, report: Document) -> RaceSource | None:
-    """The race of the leading side, else of the first in mixed precision; None if there is none."""
+    """Return the race of the leading side, else of the first in mixed precision, else None."""
     sides = [answer.side for answer in report.answers]
     leading = [side for side in sides if side.holds(content.leading)]
     for side in [*leading, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
@@ -79,7 +79,7 @@ def race_source_if_any(content: Content, report: Document) -> RaceSource | None:
 
 
 def card_of(content: Content, report: Document) -> Card:
-    """The card of a content's race. Raises ProblemError without a race."""
+    """Return the card of a content's race. Raises ProblemError without a race."""
     source = race_source(content)
     race = source.race
     runs = (race.full.run, race.mixed.run)
@@ -92,7 +92,7 @@ def card_of(content: Content, report: Document) -> Card:
 
 
 def race_writer(suffix: str, theme: ThemeName = "dark") -> Write:
-    """The writer of races for one of `RACE_SUFFIXES`; it raises ProblemError if the runs have no race."""
+    """Return the writer for one of `RACE_SUFFIXES`. It raises ProblemError if the runs have no race."""
     writers = dict(zip(RACE_SUFFIXES, (write_card_png, write_card_svg, write_webp, write_gif), strict=True))
     return partial(writers[suffix], palette=DARK if theme == "dark" else LIGHT)
 
@@ -102,7 +102,7 @@ _QUALITY = 78
 
 
 def card_svg(card: Card, colour: Callable[[str], str], name: str) -> str:
-    """The card as the faster run finishes, for a page; `name` begins its ids, which must be unique there."""
+    """Return the card when the faster run finishes, for a page. `name` starts its ids, unique in the page."""
     inside = _all_blocks(card, colour, name)
     return svg(card.drawing(card.scene.end), colour, inside=inside, keeps_widths=True)
 
@@ -141,7 +141,7 @@ def _squares(blocks: Blocks, first: int, last: int) -> str:
 
 
 def mosaic(blocks: Blocks) -> bytes:
-    """The pictures of the lit blocks in their places, as a grey JPEG of the whole grid."""
+    """Return the images of the lit blocks in their places, as a gray JPEG of the whole grid."""
     wide, high = (max(2, round(_FINER * pitch)) for pitch in (blocks.grid.across, blocks.grid.down))
     grey = np.zeros((blocks.grid.rows * high, blocks.grid.columns * wide), np.uint8)
     for number in range(blocks.lit):
@@ -154,7 +154,7 @@ def mosaic(blocks: Blocks) -> bytes:
 
 
 def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the card as PNG, 2,560 by 1,440, with settings in its text. Raises ProblemError."""
+    """Write the card as PNG, 2,560 by 1,440, with settings in its text. Raises ProblemError."""
     report = report_of(content)
     card = card_of(content, report)
     painter = paint_card(card, card.scene.end, palette, SCALE)
@@ -162,7 +162,7 @@ def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> 
 
 
 def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the card as SVG. Raises ProblemError without a race."""
+    """Write the card as SVG. Raises ProblemError without a race."""
     report = report_of(content)
     card = card_of(content, report)
     inside = _all_blocks(card, lambda ink: colour(palette, ink), "race")
@@ -172,7 +172,7 @@ def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> 
 
 
 def paint_card(card: Card, instant: Instant, palette: Palette, scale: float) -> Painter:
-    """The whole card at an instant."""
+    """Paint the whole card at an instant."""
     drawing = card.drawing(instant)
     painter = Painter.blank(drawing, card.ground, palette, scale)
     painter.paint(drawing)
@@ -187,7 +187,7 @@ GIF_SCALE = 0.75
 
 
 def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the race as animated WebP, 1,280 by 720, which loops. Raises ProblemError without a race."""
+    """Write the race as animated WebP, 1,280 by 720, which loops. Raises ProblemError without a race."""
     film = Film(card_of(content, report_of(content)), palette, 1.0)
     # the highest effort takes ten times as long and saves a tenth; key frames would double the size
     film.save(
@@ -205,7 +205,7 @@ def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None
 
 
 def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the race as animated GIF, 960 by 540, which loops. Raises ProblemError without a race."""
+    """Write the race as animated GIF, 960 by 540, which loops. Raises ProblemError without a race."""
     card = card_of(content, report_of(content))
     colors = gif_colors(card, palette)
     film = Film(card, palette, GIF_SCALE, colors)
@@ -215,10 +215,9 @@ def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
 
 
 class Film(Image.Image):
-    """The race as an image of many frames, at the window's pace; each is painted when sought, in order.
+    """The race as an image of many frames, at the window's pace. Each frame is painted when sought, in order.
 
-    The first frame is the end, since previews show the first. With `colors`, a GIF's palette, they have only
-    these.
+    The first frame is the end, because previews show the first. `colors` is a GIF's palette.
     """
 
     def __init__(self, card: Card, palette: Palette, scale: float, colors: Image.Image | None = None) -> None:
@@ -266,7 +265,7 @@ class Film(Image.Image):
 
 
 def gif_colors(card: Card, palette: Palette) -> Image.Image:
-    """The colours of all frames, taken from two that together show everything on the card."""
+    """Return the colors of all frames, taken from two that together show everything on the card."""
     instants = card.scene.at(card.scene.seconds / 2), card.scene.end
     both = [paint_card(card, instant, palette, GIF_SCALE).image for instant in instants]
     width, height = both[0].size

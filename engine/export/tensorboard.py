@@ -1,6 +1,6 @@
-"""TensorBoard event files, in a folder for each run, and the tags of curves and figures.
+"""TensorBoard event files, in a folder for each run, and the tags of curves and metrics.
 
-MLflow gets the same tags.
+MLflow uses the same tags.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EPOCH_TAGS = {
 
 
 def curve_values(columns: Columns) -> Iterator[tuple[int, float, dict[str, float]]]:
-    """Step, seconds since the start, and the values by tag, of each step."""
+    """Yield step, seconds since the start, and values by tag, for each step."""
     tags = {tag: columns[name].tolist() for name, tag in CURVE_TAGS.items() if name in columns}
     steps, seconds = columns["step"].tolist(), columns["seconds"].tolist()
     for step, second, values in zip(steps, seconds, zip(*tags.values(), strict=True), strict=True):
@@ -47,20 +47,20 @@ def curve_values(columns: Columns) -> Iterator[tuple[int, float, dict[str, float
 
 
 def epoch_values(epoch: Epoch) -> dict[str, float]:
-    """The figures of an epoch by tag, at its last step; those that do not apply are left out."""
+    """Return the metrics of an epoch by tag, without those that do not apply."""
     values = {tag: getattr(epoch, name) for name, tag in _EPOCH_TAGS.items()}
     return {tag: value for tag, value in values.items() if value is not None}
 
 
 def summary_values(run: RunRecord) -> dict[str, float]:
-    """The figures of the run by tag; those that do not apply are left out."""
+    """Return the metrics of the run by tag, without those that do not apply."""
     summary, energy = run.summary or (), energy_of(run) or ()
     values = (*summary, *((f"energy_{name}", value) for name, value in energy))
     return {f"summary/{name}": float(value) for name, value in values if isinstance(value, int | float)}
 
 
 def write_tensorboard(content: Content, path: Path) -> None:
-    """Writes the folder `path`, in which `tensorboard --logdir` finds each run under its name and id.
+    """Write the folder `path`, in which `tensorboard --logdir` finds each run under its name and id.
 
     Curves are by step, at their time of measurement. Raises OSError if the folder cannot be written.
     """
@@ -97,7 +97,7 @@ class _Events:
         self._file.close()
 
     def scalars(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Adds values by tag at one step."""
+        """Add values by tag at one step."""
         scalar = self._values.Value
         summary = self._values(value=[scalar(tag=tag, simple_value=value) for tag, value in values.items()])
         self.add(summary, step, seconds)

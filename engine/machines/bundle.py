@@ -1,4 +1,4 @@
-"""The program that runs here, packed for a machine that has none of it: its files, and what they need."""
+"""Ammeter, packed for a machine without it: its files and its requirements."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ REQUIREMENTS = (
     "fonttools",
     "tensorboardx",
 )
-"""The packages that the program needs without its window; PyTorch belongs to the engine."""
+"""The packages that Ammeter needs without its window and without PyTorch."""
 PYTHONS = ">=3.11,<3.15"
 _LEFT_OUT = ("__pycache__", "guide", "screenshots")
 
 
 @functools.cache
 def program_id() -> str:
-    """Twelve hexadecimal digits, the same for the same files and versions of what they need."""
+    """Return twelve hexadecimal digits that identify the files and the versions of their requirements."""
     listed = sorted(f"{name} {sha256(data).hexdigest()}\n" for name, data in _files().items())
     return sha256("".join(listed).encode()).hexdigest()[:12]
 
 
 def program_archive(folder: str, uv: bytes) -> bytes:
-    """It in a `folder` as tar.gz, with uv if it is given; the last file says that all came through."""
+    """Return the program as tar.gz, all in `folder`, with `uv` if given. The last file marks it complete."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz", compresslevel=3) as archive:
         for name, data in {**_files(), **({"uv": uv} if uv else {}), "whole": b""}.items():
@@ -67,7 +67,7 @@ def _files() -> dict[str, bytes]:
 
 def _requirement(name: str) -> str:
     try:
-        # what is proven to go together here
+        # the versions that work together here
         return f"{name}=={version(name)}\n"
     except PackageNotFoundError:  # one that only Linux needs
         return f"{name}\n"

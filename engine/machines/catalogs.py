@@ -1,4 +1,4 @@
-"""What is kept here of other machines: the catalogs as they were last read, for while one does not answer."""
+"""The last catalog of each remote machine, kept here for when the machine does not answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _path(machine: str) -> Path:
 
 
 def keep_catalog(catalog: Catalog) -> None:
-    """Keeps the catalog of its machine; where that cannot be written, the one before stays."""
+    """Save the catalog of its machine. If it cannot be written, the previous one stays."""
     path = _path(catalog.machine)
     with suppress(OSError):
         # no other user can look into it
@@ -32,7 +32,7 @@ def keep_catalog(catalog: Catalog) -> None:
 
 
 def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
-    """The catalog of a machine, and when it was read (UTC); None where none was."""
+    """Return the saved catalog of a machine and when it was read (UTC). None if there is none."""
     path = _path(machine)
     with suppress(OSError, ValidationError):
         catalog = Catalog.model_validate_json(read_file(path, _MOST_BYTES))
@@ -42,20 +42,20 @@ def kept_catalog(machine: str) -> tuple[Catalog, datetime] | None:
 
 
 def forget_catalog(machine: str) -> None:
-    """It is read again."""
+    """Delete the saved catalog of a machine, which is then read again."""
     with suppress(OSError):
         _path(machine).unlink(missing_ok=True)
 
 
 def refuse_kept(store: Store, machine: str, remedy: str) -> None:
-    """Raises ProblemError where a run still trains on a machine; in the remedy `{run}` is its id."""
+    """Raise ProblemError if a run is still training on a machine. In `remedy`, `{run}` is its id."""
     for run_id in store.kept_runs(machine):
-        message = f"{store.name(run_id)[1]} still trains on {machine}."
+        message = f"{store.name(run_id)[1]} is still training on {machine}."
         raise request_error(message, remedy.format(run=run_id), key="machine", value=machine)
 
 
 def forget_machine(store: Store, machine: str) -> None:
-    """Takes a machine from the list, with what is kept of it here. Raises ProblemError."""
+    """Remove a machine from the list, and what is saved of it here. Raises ProblemError."""
     Machines().remove(machine)
     forget_catalog(machine)
     Forecasts(store.path.parent, machine).forget()

@@ -1,4 +1,4 @@
-"""The doctor of another machine: the connection, what is there, and what is missing."""
+"""The doctor of a remote machine: its connection, system, folder, programs and GPUs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from engine.machines.slurm import Slurm
 from engine.protocol.events import Check
 
 _LEAST_BYTES, _ENGINE_BYTES = 2 * BYTES_PER_GIB, 12 * BYTES_PER_GIB
-_CARD = "Graphics card"
+_GPU = "GPU"
 _PROCESSORS = ("x86_64", "aarch64", "arm64")
 
 
 def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, tuple[Check, ...]]:
-    """Looks at a machine, where nothing changes: it with what was found, and the checks. For a thread."""
+    """Check a machine without changing it. Return it, updated, and its checks. For a thread."""
     line, began = line or Line(machine), time.monotonic()
     try:
         look = look_at(line, machine)
@@ -32,7 +32,7 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
         return machine, (Check.of("Connection", error.problem),)
     seconds = time.monotonic() - began
     machine = machine.model_copy(update={"home": look.home, "program": look.program})
-    answers = Check.ok("Connection", f"{machine.host or 'It'} answers in {seconds:.1f} s")
+    answers = Check.ok("Connection", f"{machine.host or 'This machine'} answered in {seconds:.1f} s")
     there: Description | Problem | None = None
     if look.program:
         try:
@@ -42,12 +42,12 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
     checks = (answers, *_of_the_system(look, there), *_of_the_program(machine, look, there))
     if machine.slurm is None:
         return machine, checks
-    # the card, if any, is that of the login node
-    return machine, (*(check for check in checks if check.name != _CARD), _of_slurm(machine.slurm, line))
+    # the GPU, if any, is that of the login node
+    return machine, (*(check for check in checks if check.name != _GPU), _of_slurm(machine.slurm, line))
 
 
 def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
-    """The same of a machine of the list, where what was found is kept. Raises ProblemError."""
+    """Check a machine of the list, and save there what was found. Raises ProblemError."""
     machine, checks = check_machine(Machines().find(name))
     Machines().put(machine)
     return machine, checks
@@ -56,38 +56,38 @@ def check_known(name: str) -> tuple[Machine, tuple[Check, ...]]:
 def _of_the_system(look: Look, there: Description | Problem | None) -> Iterator[Check]:
     if look.chatter:
         said = shortened(look.chatter.partition("\n")[0], 80)
-        detail = f"The login writes to programs too, beginning with: {said}"
-        remedy = "It does no harm here. In its .bashrc, write such lines only for a terminal: [ -t 1 ]."
+        detail = f"The login also prints text to programs, starting with: {said}"
+        remedy = "This does no harm here. In .bashrc there, print only in a terminal: [ -t 1 ]."
         yield Check.note("Login", detail, remedy)
     system, processor = look.system or "unknown", look.processor or "unknown"
     if system != "Linux" or processor not in _PROCESSORS:
-        detail = f"It is {system} on {processor}, and runs train on Linux on x86_64 or ARM only."
-        yield Check.problem("System", detail, "Name a machine with Linux.")
+        detail = f"This is {system} on {processor}. Runs train only on Linux on x86_64 or ARM."
+        yield Check.problem("System", detail, "Use a machine with Linux.")
     else:
         yield Check.ok("System", f"Linux, {processor}, {look.libc or 'no glibc'}")
         name, _, version = look.libc.partition(" ")
         if (problem := libc_problem((name, version))) is not None:
             yield Check.of("C library", problem)
     if not look.is_own:
-        detail = f"The folder {look.home} has other files in it."
-        yield Check.problem("Folder", detail, "Name a folder of Ammeter's own there.")
+        detail = f"The folder {look.home} contains other files."
+        yield Check.problem("Folder", detail, "Name a folder there that only Ammeter uses.")
     elif not look.is_writable:
-        remedy = "Name another folder, where you may write."
-        yield Check.problem("Folder", f"You may not write at {look.home}.", remedy)
+        remedy = "Name a folder that you can write to."
+        yield Check.problem("Folder", f"You cannot write to {look.home}.", remedy)
     else:
         yield Check.ok("Folder", look.home)
     is_set_up = isinstance(there, Description) and there.engine.is_usable
     if look.unread:
         runs = "1 run" if look.unread == 1 else f"{look.unread:,} runs"
-        remedy = "`ammeter resume ID` reads it" if look.unread == 1 else "`ammeter resume ID` reads one"
-        remedy += f". To give up a run that nobody will read, delete its folder in {look.home}/workers."
-        yield Check.note("Unread runs", f"{runs} there: still in training, or not read to the end.", remedy)
+        remedy = "`ammeter resume ID` reads the results of a run. "
+        remedy += f"To discard a run, delete its folder in {look.home}/workers."
+        yield Check.note("Unread runs", f"{runs} there: still training, or results not fully read.", remedy)
     least, free = _LEAST_BYTES if is_set_up else _ENGINE_BYTES, f"{look.free_bytes / BYTES_PER_GIB:,.1f} GiB"
     if look.free_bytes >= least:
-        yield Check.ok("Disk", f"{free} free at {look.home}")
+        yield Check.ok("Disk", f"{free} free in {look.home}")
     else:
-        remedy = f"Make room there: {least / BYTES_PER_GIB:,.0f} GiB or more are recommended."
-        yield Check.note("Disk", f"Only {free} are free at {look.home}.", remedy)
+        remedy = f"Free some disk space there: {least / BYTES_PER_GIB:,.0f} GiB or more are recommended."
+        yield Check.note("Disk", f"Only {free} are free in {look.home}.", remedy)
 
 
 def _of_the_program(machine: Machine, look: Look, there: Description | Problem | None) -> Iterator[Check]:
@@ -101,30 +101,28 @@ def _of_the_program(machine: Machine, look: Look, there: Description | Problem |
     assert there is not None
     if look.program != program_id():
         yield _tools(look)
-        detail = f"The program there ({look.program}) is another than this one ({program_id()})."
-        update = f"`ammeter engine install --machine {shlex.quote(machine.name)}` replaces it."
+        detail = f"{machine.name} has a different version of Ammeter ({look.program}, here {program_id()})."
+        update = f"Update it: `ammeter engine install --machine {shlex.quote(machine.name)}`."
         yield Check.note("Program", detail, update)
     else:
-        yield Check.ok("Program", f"the same as here ({look.program})")
+        yield Check.ok("Program", f"same version as here ({look.program})")
     if there.problem is not None:
-        yield Check.problem("Engine", there.problem.message, set_up(machine))
+        yield Check.problem("PyTorch", there.problem.message, set_up(machine))
     else:
         build = "" if there.installation is None else f", build {there.installation.backend}"
-        yield Check.ok("Engine", f"PyTorch {there.torch or 'of unknown version'}{build}")
-    names = "; ".join(gpu.name for gpu in there.hardware.gpus)
-    none = "No graphics card was found; training runs on the processor."
-    yield Check(name=_CARD, status="ok" if names else "note", detail=names or none)
+        yield Check.ok("PyTorch", f"{there.torch or 'unknown version'}{build}")
+    names = ", ".join(gpu.name for gpu in there.hardware.gpus)
+    none = "No GPU was found. Training runs on the CPU."
+    yield Check(name=_GPU, status="ok" if names else "note", detail=names or none)
 
 
 def _tools(look: Look) -> Check:
     if not (look.takes_our_uv or look.uv):
-        detail = (
-            "There is no uv, which fetches what the program needs, and that of this machine does not fit."
-        )
+        detail = "uv, which installs Ammeter, is missing there. This machine's uv does not run there."
         return Check.problem("uv", detail, INSTALL_UV)
-    python = f"Python {look.pythons[0]}" if look.pythons else "no Python, which uv then fetches"
-    where = "brought from here" if look.takes_our_uv else look.uv
-    return Check.ok("uv", f"{where}; {python}")
+    python = f"Python {look.pythons[0]}" if look.pythons else "no Python yet (uv downloads one)"
+    where = "copied from this machine" if look.takes_our_uv else look.uv
+    return Check.ok("uv", f"{where}, {python}")
 
 
 def _of_slurm(slurm: Slurm, line: Line) -> Check:
@@ -133,7 +131,7 @@ def _of_slurm(slurm: Slurm, line: Line) -> Check:
         answer = run_script(line, "sbatch --version && sinfo -h -o '%D nodes in %P' \"$@\"", partition)
     except ProblemError as error:
         return Check.of("Slurm", error.problem)
-    said = "; ".join(shortened(each, 200) for each in answer.text.splitlines()[:20])
-    is_there = answer.status == 0 and ";" in said
-    remedy = "" if is_there else "Name the login node of a cluster, and one of its partitions."
-    return Check(name="Slurm", status="ok" if is_there else "problem", detail=said, remedy=remedy)
+    lines = [shortened(each, 200) for each in answer.text.splitlines()[:20]]
+    is_there = answer.status == 0 and len(lines) > 1
+    remedy = "" if is_there else "Name the login node of a cluster and one of its partitions."
+    return Check(name="Slurm", status="ok" if is_there else "problem", detail=", ".join(lines), remedy=remedy)

@@ -1,4 +1,4 @@
-"""The site of another machine: its workers have keepers there, and its files have paths there."""
+"""The site of a remote machine: its workers have keepers there, and its files have paths there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class FarSite:
-    """Makes workers on a machine; `patience` is told to their keepers, as `Opening` has it."""
+    """The workers and files of a remote machine. `patience` is as in `Opening`."""
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
         self.name = machine.name
@@ -39,7 +39,7 @@ class FarSite:
         self._home = machine.home
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
-        """A new worker. The command is that of this machine: the program there has its own."""
+        """Return a new worker. `command` is not used: the program there has its own."""
         if (slurm := self._line.machine.slurm) is not None and self._allocation is None:
             pinned = (f"--nodelist={self._node}",) if self._node else ()
             self._allocation = Allocation(uuid.uuid4().hex, (*slurm.arguments, *pinned))
@@ -87,7 +87,7 @@ class FarSite:
                 self._line.save(("cat", there), file, most_bytes=_MOST_FETCHED_BYTES, seconds=_FETCH_SECONDS)
             with part.open("rb") as file:
                 if file.read(len(_GZIP)) != _GZIP:
-                    raise self._line.problem("it sent something else in place of a trace")
+                    raise self._line.problem("it sent something other than a trace")
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -108,11 +108,11 @@ class FarSite:
 
     @property
     def _there(self) -> str:
-        """Our folder there, as an absolute path."""
+        """Ammeter's folder there, as an absolute path."""
         self._home = self._home or look_at(self._line, self._line.machine).home
         return self._home
 
 
 def launcher_on(machine: Machine, limits: Limits | None = None) -> Launcher:
-    """The launcher whose workers are on that machine."""
+    """Return a launcher whose workers run on that machine."""
     return Launcher(limits=limits, site=FarSite(machine))

@@ -1,4 +1,4 @@
-"""A worker on another machine, as its supervisor sees it: the line may be cut, and is made again."""
+"""A worker on a remote machine, as its supervisor sees it. A lost connection is made again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_CHATTER_BYTES = 64 * 2**10
 _LONGEST_LINE_BYTES = 32 * 2**20 + 2
 _MOST_ITEMS = 4_096
 _PING_SECONDS = 1.0
-_AWAY_SECONDS = 3.0  # without a word for so long a line counts as cut; it is given up after `_DEAD_SECONDS`
+_AWAY_SECONDS = 3.0  # a connection silent for so long counts as lost, and is closed after `_DEAD_SECONDS`
 _DEAD_SECONDS = 15.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 30.0
 _SLOW_SECONDS = 1.0
@@ -48,7 +48,7 @@ class _Version(Bounded, frozen=True):
 
 
 class Header(_Version):
-    """What a relay says first."""
+    """The first message of a relay."""
 
     taken: Annotated[int, Field(ge=0)]
     has_job: bool
@@ -68,9 +68,9 @@ class _Gone(JobState):
 
 @dataclass(frozen=True)
 class Opening:
-    """What the keeper of a new worker is given: the worker's `environment`, and the seconds after which it is
-    ended if nobody comes back to it, without a job and with one. In a cluster it is started in an allocation,
-    which is submitted if it is not there."""
+    """Instructions for the keeper of a new worker. `environment` is the worker's. `patience` is the number
+    of seconds until a worker without a connection is ended: first without a job, then with one. In a cluster
+    the worker starts in `allocation`, which is submitted if it does not exist."""
 
     environment: dict[str, str]
     patience: tuple[float, float] = (60.0, 600.0)
@@ -79,17 +79,17 @@ class Opening:
 
 @dataclass(frozen=True)
 class Allocation:
-    """A job in a cluster, by a name of ours, and the arguments of sbatch."""
+    """A job in a cluster: its name, given by Ammeter, and the arguments of sbatch."""
 
     name: str
     arguments: tuple[str, ...]
 
 
 class FarWorker:
-    """A worker that has a keeper on another machine; any thread may call its methods.
+    """A worker with a keeper on a remote machine. Any thread may call its methods.
 
-    It is made by `opening`, or was kept and is read on from `at`, where `first` is its job in case it was not
-    given one. `wait` returns once it was reached.
+    With `opening` it is new. Without, it was kept, and reading continues from `at`. `first` is then its job,
+    in case it has none yet. `wait` returns once it is reached.
     """
 
     def __init__(
@@ -131,15 +131,15 @@ class FarWorker:
         threading.Thread(target=self._ping, name="far-pings", daemon=True).start()
 
     def wait(self) -> None:
-        """Waits until the machine answers. Raises ProblemError where it does not; one that has a job is only
-        away, unless no later try would help."""
+        """Wait until the machine answers. Raises ProblemError if it does not, except for a worker with a job,
+        which is only away unless no later try would help."""
         self._tried.wait()
         if self._problem is not None:
             raise self._problem
 
     @property
     def pid(self) -> int:
-        """That of its ssh."""
+        """Process ID of its ssh."""
         channel = self._channel
         return 0 if channel is None else channel.pid
 
@@ -149,7 +149,7 @@ class FarWorker:
 
     @property
     def is_away(self) -> bool:
-        """True while nothing can be heard of it."""
+        """True while the connection is lost or silent."""
         since = self._silent_since
         is_silent = since is not None and time.monotonic() - since > _AWAY_SECONDS
         return self.is_alive and (not self._has_line or is_silent)
@@ -177,7 +177,7 @@ class FarWorker:
         self._request({"do": "keep"})
 
     def leave(self) -> None:
-        """Forgets it here; it goes on there."""
+        """Forget the worker here. It continues there."""
         self._close()
 
     def terminate(self) -> None:
@@ -188,12 +188,12 @@ class FarWorker:
             self._request({"do": "kill"})
 
     def kill_orphans(self) -> None:
-        """Its keeper does so when it ends."""
+        """No-op: its keeper does this when it ends."""
 
     def close(self, timeout_seconds: float = 2.0) -> int:
-        """Ends it and returns its exit status; one that is away is left to its keeper's patience.
+        """End the worker and return its exit status. One that is away is left to its keeper's patience.
 
-        What is kept of it there stays until `forget` if it was to be kept.
+        After `keep`, its output stays there until `forget`.
         """
         if self.is_alive:
             self._request({"do": "close"})
@@ -205,9 +205,9 @@ class FarWorker:
         return self._status
 
     def forget(self) -> None:
-        """All of its output was taken in: nothing need be kept of it there. Ends it if it still runs.
+        """Delete the worker's files there, after all its output was read. Ends it if it still runs.
 
-        Returns at once where it is away; it is tried for some seconds more.
+        Returns at once if it is away, and keeps trying for some seconds.
         """
         if not self._is_forgotten and not self._closed.is_set():
             self._is_forgotten = True
@@ -284,7 +284,7 @@ class FarWorker:
             self._tried.set()
 
     def _read_once(self) -> bool:
-        """Reads until the line is cut; returns whether the other side had answered."""
+        """Read until the connection is lost. Return whether the other side had answered."""
         self._silent_since = time.monotonic()
         at = (str(number) for number in self._at)
         nonce = secrets.token_hex(8)
@@ -304,8 +304,8 @@ class FarWorker:
         if not self._closed.is_set():
             said = shortened(chatter.decode(errors="replace").strip(), 200)
             if said and not header and not complaint:
-                complaint = f"it said '{said}' and no more"
-            self._be_away(status, complaint or "it was cut")
+                complaint = f"it only answered '{said}'"
+            self._be_away(status, complaint or "it was closed")
         return bool(header)
 
     def _checked(self, header: bytes) -> Header:
@@ -314,7 +314,7 @@ class FarWorker:
                 raise self._line.outdated()
             return Header.model_validate_json(header)
         except ValidationError:
-            raise self._line.problem("its answer is not one of Ammeter's") from None
+            raise self._line.problem("its answer is not from Ammeter") from None
 
     def _greet(self, header: Header, channel: Channel) -> None:
         with self._lock:
@@ -336,7 +336,7 @@ class FarWorker:
         if self._away_since is not None:
             minutes = (time.monotonic() - self._away_since) / 60
             self._away_since = None
-            self._log("info", f"The line to {self._name} is back after {minutes:.1f} min.")
+            self._log("info", f"Reconnected to {self._name} after {minutes:.1f} min.")
         self._tried.set()
 
     def _be_away(self, status: int, why: str) -> None:
@@ -345,10 +345,10 @@ class FarWorker:
             raise self._line.failure(status, why)
         if self._away_since is None and not self._ended.is_set():
             self._away_since = time.monotonic()
-            goes_on = "It is tried again; what trains there goes on."
             trouble = self._line.trouble_there(status, why)
-            what = f"There is no line to {self._name}: {why.rstrip('.')}."
-            self._log("warning", f"{what if trouble is None else trouble.problem.message} {goes_on}")
+            lost = f"Lost the connection to {self._name}: {why.rstrip('.')}."
+            lost = lost if trouble is None else trouble.problem.message
+            self._log("warning", f"{lost} Reconnecting. The run there continues.")
         self._tried.set()
 
     def _read_lines(self, stream: IO[bytes]) -> None:
@@ -421,13 +421,13 @@ class FarWorker:
             return
         delay = self.delay_seconds = time.monotonic() - sent
         if delay > _SLOW_SECONDS and not self._is_slow:
-            self._log("warning", f"The line to {self._name} is slow: an answer took {delay:.1f} s.")
+            self._log("warning", f"The connection to {self._name} is slow: an answer took {delay:.1f} s.")
         # it is told again once it was fast in between
         self._is_slow = delay > _SLOW_SECONDS / (2 if self._is_slow else 1)
 
     def _refuse(self, line: bytes) -> None:
         self._is_deaf = True
-        self._put(Garbage(shortened(line[:400].decode(errors="replace").strip(), 200), "no line of a relay"))
+        self._put(Garbage(shortened(line[:400].decode(errors="replace").strip(), 200), "not from a relay"))
 
     def _log(self, level: Literal["info", "warning"], message: str) -> None:
         # nobody reads those of a worker that waits for its first job
@@ -446,12 +446,12 @@ class FarWorker:
                 self._inbox.put((item, self._at), timeout=_PING_SECONDS)
                 return
             except queue.Full:
-                # the line is not slow: nobody takes what it brings
+                # the connection is not slow: nobody reads what it brings
                 self._sent_pings.clear()
 
 
 def _header_in(stream: IO[bytes], nonce: str) -> tuple[bytes, bytes]:
-    """What the login printed, and the relay's header after it, empty where there is none."""
+    """Return the text that the login printed and the relay's header after it, empty if missing."""
     mark, chatter = f"ammeter {nonce} ".encode(), bytearray()
     while len(chatter) < _MOST_CHATTER_BYTES and (line := stream.readline(_MOST_CHATTER_BYTES)):
         if line.startswith(mark) and line.endswith(b"\n"):
@@ -469,12 +469,12 @@ def _line_of(value: Mapping[str, Any]) -> bytes:
 
 
 _WHY_ENDED = {
-    "patience": "Nobody came back to {name} in time, so the run was ended there.",
+    "patience": "No program reconnected to {name} in time, so the run was ended there.",
     "full": "The disk of {name} is full, so the run was ended there.",
 }
 _WHY_GONE = {
-    "unknown": "{name} knows nothing of this run any more.",
-    "rebooted": "{name} was restarted while it trained.",
-    "gone": "The process that keeps the run on {name} was ended.",
+    "unknown": "{name} no longer has this run.",
+    "rebooted": "{name} was restarted during the run.",
+    "gone": "The process that supervises the run on {name} was ended.",
     "forgotten": "The run was removed from {name}.",
 }

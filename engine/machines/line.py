@@ -1,7 +1,7 @@
-"""The line to another machine: the system's own OpenSSH, with the user's configuration, keys and agent.
+"""The connection to a remote machine, by the system's OpenSSH with the user's configuration, keys and agent.
 
-No password is asked for, no host key is accepted here, and no port is opened. What is run there consists of
-few characters, so that no shell there can read anything else in it.
+No password is asked for, no host key is accepted here, and no port is opened. Commands sent there use only
+a few characters, so no shell there can misread them.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ NOT_FOUND = (126, 127)  # the status of a shell that finds no such program
 _LASTING = {
     "Host key verification failed": "Run `ssh {host}` in a terminal and compare its host key with that of "
     "the machine.",
-    "Permission denied": "`ssh {host}` must work in a terminal without a password: add your key there, or "
+    "Permission denied": "`ssh {host}` must work in a terminal without a password. Add your key there, or "
     "load it into your agent.",
     "Could not resolve hostname": "Correct the machine's host, or its name in your ssh configuration.",
 }
-"""What no later try would change, and what to do."""
+"""Errors that another try would not change, each with what to do."""
 _SSH_FAILED = 255  # the status of ssh for an error of its own
-_ROOM = "Make room in {folder} on {name}, or name a folder on another disk there."
+_ROOM = "Free disk space in {folder} on {name}, or name a folder on another disk there."
 _RIGHTS = "Check the permissions of {folder} on {name}, or name another folder there."
 _THERE = {
     "No space left on device": ("The disk of {name} is full, or has no inodes left.", _ROOM),
     "Disk quota exceeded": ("Your disk quota on {name} is used up.", _ROOM),
     "Read-only file system": ("The disk of {name} is read-only.", _RIGHTS),
-    "Permission denied": ("Ammeter may not read, write or run files in its folder on {name}.", _RIGHTS),
-    "Input/output error": ("The disk of {name} fails.", "Check the disk of {name}."),
-    "Stale file handle": ("The network disk of {name} is gone.", "Check the network disks of {name}."),
+    "Permission denied": ("Ammeter cannot read, write or run files in its folder on {name}.", _RIGHTS),
+    "Input/output error": ("The disk of {name} has errors.", "Check the disk of {name}."),
+    "Stale file handle": ("A network disk of {name} is gone.", "Check the network disks of {name}."),
     "Too many open files": ("{name} has too many open files.", "Close other programs on {name}."),
-    "Cannot allocate memory": ("{name} has no memory left.", "Close other programs on {name}."),
+    "Cannot allocate memory": ("{name} is out of memory.", "Close other programs on {name}."),
     "Resource temporarily unavailable": (
-        "{name} can start no more processes.",
+        "{name} cannot start more processes.",
         "Close other programs on {name}.",
     ),
 }
-"""What a program there complains of though the connection works: what it is, and what to do."""
+"""Errors of a program there while the connection works, each with a message and what to do."""
 
 
 class Channel:
-    """One ssh, whose stdin has a thread of its own: a dead line holds up nobody. Raises ProblemError."""
+    """An ssh process. A thread writes its stdin, so a dead connection blocks nobody. Raises ProblemError."""
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
@@ -76,7 +76,7 @@ class Channel:
             )
         except OSError as error:
             message = f"OpenSSH could not be started: {error.strerror or error}."
-            remedy = "Install the system's OpenSSH client; the program `ssh` must be found in PATH."
+            remedy = "Install the system's OpenSSH client. `ssh` must be in PATH."
             raise request_error(message, remedy) from error
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self.stdout: IO[bytes] = self._process.stdout
@@ -92,14 +92,14 @@ class Channel:
         return self._process.pid
 
     def put(self, data: bytes | None) -> None:
-        """Sends the bytes; None closes the other side's stdin."""
+        """Send the bytes. None closes the other side's stdin."""
         self._waiting.put(data)
 
     def kill(self) -> None:
         self._process.kill()
 
     def close(self, seconds: float = 2.0) -> tuple[int, str]:
-        """Closes its stdin, waits, and ends it by force; returns its status and its complaint's last line."""
+        """Close its stdin, wait, then end it by force. Return its status and the last line of its stderr."""
         self.put(None)
         try:
             status = self._process.wait(seconds)
@@ -126,14 +126,14 @@ class Channel:
 
 
 class Line:
-    """Runs programs on a machine through ssh; its connections share one."""
+    """Runs programs on a machine through ssh, over one shared connection."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command here that runs these words there. Raises ValueError for a word that a shell could
-        read as anything but itself."""
+        """Return the local command that runs these words there. Raises ValueError for a word that a shell
+        could change."""
         if not all(_WORD.fullmatch(word) for word in words):
             raise ValueError(f"not to be passed to a shell: {words}")
         if not self.machine.host:
@@ -142,18 +142,18 @@ class Line:
         return ["ssh", *_OPTIONS, *_control(), "--", self.machine.host, f"exec {' '.join(words)}"]
 
     def open(self, words: Sequence[str]) -> Channel:
-        """Starts a program there and leaves its streams to the caller. Raises ProblemError without ssh."""
+        """Start a program there and return its streams. Raises ProblemError without ssh."""
         return Channel(self.command(words))
 
     def ask(self, words: Sequence[str], *, stdin: bytes = b"", seconds: float) -> bytes:
-        """What a program there writes to its stdout. Raises ProblemError, in ssh's or the program's own
-        words, where it fails, takes longer, or writes more than 16 MiB."""
+        """Return the stdout of a program there. Raises ProblemError if it fails, takes longer, or writes more
+        than 16 MiB. The error quotes ssh or the program."""
         answer = bytearray()
         self._run(words, stdin, seconds, _MOST_ANSWER_BYTES, answer.extend)
         return bytes(answer)
 
     def save(self, words: Sequence[str], file: IO[bytes], *, most_bytes: int, seconds: float) -> None:
-        """Writes to a file here what a program there writes to its stdout. Raises ProblemError as `ask`."""
+        """Write the stdout of a program there to a local file. Raises ProblemError as `ask` does."""
         self._run(words, b"", seconds, most_bytes, file.write)
 
     def _run(
@@ -188,55 +188,55 @@ class Line:
         if is_late.is_set():
             raise self.problem(f"it did not answer within {seconds:.0f} seconds")
         if most_bytes < 0:
-            raise self.problem("it sent more than was asked for")
+            raise self.problem("it sent more data than expected")
         if status:
             raise self.failure(status, complaint)
 
     def failure(self, status: int, complaint: str) -> ProblemError:
-        """The error of an ssh that ended with a status and a complaint."""
+        """Return the error of an ssh that ended with this status and stderr."""
         if (trouble := self.trouble_there(status, complaint)) is not None:
             return trouble
         if status in NOT_FOUND:
             why = _sentence_end(complaint)
-            return self._unusable(f"Ammeter's program is not on {self.machine.name}: {why}.", "Install")
+            return self._unusable(f"Ammeter is not installed on {self.machine.name}: {why}.", "Install")
         if refused := re.search(r"\bsbatch: (.+)", complaint):
-            message = f"Slurm on {self.machine.name} refuses the job: {_sentence_end(refused[1])}."
+            message = f"Slurm on {self.machine.name} refused the job: {_sentence_end(refused[1])}."
             remedy = "Correct the machine's partition, account, time limit or options."
             return request_error(message, remedy, key="machine", value=self.machine.name)
         return self.problem(complaint or f"ssh ended with status {status}")
 
     def trouble_there(self, status: int, complaint: str) -> ProblemError | None:
-        """Return the error of a program that failed there for want of the disk, rights or memory. None for
-        another failure, and for ssh's own."""
+        """Return the error of a program that failed there for lack of disk space, permissions or memory.
+        Return None for another failure, and for one of ssh itself."""
         found = next((trouble for words, trouble in _THERE.items() if words in complaint), None)
         if found is None or status == _SSH_FAILED:
             return None
         name, (message, remedy) = self.machine.name, found
-        message = f"{message.format(name=name)} It says: {_sentence_end(complaint)}."
+        message = f"{message.format(name=name)} Error: {_sentence_end(complaint)}."
         remedy = remedy.format(name=name, folder=self.machine.home or self.machine.folder)
         return request_error(message, remedy, key="machine", value=name)
 
     def outdated(self) -> ProblemError:
-        """The error of a program there that speaks another protocol."""
-        message = f"The program on {self.machine.name} is of another version than this one."
-        return self._unusable(message, "Replace")
+        """Return the error of a program there that uses another protocol."""
+        message = f"{self.machine.name} has a different version of Ammeter."
+        return self._unusable(message, "Update")
 
     def _unusable(self, message: str, verb: str) -> ProblemError:
         remedy = f"{verb} it: `ammeter engine install --machine '{self.machine.name}'`."
         return ProblemError(Problem(kind=Kind.NO_ENGINE, message=message, remedy=remedy))
 
     def problem(self, why: str) -> ProblemError:
-        """The error of a machine that cannot be reached or does not answer as it should."""
-        usual = "`ssh {host}` must work in a terminal, without a question; then try again."
+        """Return the error of a machine that cannot be reached or gives an unexpected answer."""
+        usual = "`ssh {host}` must work in a terminal without any prompt. Then try again."
         if not self.machine.host:
             usual = f"Check it: `ammeter machines check '{self.machine.name}'`."
         remedy = next((remedy for words, remedy in _LASTING.items() if words in why), usual)
-        message = f"There is no connection to {self.machine.name}: {_sentence_end(why)}."
+        message = f"No connection to {self.machine.name}: {_sentence_end(why)}."
         return request_error(message, remedy.format(host=self.machine.host))
 
 
 def lasts(complaint: str) -> bool:
-    """True if ssh would fail again however often it is tried."""
+    """Return True if ssh would fail again however often it is tried."""
     return any(words in complaint for words in _LASTING)
 
 

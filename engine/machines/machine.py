@@ -1,7 +1,7 @@
-"""The machines that this user's programs know, and the file that keeps them.
+"""The user's list of remote machines, and the file that keeps it.
 
-AMMETER_HOME does not move the file, as it does not move that of trusted code: a folder of runs from elsewhere
-must not bring the names of hosts.
+AMMETER_HOME does not move this file, nor the one of trusted code: a folder of runs from elsewhere must not
+add hosts.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def _within(folder: str) -> str:
 
 
 class Machine(Bounded, frozen=True, extra="forbid"):
-    """Another machine, reached by `ssh host`; everything of Ammeter's there is in `folder`, which is relative
-    to the home there unless it is absolute. With `slurm` it is the login node of a cluster, whose jobs train,
-    or without a host this machine is.
+    """A remote machine, reached by `ssh host`. All of Ammeter's files there are in `folder`, absolute or
+    relative to the home folder there. With `slurm` the host is the login node of a cluster, whose jobs train.
+    Without a host, this machine is the login node.
 
-    What the last check saw: `home`, that folder as an absolute path, and the `program` there, by its id.
+    The last check set `home`, the absolute path of `folder`, and `program`, the id of the program there.
     """
 
     name: Annotated[str, StringConstraints(pattern=_NAME)]
@@ -50,7 +50,7 @@ class Machine(Bounded, frozen=True, extra="forbid"):
 
     @property
     def place(self) -> str:
-        """The host in words, and that it is a cluster."""
+        """The host in words, with the partition of a cluster."""
         if self.slurm is None:
             return self.host
         partition = f", partition {self.slurm.partition}" if self.slurm.partition else ""
@@ -62,13 +62,13 @@ class _File(Bounded, frozen=True):
 
 
 class Machines:
-    """The known machines, in the order of their names; each change is written at once."""
+    """The known machines, sorted by name. Each change is written at once."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or machines_path()
 
     def all(self) -> tuple[Machine, ...]:
-        """Raises ProblemError where the file cannot be read."""
+        """Return all machines. Raises ProblemError if the file cannot be read."""
         try:
             table = tomllib.loads(read_file(self._path, _MOST_BYTES).decode("utf-8"))
             check_keys(table)
@@ -81,7 +81,7 @@ class Machines:
         return tuple(sorted(read.machines, key=lambda machine: machine.name.casefold()))
 
     def find(self, name: str) -> Machine:
-        """The machine of that name, in any case. Raises ProblemError where there is none."""
+        """Return the machine with that name, in any case. Raises ProblemError if there is none."""
         known = {machine.name.casefold(): machine for machine in self.all()}
         if name.casefold() not in known:
             names = [machine.name for machine in known.values()]
@@ -89,12 +89,12 @@ class Machines:
         return known[name.casefold()]
 
     def put(self, machine: Machine) -> None:
-        """Adds the machine, or replaces that of the same name."""
+        """Add the machine, or replace the one with the same name."""
         others = [other for other in self.all() if other.name.casefold() != machine.name.casefold()]
         self._write([*others, machine])
 
     def remove(self, name: str) -> None:
-        """Forgets a machine; nothing there changes. Raises ProblemError where there is none of that name."""
+        """Remove a machine from the list. Nothing there changes. Raises ProblemError for an unknown name."""
         gone = self.find(name)
         self._write([machine for machine in self.all() if machine != gone])
 
@@ -104,17 +104,16 @@ class Machines:
 
 
 _MOST_BYTES = 2**20
-_REMEDY = "Correct it, or move it away and add the machines again."
+_REMEDY = "Fix the file, or move it away and add the machines again."
 
 
 def new_machine(name: str, host: str, folder: str = "", slurm: Mapping[str, object] | None = None) -> Machine:
-    """A machine as a person names it; `slurm` has the fields of `Slurm`. Raises ProblemError that says what
-    is wrong with it."""
+    """Return a machine from a user's input. `slurm` has the fields of `Slurm`. Raises ProblemError."""
     name = name.strip()
     if name.casefold() in _OWN_NAMES or not re.fullmatch(_NAME, name):
         raise request_error(
-            f"'{name}' cannot be a machine's name.",
-            "Use up to 40 letters, digits, spaces, dots or hyphens; 'this machine' is taken.",
+            f"'{name}' is not a valid machine name.",
+            "Use up to 40 letters, digits, spaces, dots or hyphens. 'this machine' is reserved.",
             key="name",
             value=name,
         )
@@ -126,7 +125,7 @@ def new_machine(name: str, host: str, folder: str = "", slurm: Mapping[str, obje
         key = next(str(part) for part in wrong["loc"] if part in _WRONG)
         what, remedy = _WRONG[key]
         value = shortened(str(wrong["input"]))
-        why = f", which {wrong['ctx']['error']}" if key == "options" and "ctx" in wrong else ""
+        why = f": {wrong['ctx']['error']}" if key == "options" and "ctx" in wrong else ""
         raise request_error(f"'{value}' is not {what}{why}.", remedy, key=key, value=value) from None
     if not machine.place:
         raise request_error("A machine needs a host.", _WRONG["host"][1], key="host", value=host)
@@ -134,15 +133,12 @@ def new_machine(name: str, host: str, folder: str = "", slurm: Mapping[str, obje
 
 
 _WRONG = {
-    "host": ("a host", "Name one as for ssh: a name of your ssh configuration, or user@host."),
-    "folder": ("a folder there", "Use letters, digits and . _ / ~ + - only, without '..'."),
-    "partition": ("a partition", "`sinfo` there lists them."),
-    "account": ("an account", "Ask who runs the cluster for yours."),
-    "time_limit": (
-        "a time limit",
-        "Write it as sbatch has it: minutes, 2:30:00, or 1-12:00:00.",
-    ),
-    "options": ("an option for the job", "Write each as --name=value, as `man sbatch` has it."),
+    "host": ("a valid host", "Enter it as for ssh: a name from your ssh configuration, or user@host."),
+    "folder": ("a valid folder", "Use letters, digits and . _ / ~ + - only, without '..'."),
+    "partition": ("a valid partition", "Run `sinfo` there to list them."),
+    "account": ("a valid account", "Ask the cluster's administrator for yours."),
+    "time_limit": ("a valid time limit", "Write it as for sbatch: minutes, 2:30:00, or 1-12:00:00."),
+    "options": ("a valid job option", "Write each as --name=value (see `man sbatch`)."),
 }
 
 

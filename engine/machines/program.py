@@ -1,6 +1,6 @@
-"""The program and the engine on another machine: sent, installed, tried, put to use, and removed.
+"""Ammeter and PyTorch on a remote machine: send, install, try, activate and remove them.
 
-All of it is in one folder there. A program is `program/<id>`, and `program/current` leads to the one in use.
+All files are in one folder there. A program is `program/<id>`. `program/current` links to the one in use.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _MOST_CHATTER = 64 * 1024
 
 
 def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current") -> dict[str, Any]:
-    """The JSON object of a verb there. Raises ProblemError, also with the problem that the object tells."""
+    """Return the JSON object of a command there. Raises ProblemError, also for a problem in the object."""
     script = shlex.join(_words(machine.home, program, *verb, "--json"))
     answer = run_script(line, script, seconds=300.0)
     if answer.status in NOT_FOUND:
@@ -106,7 +106,7 @@ def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current"
 
 
 def description_there(line: Line, machine: Machine, program: str = "current") -> Description:
-    """The engine and the hardware there, as the program there sees them. Raises ProblemError."""
+    """Return the description of PyTorch and the hardware there. Raises ProblemError."""
     value = answer_of(line, machine, "engine", "show", program=program)
     try:
         return Description.model_validate(value)
@@ -115,17 +115,16 @@ def description_there(line: Line, machine: Machine, program: str = "current") ->
 
 
 def remove_all(machine: Machine, line: Line | None = None) -> None:
-    """Ends what Ammeter runs there, and removes all that is its own there. Raises ProblemError."""
+    """End all of Ammeter's processes there and delete all its files. Raises ProblemError."""
     line = line or Line(machine)
     run_script(line, _REMOVE, [look_at(line, machine).home], 300.0)
 
 
 class FarInstaller:
-    """Installs on another machine: the program if it differs, and the engine, by the program there.
+    """Installs on a remote machine: Ammeter if its version differs, and with it PyTorch.
 
-    For one installation; any thread may call `pause`, `go_on` and `stop`. `machine` has what is known once it
-    is installed, which is then kept. What is in use there stays in use until the new program has trained a
-    step.
+    For one installation. Any thread may call `pause`, `resume` and `stop`. After it, `machine` is updated and
+    saved. The installed version stays in use until the new one has trained a step.
     """
 
     def __init__(self, machine: Machine, line: Line | None = None) -> None:
@@ -135,19 +134,19 @@ class FarInstaller:
         self._channel: Channel | None = None
 
     def pause(self) -> None:
-        """Waits with fetching."""
+        """Pause the download."""
         self._tell(PAUSE)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._tell(GO_ON)
 
     def stop(self) -> None:
-        """What was fetched there is kept."""
+        """Stop. Downloaded files are kept there."""
         self._stopped.set()
         self._tell(None)
 
     def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
-        """Installs; ends without `Installed` if it was stopped. Raises ProblemError."""
+        """Install. The events end without `Installed` if it was stopped. Raises ProblemError."""
         try:
             look, new = self._look(), program_id()
             if look.program != new:
@@ -162,7 +161,7 @@ class FarInstaller:
                 yield from self._events("install", wanted)
             done = self._run(_SWITCH, self.machine.home, new)
             why = shortened(done.text.strip(), 200)
-            self._demand(done.status == 0, f"The new program cannot be put to use: {why}.")
+            self._demand(done.status == 0, f"The new version of Ammeter could not be activated: {why}.")
             self.machine = self.machine.model_copy(update={"program": new})
             Machines().put(self.machine)
             forget_catalog(self.machine.name)
@@ -172,7 +171,7 @@ class FarInstaller:
             return
 
     def plan(self, wanted: Wanted) -> Plan:
-        """What would be fetched there; the program is brought there for it. Raises ProblemError, Stopped."""
+        """Return what would be downloaded there. Sends the program for it. Raises ProblemError, Stopped."""
         self.describe(wanted)
         for event in self._events("plan", wanted):
             if isinstance(event, Planned):
@@ -180,7 +179,7 @@ class FarInstaller:
         raise Stopped
 
     def describe(self, wanted: Wanted = Wanted()) -> Description:  # noqa: B008 - frozen
-        """What is there. The program is brought there first, but not put to use. Raises ProblemError."""
+        """Describe the machine. Sends the program first, without activating it. Raises ProblemError."""
         look = self._look()
         if look.program != program_id():
             self._bring(look, wanted)
@@ -190,8 +189,8 @@ class FarInstaller:
         look = look_at(self._line, self.machine)
         if not look.is_own:
             raise request_error(
-                f"The folder {look.home} on {self.machine.name} has other files in it.",
-                "Name a folder of Ammeter's own for this machine.",
+                f"The folder {look.home} on {self.machine.name} contains other files.",
+                "Name a folder for this machine that only Ammeter uses.",
                 key="folder",
                 value=self.machine.folder,
             )
@@ -200,12 +199,12 @@ class FarInstaller:
         return look
 
     def _bring(self, look: Look, wanted: Wanted) -> None:
-        """Makes `program/<id>` there, unless an earlier attempt has."""
+        """Create `program/<id>` there, unless an earlier attempt did."""
         new, home = program_id(), look.home
         if self._run(f'[ -x "$1/program/{new}/bin/uv" ]', home).status == 0:
             return
         is_made = self._run(_PREPARE, home).status == 0
-        self._demand(is_made, f"The folder {home} cannot be made on {self.machine.name}.")
+        self._demand(is_made, f"The folder {home} could not be created on {self.machine.name}.")
         if self._run(f'[ -e "$1/program/{new}.part/whole" ]', home).status != 0:
             archive = program_archive(f"{new}.part", _uv_for(look))
             self._line.ask(
@@ -244,8 +243,8 @@ class FarInstaller:
         self._check_stopped()
         if not isinstance(last, Installed | Planned):
             said = shortened(complaint or f"ssh ended with status {status}", 200)
-            message = f"The installation on {self.machine.name} ended before it was done: {said}"
-            remedy = "Start it again: it goes on with what was fetched."
+            message = f"The installation on {self.machine.name} stopped before it was finished: {said}"
+            remedy = "Start it again. It continues with the files already downloaded."
             raise ProblemError(Problem(kind=Kind.DOWNLOAD, message=message, remedy=remedy))
 
     def _tell(self, request: bytes | None) -> None:
@@ -259,7 +258,7 @@ class FarInstaller:
     def _demand(self, is_done: bool, message: str) -> None:
         if not is_done:
             raise request_error(
-                message, "Make room and see that you may write there, or name another folder.", key="folder"
+                message, "Check disk space and write permission there, or name another folder.", key="folder"
             )
 
 
@@ -268,7 +267,7 @@ def _words(home: str, program: str, *words: str) -> list[str]:
 
 
 def _uv_for(look: Look) -> bytes:
-    """The uv of this machine where it runs there, too. Raises ProblemError where none would be there."""
+    """Return this machine's uv if it also runs there, else b"". Raises ProblemError if neither has one."""
     uv = b""
     if look.takes_our_uv:
         with suppress(ProblemError, OSError):
@@ -277,26 +276,26 @@ def _uv_for(look: Look) -> bytes:
     if uv.startswith(b"\x7fELF"):
         return uv
     if not look.uv:
-        raise request_error("There is no uv there, which fetches what the program needs.", INSTALL_UV)
+        raise request_error("uv, which installs what Ammeter needs, is missing there.", INSTALL_UV)
     return b""
 
 
 def _useless(machine: Machine, text: str) -> Problem:
     last = shortened(text.strip().rpartition("\n")[2], 200)
-    message = f"The program on {machine.name} does not answer as it should: {last or 'it says nothing'}."
+    message = f"Ammeter on {machine.name} gave an unexpected answer: {last or 'nothing'}."
     return Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine))
 
 
 def not_set_up(machine: Machine) -> Problem:
-    """There is no program there."""
+    """Return the problem of a machine without Ammeter."""
     message = f"Ammeter is not set up on {machine.name} yet."
     return Problem(kind=Kind.NO_ENGINE, message=message, remedy=set_up(machine))
 
 
 def set_up(machine: Machine) -> str:
-    """What to do where the program or the engine is missing there."""
+    """Return what to do if Ammeter or PyTorch is missing there."""
     command = f"ammeter engine install --machine {shlex.quote(machine.name)}"
-    return f"Set it up from the window's list of machines, or with `{command}`."
+    return f"Set it up in the window's list of machines, or with `{command}`."
 
 
 INSTALL_UV = "Install it there: curl -LsSf https://astral.sh/uv/install.sh | sh"

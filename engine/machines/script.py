@@ -1,6 +1,6 @@
-"""Shell scripts that run on another machine, and what one look at it tells.
+"""Shell scripts that run on a remote machine, and the facts that one of them collects.
 
-A script travels as standard input of `sh -s`, so that no shell there has to take it for words of its own.
+A script is sent as standard input of `sh -s`, so no shell there has to parse it as a command line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HOME = re.compile(r"/[A-Za-z0-9._/+-]*")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a script wrote and its exit status; `chatter` is what the login wrote before."""
+    """The output of a script and its exit status. `chatter` is the output of the login before it."""
 
     text: str
     status: int
@@ -31,7 +31,7 @@ class Answer:
 
 
 def run_script(line: Line, script: str, arguments: Sequence[str] = (), seconds: float = 30.0) -> Answer:
-    """Runs a script of sh there; both its streams come back. Raises ProblemError, also where it was cut."""
+    """Run a script of sh there and return its stdout and stderr. Raises ProblemError, also if cut off."""
     mark = f"ammeter-{secrets.token_hex(8)}"
     # the script is read as a whole before it begins: a program in it would read the rest of it
     whole = f"main() {{\n{script}\n}}\necho {mark}\n"
@@ -46,16 +46,16 @@ def run_script(line: Line, script: str, arguments: Sequence[str] = (), seconds: 
 
 def _unanswered(name: str, text: str) -> Problem:
     words = shortened(text.strip(), 200)
-    message = f"{name} answers, but no shell runs there" + (f"; it says: {words}" if words else ".")
-    remedy = "Its ssh server may allow one command only: ask who runs it for a login with a shell."
+    message = f"{name} answers, but no shell runs there." + (f" Its answer: {words}" if words else "")
+    remedy = "Its ssh server may allow only one command. Ask its administrator for a login with a shell."
     return Problem(kind=Kind.PROTOCOL, message=message, remedy=remedy)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What is there: the `home` of all that is Ammeter's as an absolute path, the id of its `program` or "",
-    the `uv` found there or "", the `pythons` as "3.12.1", `free_bytes` of the disk, and the number of runs
-    that are `unread`: they train, or nobody has read them to their end.
+    """Facts about a machine: `home`, Ammeter's folder as an absolute path, the id of its `program` or "", the
+    path of `uv` or "", the `pythons` as "3.12.1", and `free_bytes` of the disk. `unread` counts the runs that
+    are still training or were not read to the end.
 
     `is_own` is True if the folder is missing, empty or Ammeter's.
     """
@@ -75,7 +75,7 @@ class Look:
 
     @property
     def takes_our_uv(self) -> bool:
-        """True for the same kind of machine as this one."""
+        """True if the machine is of the same kind as this one."""
         return f"{self.system.lower()}-{self.processor.lower()}" == platform_here()
 
 
@@ -113,7 +113,7 @@ true
 
 
 def look_at(line: Line, machine: Machine) -> Look:
-    """Looks at a machine; nothing is written there. Raises ProblemError."""
+    """Look at a machine without writing there. Raises ProblemError."""
     answer = run_script(line, _LOOK, [machine.folder])
     found: dict[str, list[str]] = {}
     for key, value in re.findall(r"^ammeter:(\w+) (.*)$", answer.text, re.MULTILINE):

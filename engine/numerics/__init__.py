@@ -1,1 +1,1 @@
-"""Studies of numerics, carried out by a worker and kept in the store."""
+"""Numerics studies, which a worker runs and the store keeps."""

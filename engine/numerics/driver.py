@@ -1,4 +1,4 @@
-"""Looks at an experiment's numerics in a worker, part by part."""
+"""Examines an experiment's numerics in a worker, part by part."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.store.store import Store
 
 
 class NumericsDriver(Driver[Numerics]):
-    """Looks at one experiment, or at that of a run.
+    """Examine one experiment, or the experiment of a run.
 
-    A run's first NaN or Inf is looked for from its newest checkpoint before it went wrong.
+    The search for a run's first NaN or Inf starts at its newest checkpoint from before it went wrong.
     """
 
     on_one_device = "numerics are examined"
@@ -41,7 +41,7 @@ class NumericsDriver(Driver[Numerics]):
         if run is not None and is_elsewhere and run.experiment.checkpoint != Checkpoint():
             where = run.machine or "this machine"
             yield Log(
-                level="problem", message=f"The checkpoints of {run.title} are on {where}: none is used."
+                level="problem", message=f"The checkpoints of {run.title} are on {where} and cannot be used."
             )
         for event in self._events(self._job(study.answer, run)):
             if isinstance(event, PartMeasured):
@@ -68,14 +68,14 @@ _PART_NAMES = {
     "map": "precision map",
     "range": "ranges",
     "nan": "first NaN or Inf",
-    "ladder": "ladder",
+    "ladder": "divergence",
     "islands": "FP32 modules",
     "advice": "advice",
 }
 
 
 def trouble_step(store: Store, run: RunRecord) -> int | None:
-    """The step from which the run's loss is not finite, or its scaler skipped step after step; else None."""
+    """Return the first step with a loss that is not finite, or of too many skips in a row. None without."""
     summary = run.summary or store.summary_so_far(run.id)
     if summary.first_nan_step:
         return summary.first_nan_step

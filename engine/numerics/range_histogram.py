@@ -1,4 +1,4 @@
-"""A histogram of exponents, held against the ranges of the number formats, as a picture."""
+"""A chart of exponents as a histogram, compared with the ranges of the dtypes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.protocol.numerics.formats import BF16, FP16, SMALL_FORMATS, Exponent
 from engine.words.numbers import linear_ticks
 
 _LEAST, _MOST = -64, 40
-"""Exponents beyond these are gathered in the bars at the edges: they would squeeze all the rest."""
+"""Exponents beyond these are gathered in the bars at the edges."""
 _LOW, _HIGH = -27, 19
 """Always in view: the range of FP16 with room on both sides."""
 _TICK_STEPS = (2, 4, 8, 16, 32)
@@ -22,7 +22,7 @@ _HATCH_PITCH = 8.0
 _LEFT, _RIGHT, _BOTTOM, _BRACKET_PITCH = 60.0, 8.0, 20.0, 14.0
 _TOP = _BRACKET_PITCH * len(SMALL_FORMATS) + 6.0
 _INKS = {FP16: ("fp16", "fp16-dim"), BF16: ("bf16", "bf16-dim")}
-"""The inks of numbers that a format holds in full, and of those with fewer digits."""
+"""The inks of values that are normal in a dtype, and of subnormal ones."""
 _OTHER_INKS = ("text3", "off")
 
 
@@ -35,39 +35,39 @@ class Axis:
 
     @classmethod
     def of(cls, histograms: Iterable[Exponents]) -> Axis:
-        """The axis that shows all of these, as far as that is reasonable."""
+        """Return the axis that shows all of these histograms, within limits."""
         filled = [histogram for histogram in histograms if histogram.finite]
         low = min((h.first for h in filled), default=_LOW) - 1
         end = max((h.first + len(h.counts) for h in filled), default=_HIGH) + 1
         return cls(max(_LEAST, min(_LOW, low)), min(_MOST, max(_HIGH, end)))
 
     def x(self, exponent: int, area: Rect) -> float:
-        """The left edge of an exponent's bar, on a whole pixel within the area."""
+        """Return the left edge of an exponent's bar, on a full pixel within the area."""
         return self.edges(area)[min(max(exponent, self.low), self.end) - self.low]
 
     def edges(self, area: Rect) -> tuple[float, ...]:
-        """The left edges of all bars, and the right edge of the last."""
+        """Return the left edges of all bars, and the right edge of the last."""
         return _edges(area.left, area.width, self.end - self.low)
 
     def exponent_at(self, x: float, area: Rect) -> int | None:
-        """The exponent under a place; None outside of the area."""
+        """Return the exponent at `x`. None outside of the area."""
         if not area.left <= x < area.right:
             return None
         return self.low + int((x - area.left) / area.width * (self.end - self.low))
 
     def shares(self, exponents: Exponents) -> tuple[float, ...]:
-        """A share of the finite numbers for each exponent in view; the outermost gather all beyond."""
+        """Return the share of finite values per exponent in view. The outermost gather all beyond."""
         counts = [0] * (self.end - self.low)
         for exponent, count in enumerate(exponents.counts, exponents.first):
             counts[min(max(exponent - self.low, 0), len(counts) - 1)] += count
         return tuple(count / (exponents.finite or 1) for count in counts)
 
     def edge(self, exponent: int) -> str:
-        """ "less" or "more" for a bar that gathers all exponents beyond it; else empty."""
+        """Return "less" or "more" for a bar that gathers all exponents beyond it, otherwise ""."""
         return "less" if exponent == self.low else "more" if exponent == self.end - 1 else ""
 
     def ticks(self, width: float) -> range:
-        """Exponents to write under an area of this width."""
+        """Return the exponents to label under an area of this width."""
         pitch = width / (self.end - self.low)
         step = next((step for step in _TICK_STEPS if step * pitch >= _TICK_PITCH), _TICK_STEPS[-1])
         return range(math.ceil(self.low / step) * step, self.end, step)
@@ -79,14 +79,14 @@ def _edges(left: float, width: float, bars: int) -> tuple[float, ...]:
 
 
 def histogram_area(size: tuple[float, float]) -> Rect:
-    """The room of the bars in a picture of that size."""
+    """Return the area of the bars in a chart of this size."""
     return Rect(_LEFT, _TOP, size[0] - _RIGHT, size[1] - _BOTTOM)
 
 
 def histogram(
     exponents: Exponents, axis: Axis, form: NumberFormat, size: tuple[float, float], description: str
 ) -> Drawing:
-    """The exponents with a bracket for each format's range, what `form` would lose emphasised."""
+    """Draw the exponents with a bracket for each dtype's range. Emphasize values that `form` would lose."""
     area, shares = histogram_area(size), axis.shares(exponents)
     highest = max(shares, default=0.0) or 1.0
     bottom = area.bottom + 0.5
@@ -103,7 +103,7 @@ def histogram(
 
 @lru_cache(maxsize=256)
 def lost_range(area: Rect, axis: Axis, form: NumberFormat) -> tuple[Shape, ...]:
-    """Hatches what lies beyond a format's range, and marks where its subnormal numbers end."""
+    """Hatch the exponents beyond a dtype's range, and mark where its subnormal range ends."""
     least, normal, end = _format_edges(form, axis, area)
     shapes: list[Shape] = []
     for left, right in ((area.left, least), (end, area.right)):
@@ -118,9 +118,9 @@ def lost_range(area: Rect, axis: Axis, form: NumberFormat) -> tuple[Shape, ...]:
 def bars(
     area: Rect, axis: Axis, shares: Sequence[float], highest: float, form: NumberFormat
 ) -> Iterator[Shape]:
-    """The bars, `highest` as high as the area: in the format's colours, black or white where lost.
+    """Draw the bars in the dtype's colors. Lost values are black or white. `highest` fills the height.
 
-    What is there at all is at least a pixel high.
+    Every bar that is not empty is at least a pixel high.
     """
     full, dim = _INKS.get(form, _OTHER_INKS)
     least, normal, end = _format_edges(form, axis, area)
@@ -136,7 +136,7 @@ def bars(
 def bracket(
     area: Rect, axis: Axis, form: NumberFormat, level: float, thickness: float = 4.0
 ) -> tuple[Shape, ...]:
-    """A bar at the height `level` over the numbers that a format holds, lighter where they lose digits."""
+    """Draw a bar at the height `level` over the range of a dtype, lighter over its subnormal range."""
     full, dim = _INKS.get(form, _OTHER_INKS)
     least, normal, end = _format_edges(form, axis, area)
     return Box(least, level, normal - least, thickness, dim), Box(
@@ -145,7 +145,7 @@ def bracket(
 
 
 def exponent_ticks(area: Rect, axis: Axis, baseline: float) -> Iterator[Shape]:
-    """The exponents along the axis, in the small grey of all axes."""
+    """Draw the exponents along the axis."""
     for exponent in axis.ticks(area.width):
         text = "1" if exponent == 0 else f"2^{exponent}"
         middle, half = axis.x(exponent, area), text_width(text, 11) / 2

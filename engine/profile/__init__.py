@@ -1,1 +1,1 @@
-"""Where a step's time goes: profiles of one or several experiments, and what they say."""
+"""Profiles of one or more experiments: where a step's time goes, and the conclusions."""

@@ -1,6 +1,6 @@
-"""The bars of profiles, one above the other on one scale, with a table of their parts below.
+"""The bars of profiles, stacked on one scale, with a table of their parts below.
 
-The colour is the precision's; a part is told by its fill, which the table repeats beside its figures.
+The color shows the precision and the fill shows the part. The table repeats each fill next to its values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SOLID = {
     StepPart.OTHER: "bg3",
     StepPart.COMMUNICATION: "bg3",
 }
-"""The fill of a part by the precision's ink; what has none is waiting."""
+"""The fill of a part by the precision's ink. Parts without one are waits."""
 _HATCHING = {
     StepPart.MATRIX: "{}",
     StepPart.SCALING: "bg1",
@@ -42,7 +42,7 @@ _HATCH_PITCH = 6.0
 
 @dataclass(frozen=True)
 class PartPlace:
-    """Where a part of a side's bar is, in the bar or in the table."""
+    """The place of a part of a side, in its bar or in the table."""
 
     side: int
     part: StepPart
@@ -56,12 +56,12 @@ class PartPlace:
 
 
 def bars_drawing(profiles: Profiles, width: float) -> Drawing:
-    """The picture, as high as its sides and their parts need. Needs a side with a profile."""
+    """Draw the chart, as high as its sides and their parts need. At least one side needs a profile."""
     return _Picture(profiles, width).drawing()
 
 
 def part_places(profiles: Profiles, width: float) -> tuple[PartPlace, ...]:
-    """Where the parts are in `bars_drawing` of that width."""
+    """Return the places of the parts in `bars_drawing` of this width."""
     picture = _Picture(profiles, width)
     return tuple(picture.bars()) + tuple(picture.cells())
 
@@ -187,7 +187,7 @@ class _Picture:
             f" ({share_text(bar.fraction(entry.part))})"
             for entry in bar.parts
         )
-        return f"{self._ms(bar.total_ms)} a step: {', '.join(parts)}"
+        return f"{self._ms(bar.total_ms)} per step: {', '.join(parts)}"
 
     def _ms(self, ms: float) -> str:
         least = 10.0**-self._digits
@@ -197,11 +197,11 @@ class _Picture:
 
 
 _NO_PROFILE = "no profile yet"
-_VALIDATION = "A validation batch, apart"
+_VALIDATION = "Validation batch, not in the step"
 
 
 def profile_looks(profiles: Profiles) -> tuple[SideLook, ...]:
-    """The looks of the sides; those of one precision differ in their marks' fill."""
+    """Return the looks of the sides. Sides of one precision differ in the fill of their marks."""
     precisions = [side.experiment.precision for side in profiles.sides]
     return tuple(map(precision_look, precisions, mark_fills(precisions)))
 

@@ -1,4 +1,4 @@
-"""The columns of profiles' tables: the name, every side's figures, and the ratio."""
+"""The columns of profiles' tables: the name, each side's measurements, and the ratio."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _MATRIX = (StepPart.MATRIX, StepPart.MATRIX_UNITS)
 _RATE_TIP = "Achieved throughput, in {} floating-point operations per second, where these can be counted"
 _BANDWIDTH_TIP = (
     "Achieved bandwidth, in 10⁹ bytes of inputs and outputs per second, each tensor counted once. "
-    "A cache may deliver more than the memory could."
+    "A cache may exceed the bandwidth of the memory."
 )
 
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of a `side`, or of all where that is None: `value` sorts, and `text` shows it.
+    """A measurement of a `side`, or of all sides for None. Rows sort by `value` and show `text`.
 
-    The window leaves it out where there is no room, and a row's tooltip has it: `is_in_tip`.
+    Where room is short, the window shows a column with `is_in_tip` only in the tooltip of a row.
     """
 
     heading: str
@@ -43,16 +43,16 @@ class Column:
 
 
 def columns_of(profiles: Profiles, table: Table, rows: Sequence[SideRow]) -> tuple[Column, ...]:
-    """The columns for these rows; a figure that no row has is left out."""
+    """Return the columns for these rows. Columns that are empty in all rows are skipped."""
     noun = NOUNS[table]
-    tip = f"Sort by name; a third click brings the longest {noun.lower()} to the top"
+    tip = f"Sort by name. A third click brings the longest {noun.lower()} to the top."
     columns = [Column(noun, tip, 0, lambda row: row.name, lambda row: row.name)]
     for place, side in enumerate(profiles.sides):
         if side.profile is not None:
             columns += _side_columns(place, side.profile, rows)
     if any(row.ratio is not None for row in rows):
         first, *_, last = side_names(profiles)
-        tip = f"The time in {first} over that in {last}: how many times as fast {last} is"
+        tip = f"Time in {first} divided by time in {last}. Above 1, {last} is faster."
         columns.append(Column("Ratio", tip, 58, lambda row: row.ratio, _ratio_text))
     return tuple(columns)
 
@@ -79,7 +79,7 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
         return Column(heading, tip, width, value, shown, side, shows_units, is_in_tip)
 
     units = profile.matrix_units
-    ms_tip, share_tip = "Milliseconds per step, a mean of the recorded steps", "The share of the step's time"
+    ms_tip, share_tip = "Milliseconds per step, mean of the recorded steps", "Share of the step's time"
     columns = [
         column("Share", share_tip, 64, profile.share_of_step, share_text, is_in_tip=True),
         column("ms", ms_tip, 56, lambda cell: cell.ms, ms_text),
@@ -87,7 +87,7 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
     ]
     if units is not None:
         heading = _ABBREVIATED.get(units, units)
-        tip = f"Whether it runs on {units}; a percentage where only a part of its time does"
+        tip = f"Whether it runs on {units}. A percentage means that only part of its time does."
         columns.append(column(heading, tip, 60, _on_units, _units_text, shows_units=True))
     if rates := [cell.tflops for row in rows for cell in row.cells if cell is not None and cell.tflops]:
         # what a CPU reaches is read more easily in GFLOP/s
@@ -109,14 +109,14 @@ def _units_text(fraction: float) -> str:
 
 
 def ms_text(ms: float) -> str:
-    """A time in milliseconds, without the unit."""
+    """Format a time in milliseconds, without the unit."""
     if 0 < ms < _LEAST_MS:
         return f"< {_LEAST_MS}"
     return number(ms, min(3, three_figures(ms)))
 
 
 def count_text(calls: float) -> str:
-    """How many calls there are in a step, on average."""
+    """Format the mean number of calls per step."""
     return f"{calls:,.0f}" if calls == round(calls) else number(calls)
 
 
@@ -130,10 +130,10 @@ TABLES: tuple[Table, ...] = get_args(Table)
 
 @dataclass(frozen=True)
 class SideRow:
-    """A name with its row on each side, None where a side has none.
+    """A name with its row on each side. A side without such a row has None.
 
-    `ratio` is the time on the first side over that on the last: how many times as fast the last is. None
-    where either has no such row, and with a single side.
+    `ratio` is the time on the first side divided by the time on the last. It is None for a single side, and
+    where either of the two has no such row.
     """
 
     name: str
@@ -142,12 +142,12 @@ class SideRow:
 
     @property
     def known(self) -> tuple[TimeRow, ...]:
-        """The rows of the sides that have one; at least one."""
+        """The rows of all sides that have one. There is at least one."""
         return tuple(cell for cell in self.cells if cell is not None)
 
 
 def side_rows(profiles: Profiles, table: Table) -> tuple[SideRow, ...]:
-    """The rows of a table by name, the longest on any side first."""
+    """Return the rows of a table by name, the longest on any side first."""
     cells: dict[str, list[TimeRow | None]] = {}
     for place, side in enumerate(profiles.sides):
         for row in getattr(side.profile, table) if side.profile is not None else ():

@@ -1,4 +1,4 @@
-"""Profiles experiments one after another, each in a fresh worker."""
+"""Profiles experiments one after another, each in a new worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _Steps = Iterator[Study[Profiles] | Event]
 
 
 class ProfileDriver(Driver[Profiles]):
-    """A side that names a run has that run's own experiment. It fails where no side has a profile."""
+    """A side that names a run is profiled with the experiment of that run.
+
+    The study fails only if no side has a profile.
+    """
 
     def prepare(self, study: Study[Profiles]) -> Study[Profiles]:
         sides = study.answer.sides

@@ -1,4 +1,4 @@
-"""What the devices of a profiled step exchange: sentences, and the tables by device and by message size."""
+"""The communication between a step's devices: sentences, and tables by device and message size."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from engine.words.numbers import NONE, counted, memory_text, number, share_text
 
 BY_DEVICE, BY_SIZE = "By device", "Bus bandwidth by message size"
 DEVICE_HEADINGS = ("Device", "Step", "Computing", "Host", "Data", "Exposed", "Overlapped", "Skew")
-SIZE_HEADINGS = ("Message", "GB/s", "Sent a step")
+SIZE_HEADINGS = ("Message", "GB/s", "Sent per step")
 HOW_MEASURED = (
-    "Times are milliseconds of a step; Host and Data are waits for these. Communication is exposed while the "
-    "device computes nothing, and overlapped while it computes. Skew is the part of both in which another "
-    "device had not come yet: what a message takes longer than on the device where it is shortest. Bus "
-    "bandwidth is what each link carries while all devices sum a message: 2 (n - 1) / n times its bytes over "
-    "the time, for n devices."
+    "Times are milliseconds per step. Host and Data are waits for the host and for data. Communication is "
+    "exposed while the device computes nothing, and overlapped while it computes. Skew is the part of both "
+    "in which another device had not started: the extra time of a message relative to the device where it is "
+    "shortest. Bus bandwidth is the traffic on each link in an all-reduce. For n devices it is 2 (n - 1) / n "
+    "times the bytes of the message, divided by the time."
 )
 
 
 def exchanges(profiles: Profiles) -> tuple[tuple[str, Exchange], ...]:
-    """The sides that several devices trained, by name; the name is empty where there is one side."""
+    """Return the sides that multiple devices trained, by name. A single side has an empty name."""
     return tuple((name, exchange) for name, _, exchange in _exchanges(profiles))
 
 
@@ -38,7 +38,7 @@ def _exchanges(profiles: Profiles) -> tuple[tuple[str, StepProfile, Exchange], .
 
 
 def exchange_sentences(profiles: Profiles) -> tuple[str, ...]:
-    """What each side's devices exchange, and which of them the others wait for."""
+    """Describe the communication of each side's devices, and which one the others wait for."""
     return tuple(
         f"{name}: {sentence}" if name else sentence
         for name, profile, exchange in _exchanges(profiles)
@@ -46,34 +46,34 @@ def exchange_sentences(profiles: Profiles) -> tuple[str, ...]:
     )
 
 
-_DISTURBED = "Its steps were disturbed, so that nothing follows from the figures of its devices."
+_DISTURBED = "The times of the devices are not reliable: the steps were disturbed."
 
 
 def _sentences(exchange: Exchange) -> Iterator[str]:
     first, sizes = exchange.ranks[0], exchange.messages
     share = first.exposed_ms / first.step_ms if first.step_ms else 0.0
     yield (
-        f"Communication is exposed for {number(first.exposed_ms)} of rank 0's {number(first.step_ms)} ms "
-        f"({share_text(share)}), and overlapped with computing for {number(first.overlapped_ms)} ms."
+        f"Rank 0 spends {number(first.exposed_ms)} ms of a {number(first.step_ms)} ms step "
+        f"({share_text(share)}) on exposed communication. {number(first.overlapped_ms)} ms are overlapped."
     )
     if sizes:
         sent, together = counted(len(sizes), "message"), _size(sum(sizes))
         yield (
-            f"It sends {sent} of {together} a step."
+            f"It sends {sent} of {together} per step."
             if len(sizes) == 1
-            else f"It sends {sent} a step, {together} together."
+            else f"It sends {sent} per step, {together} in total."
         )
     slowest = exchange.slowest
     if slowest is not None:
         waits = [rank.skew_ms or 0.0 for rank in exchange.ranks]
         named = exchange.ranks[slowest].named(slowest)
-        yield f"{named} keeps the others waiting, for up to {number(max(waits))} ms of a step."
+        yield f"The others wait for {named}, for up to {number(max(waits))} ms per step."
     elif any(rank.skew_ms is None for rank in exchange.ranks):
-        yield "The devices did not make the same messages, so that their waits are unknown."
+        yield "The devices did not send the same messages, so their waits are unknown."
 
 
 def device_rows(profiles: Profiles) -> tuple[tuple[str, ...], ...]:
-    """The rows under `DEVICE_HEADINGS`, in milliseconds; the slowest device of each side is marked."""
+    """Return the rows under `DEVICE_HEADINGS`, in milliseconds. Mark the slowest device of each side."""
     rows = []
     for name, exchange in exchanges(profiles):
         for place, rank in enumerate(exchange.ranks):
@@ -93,7 +93,7 @@ def _device_row(name: str, rank: RankProfile, is_slowest: bool) -> tuple[str, ..
 
 
 def size_rows(profiles: Profiles) -> tuple[tuple[str, ...], ...]:
-    """The rows under `SIZE_HEADINGS`, of the first side whose devices were measured.
+    """Return the rows under `SIZE_HEADINGS`, for the first side whose devices were measured.
 
     Each message of a step counts for the size nearest to it.
     """

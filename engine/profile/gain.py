@@ -1,4 +1,4 @@
-"""The gain of a side over the first: how many times as fast it is, and which part made it so."""
+"""The speedup of a side over the first, and the part of the step that caused it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 @dataclass(frozen=True)
 class Gain:
-    """`ratio` is how many times as fast the side is as the first, for as many samples; None where either was
-    disturbed."""
+    """`ratio` is the speedup over the first side, for equal numbers of samples.
+
+    It is None if either side was disturbed or emulated.
+    """
 
     ratio: float | None
     sentence: str
 
 
 def verdicts(profiles: Profiles) -> tuple[Verdict | None, ...]:
-    """The bound of each side; None without a profile."""
+    """Return the bottleneck of each side. A side without a profile has None."""
     return tuple(_verdict(side, profiles.sides) for side in profiles.sides)
 
 
@@ -50,7 +52,7 @@ def _verdict(side: ProfileSide, sides: Sequence[ProfileSide]) -> Verdict | None:
 
 
 def gains(profiles: Profiles) -> tuple[Gain | None, ...]:
-    """The gain of each side over the first; None for the first itself, and where either has no profile."""
+    """Return each side's gain over the first. It is None for the first itself, or without both profiles."""
     names = side_names(profiles)
     sides = [
         None if side.profile is None else _Side(name, side.profile, side.experiment)
@@ -93,11 +95,10 @@ class _Work:
 
 
 _MATRIX = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
-"""One kind of work: from one precision to the other, products move between these parts."""
+"""One kind of work, as matmuls move between these parts from one precision to the other."""
 _KINDS = (_MATRIX, *((part,) for part in StepPart if part not in _MATRIX))
 _NOTED = 0.05
-"""The change, as a share of the first side's step, from which it is worth a word; speeds that differ by less
-are the same."""
+"""The smallest notable change, as a share of the first side's step. Smaller ones count as none."""
 
 
 def _gain(side: _Side, first: _Side) -> Gain:
@@ -112,24 +113,24 @@ def _gain(side: _Side, first: _Side) -> Gain:
     scale = first.profile.samples / side.profile.samples
     before, now = first.profile.step_ms, side.profile.step_ms * scale
     ratio, noted = before / now if now else 1.0, _NOTED * before
-    more = " for as many samples" if scale != 1 else " a step"
-    times_told = f"({number(now)} against {milliseconds(before)}{more})"
+    more = " for the same samples" if scale != 1 else " per step"
+    both_times = f"({number(now)} vs. {milliseconds(before)}{more})"
     works = _works(side, first, scale)
     fallen, risen = max(works, key=lambda work: work.fell), min(works, key=lambda work: work.fell)
     longest = max(works, key=lambda work: work.now)
     share = share_text(longest.now / now) if now else ""
     if ratio >= 1 + _NOTED:
-        lead = f"{side.name} is {times(ratio)} times as fast as {first.name} {times_told}"
-        reason = f"{fallen.change}; {longest.change} and takes {share} of the step now"
+        lead = f"{side.name} is {times(ratio)} times as fast as {first.name} {both_times}"
+        reason = f"{fallen.change}, while {longest.change} and now takes {share} of the step"
         if longest is fallen:
             reason = f"{fallen.change}, and still takes {share} of the step"
     elif ratio > 1 - _NOTED:
-        lead = f"{side.name} is not faster than {first.name} {times_told}"
+        lead = f"{side.name} is not faster than {first.name} {both_times}"
         reason = f"{share} of its step is {longest.name}{_reason(longest, side, first)}"
         if fallen.fell >= noted and -risen.fell >= noted:
             reason = f"{fallen.change}, but {risen.change}{_reason(risen, side, first)}"
     else:
-        lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {times_told}"
+        lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {both_times}"
         reason = f"{fallen.change}, but " if fallen.fell >= noted else ""
         reason += f"{risen.change}{_reason(risen, side, first)}"
     return Gain(ratio, f"{lead}: {reason}.")
@@ -148,28 +149,28 @@ def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:
 
 
 _REASONS = {
-    StepPart.DATA: ", which no number format shortens",
-    StepPart.COPIES: ", which no number format shortens",
-    StepPart.HOST: ": its work is too small to keep the device busy, and a shorter format cannot change that",
+    StepPart.DATA: ", which no precision shortens",
+    StepPart.COPIES: ", which no precision shortens",
+    StepPart.HOST: ", because the work is too small to keep the device busy in any precision",
     StepPart.COMMUNICATION: ", which sends the gradients as before",
     StepPart.SCALING: ", which only FP8 needs",
-    StepPart.OPTIMIZER: ", which computes in FP32 all the same",
+    StepPart.OPTIMIZER: ", which still computes in FP32",
 }
 
 
 def _reason(work: _Work, side: _Side, first: _Side) -> str:
-    """A clause on why a precision does not shorten this work; "" where something else differs."""
+    """Return a clause on why a precision does not shorten this work. "" where something else differs."""
     part, precision = work.parts[0], side.experiment.precision
     if precision == first.experiment.precision:
         return ""
     if part is StepPart.HOST and side.profile.device_type == "cpu":
-        return ", in which Python prepares the next operation, whatever its number format"
+        return ", in which Python prepares the next operation, whatever its dtype"
     if part is StepPart.MEMORY and not precision.is_narrow:
         return f", which {precision.label} does not shorten"
     if precision is Precision.BF16_PURE and part in (StepPart.MEMORY, StepPart.OPTIMIZER):
         return ""
     if part is StepPart.MEMORY:
-        return ", since AMP adds casts to it" if work.fell < 0 else ", much of which AMP leaves in FP32"
+        return ", because AMP adds casts" if work.fell < 0 else ", much of which AMP leaves in FP32"
     if part is StepPart.MATRIX_UNITS:
         return _matrix_reason(side.profile, first.profile)
     return _REASONS.get(part, "")
@@ -179,12 +180,12 @@ def _matrix_reason(profile: StepProfile, first: StepProfile) -> str:
     names = f"{profile.format.upper()}", f"{first.format.upper()}"
     peak, first_peak = profile.peak_tflops, first.peak_tflops
     if peak and first_peak and peak < 1.1 * first_peak:
-        device = "processor" if profile.device_type == "cpu" else "device"
+        device = "CPU" if profile.device_type == "cpu" else "device"
         return (
-            f", since this {device} multiplies matrices in {names[0]} at {throughput_text(peak)} "
-            f"and in {names[1]} at {throughput_text(first_peak)}"
+            f", because the matmuls of this {device} reach {throughput_text(peak)} in {names[0]} "
+            f"and {throughput_text(first_peak)} in {names[1]}"
         )
     if profile.matrix_units and profile.bar.ms(StepPart.MATRIX) > profile.bar.ms(StepPart.MATRIX_UNITS):
-        return f", since most of it does not run on {profile.matrix_units}"
+        return f", because most of it does not run on {profile.matrix_units}"
     reached = profile.matrix_share_of_peak
-    return "" if reached is None else f", whose products run at {share_text(reached)} of their measured peak"
+    return "" if reached is None else f", which runs at {share_text(reached)} of its measured peak"

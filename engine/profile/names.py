@@ -26,31 +26,31 @@ _PHRASES = {
     StepPart.HOST: "waiting for the host to launch work",
 }
 _MEANINGS = {
-    StepPart.MATRIX: "Matrix products and convolutions on ordinary units",
+    StepPart.MATRIX: "Matmuls and convolutions on ordinary units",
     StepPart.MEMORY: (
-        "Element-wise operations, normalisations, reductions, casts and changes of layout: "
-        "their time goes into reading and writing memory, not into computing"
+        "Element-wise operations, normalizations, reductions, casts and layout changes, which spend their "
+        "time on reading and writing memory"
     ),
     StepPart.SCALING: (
-        "The largest numbers are found for FP8's scales, and numbers are cast to it, known by the names of "
-        "kernels; compiled, with what is computed beside that"
+        "Finding the scales of FP8 and casting to it, recognized by the names of kernels. With torch.compile "
+        "this includes fused operations"
     ),
     StepPart.COPIES: "Copies between host and device",
     StepPart.OPTIMIZER: "The optimizer's step, with unscaling and clipping of gradients",
-    StepPart.OTHER: "Work of none of the other kinds",
-    StepPart.COMMUNICATION: "The devices exchange gradients, or wait for each other, and compute nothing",
-    StepPart.HOST: "The device has nothing to do until the host launches its next kernel",
+    StepPart.OTHER: "Work of no other kind",
+    StepPart.COMMUNICATION: "The devices synchronize gradients (all-reduce) or wait, and compute nothing",
+    StepPart.HOST: "The device waits until the host launches its next kernel (CPU-bound)",
     StepPart.DATA: "The next batch is not ready",
 }
 
 
 def side_names(profiles: Profiles) -> tuple[str, ...]:
-    """The sides' names, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
+    """Return the sides' names, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
     return experiment_titles([side.experiment for side in profiles.sides])
 
 
 def part_title(part: StepPart, profile: StepProfile) -> str:
-    """A part's name on the profile's device: "Matrix work on Tensor Cores"."""
+    """Return a part's name on the profile's device: "Matrix work on Tensor Cores"."""
     units = profile.matrix_units
     if part is StepPart.MATRIX_UNITS:
         return f"Matrix work on {units or 'matrix units'}"
@@ -62,29 +62,29 @@ def part_title(part: StepPart, profile: StepProfile) -> str:
 
 
 def part_phrase(part: StepPart, profile: StepProfile) -> str:
-    """A part within a sentence, in the singular: "matrix work on Tensor Cores", "waiting for data"."""
+    """Return a part's singular name for a sentence: "matrix work on Tensor Cores", "waiting for data"."""
     if part is StepPart.HOST and profile.device_type == "cpu":
         return "time between operations"
     return _PHRASES.get(part) or in_sentence(part_title(part, profile))
 
 
 def part_meaning(part: StepPart, profile: StepProfile) -> str:
-    """The work of the profile's device in a part, without a full stop."""
+    """Describe the work of the profile's device in a part, without a full stop."""
     if part is StepPart.MATRIX_UNITS:
-        return f"Matrix products and convolutions on {profile.matrix_units or 'matrix units'}"
+        return f"Matmuls and convolutions on {profile.matrix_units or 'matrix units'}"
     if part is StepPart.HOST and profile.device_type == "cpu":
         return "Python and PyTorch prepare the next operation"
     return _MEANINGS[part]
 
 
 ENERGY_COUNTERS = {
-    "nvml": "Energy is counted by the graphics card, without processor, fans and power supply.",
-    "rapl": "Energy is counted by the processor, without memory, fans and power supply.",
+    "nvml": "Energy is counted by the GPU, without the CPU, fans and power supply.",
+    "rapl": "Energy is counted by the CPU, without memory, fans and power supply.",
 }
 
 
 def failures(profiles: Profiles) -> tuple[str, ...]:
-    """Why sides have no profile, a sentence each; empty where all have one, or are still to come."""
+    """Return a sentence for each side whose profile failed."""
     return tuple(
         f"{name}: {side.problem.message} {side.problem.remedy}".rstrip()
         for name, side in zip(side_names(profiles), profiles.sides, strict=True)
@@ -93,9 +93,9 @@ def failures(profiles: Profiles) -> tuple[str, ...]:
 
 
 def advice_by_side(profiles: Profiles) -> tuple[tuple[str, Advice], ...]:
-    """Pieces of advice after the names of their sides; no name where there is one side.
+    """Return each piece of advice after the names of its sides. A single side has an empty name.
 
-    None comes from a side that was disturbed.
+    Sides that were disturbed are skipped.
     """
     sides: dict[Advice, list[str]] = {}
     for name, side in zip(side_names(profiles), profiles.sides, strict=True):

@@ -1,4 +1,4 @@
-"""The roofline: what a run's kernels reach, below what the device's bandwidth and peaks allow."""
+"""The roofline: the throughput of a run's kernels, below the memory roof and the compute ceilings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEMPLATE = re.compile(r"<.*|\(.*")
 
 @dataclass(frozen=True)
 class Mark:
-    """A kernel or an operation of the `place`-th side, where it is drawn; `size` is its mark's width."""
+    """The drawn point of a kernel or an operation of the `place`-th side. `size` is its width."""
 
     place: int
     row: TimeRow
@@ -40,15 +40,15 @@ class Mark:
 
 
 def roofline_drawing(profiles: Profiles, width: float, height: float) -> Drawing:
-    """FLOPs per byte across, TFLOP/s upwards, both logarithmic; the larger a mark, the longer it takes.
+    """Draw FLOP/byte across and TFLOP/s upwards, both logarithmic. Kernels that take longer are larger.
 
-    Without limits there are no roofs, and without countable kernels no marks.
+    Without limits there are no roofs, and without countable kernels no points.
     """
     return _Picture(profiles, width, height).drawing()
 
 
 def roofline_marks(profiles: Profiles, width: float, height: float) -> tuple[Mark, ...]:
-    """The marks of `roofline_drawing` of that size, the topmost last."""
+    """Return the points of `roofline_drawing` of this size, the topmost last."""
     return _Picture(profiles, width, height).marks
 
 
@@ -96,7 +96,7 @@ class _Picture:
         self._right, self._top, self._bottom = self._width - _RIGHT, _HEAD + 10, self._height - _BOTTOM
         self._up = Span(low, high, self._bottom, self._top, is_log=True)
         low, high = _ends(across)
-        # with room for the roofs' names
+        # with room for the names of the roofs
         self._across = Span(low, high * 10**0.4, self._left, self._right, is_log=True)
 
     def drawing(self) -> Drawing:
@@ -109,7 +109,7 @@ class _Picture:
         for mark in self.marks:
             shapes += self._looks[mark.place].mark(mark.x, mark.y, mark.size)
         if not self.marks:
-            words = "No kernel's FLOPs and bytes can be counted here."
+            words = "The FLOPs and bytes of these kernels cannot be counted."
             shapes.append(
                 Words((self._left + self._right) / 2, self._bottom - 24, words, "text3", 12, 400, "middle")
             )
@@ -138,7 +138,9 @@ class _Picture:
             yield Stroke(((x, self._top), (x, self._bottom)), "grid")
             yield Words(x, self._bottom + 17, _power(power), "text3", 11, anchor="middle")
         yield Stroke(((self._left, self._bottom), (self._right, self._bottom)), "line2")
-        yield Words(self._right, self._bottom + 33, "FLOPs per byte", "text3", 11, anchor="end")
+        yield Words(
+            self._right, self._bottom + 33, "Arithmetic intensity, FLOP/byte", "text3", 11, anchor="end"
+        )
 
     def _roofs(self, limits: Limits, taken: list[Rect]) -> Iterator[Shape]:
         ridges = [ridge for peak in limits.peaks if (ridge := limits.ridge(peak.format))]
@@ -201,13 +203,13 @@ class _Picture:
         roofs = (
             "No limits were measured."
             if limits is None
-            else f"Memory gives {number(limits.gb_per_second)} GB/s; "
+            else f"Memory roof: {number(limits.gb_per_second)} GB/s. Compute ceilings: "
             + ", ".join(f"{peak.format.upper()} {throughput_text(peak.tflops)}" for peak in limits.peaks)
             + "."
         )
         reached = [
             f"{self._names[mark.place]}: {short_name(mark.row.name)} reaches "
-            f"{throughput_text(mark.row.tflops or 0.0)} at {number(_intensity(mark.row))} FLOPs per byte."
+            f"{throughput_text(mark.row.tflops or 0.0)} at {number(_intensity(mark.row))} FLOP/byte."
             for mark in self.marks[:_NAMED]
         ]
         return " ".join([roofs, *reached])
@@ -222,7 +224,7 @@ def _along(start: Point, end: Point) -> list[Rect]:
 
 
 def short_name(name: str) -> str:
-    """A kernel's or an operation's name without what its template and its namespaces add."""
+    """Return the name of a kernel or operation without namespaces and template arguments."""
     bare = _TEMPLATE.sub("", name.removeprefix("void ").replace("(anonymous namespace)::", "")).strip()
     return bare.rpartition("::")[2] or name
 

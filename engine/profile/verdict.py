@@ -1,4 +1,4 @@
-"""The bound of a step and what would help next, in sentences that name the figure they rest on."""
+"""The bottleneck of a step and the next fix to try, in sentences with the measurements behind them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.profile.names import part_phrase, part_title
+from engine.profile.names import part_phrase
 from engine.protocol.advice import Changes
 from engine.protocol.profile import Bar, StepPart, StepProfile
 from engine.protocol.profiles import (
@@ -26,31 +26,31 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 
 class Bound(StrEnum):
-    """The resource of which a step would need more to be faster."""
+    """The bottleneck of a step."""
 
     MATRIX_UNITS = "matrix units"
-    """Tensor Cores or their like: the step computes as it should."""
+    """Tensor Cores or similar units: the step computes as it should."""
     MATRIX = "matrix"
-    """Ordinary units, on matrix products; a shorter format may run on faster ones."""
+    """Matmuls on ordinary units. A lower precision may run on faster units."""
     MEMORY = "memory"
     SCALING = "fp8 scaling"
     COPIES = "copies"
     OPTIMIZER = "optimizer"
     COMMUNICATION = "communication"
     HOST = "host"
-    """Launches; on a CPU Python and the framework between operations."""
+    """Launches. On a CPU: Python and the framework between operations."""
     DATA = "data"
     BALANCED = "balanced"
-    """Nothing by itself."""
+    """No single bottleneck."""
     UNKNOWN = "unknown"
     """The steps were disturbed, emulated, or have no times."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`next_step` says what would help; `changes` are settings that do it, `action` labels their button.
+    """The bottleneck, and in `next_step` what would help.
 
-    Both are empty where no setting would.
+    `changes` are settings that do it, with a button labeled `action`. Both are empty if no setting helps.
     """
 
     bound: Bound
@@ -64,7 +64,7 @@ _NextStep = tuple[str, Remedy]
 
 PEAK_TITLE = "% of measured peak"
 PEAK_MEANING = (
-    f"{PEAK_TITLE} is the model's FLOPs per second relative to the measured peak of matrix products and "
+    f"{PEAK_TITLE} is the model's FLOPs per second relative to the measured peak of matmuls and "
     "convolutions in its dtype. The FLOPs are those of the forward and backward pass. A multiply-add counts "
     "as two, recomputed activations count once, and masked attention counts in full. The time is that of the "
     "full step, with all waits. MFU, as published for other models, is relative to the theoretical peak "
@@ -72,26 +72,26 @@ PEAK_MEANING = (
 )
 
 _BOUNDING_SHARE, _BOUNDING_WAIT = 0.4, 0.3
-"""The share of a step from which its longest part bounds it; less for a wait, which is pure loss."""
+"""The share of a step from which its longest part is the bottleneck. It is less for waits."""
 _WAITS = (StepPart.COMMUNICATION, StepPart.HOST, StepPart.DATA)
 _NOTED_SHARE = 0.15
-"""Parts of less are not worth a remedy."""
+"""Smaller parts are not worth a fix."""
 _MUCH_FASTER = 1.3
 _FAR_FROM_PEAK = 0.4
 _LONG_FORMATS = ("fp32", "tf32")
 
 
 def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
-    """The bound of the step of an experiment's profile; nothing is concluded from a disturbed one."""
+    """Return the bottleneck of an experiment's step. It is unknown if the profile was disturbed."""
     bar = profile.bar
     parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
     if not parts:
         return Verdict(Bound.UNKNOWN, "The profile has no times.", "Profile the experiment again.")
     if experiment.precision is Precision.FP8 and profile.device_type == "cpu":
-        sentence = "FP8 is emulated on a CPU: these times say nothing about a GPU."
-        return Verdict(Bound.UNKNOWN, sentence, "Profile it on a GPU of compute capability 8.9 or later.")
+        sentence = "FP8 is emulated on a CPU, so these times say nothing about a GPU."
+        return Verdict(Bound.UNKNOWN, sentence, "Profile on a GPU with compute capability 8.9 or later.")
     if profile.disturbance is not None:
-        sentence = f"Its steps were disturbed: {profile.disturbance}."
+        sentence = f"The steps were disturbed: {profile.disturbance}."
         return Verdict(Bound.UNKNOWN, sentence, "Profile again when nothing else runs.")
     longest = parts[0].part
     enough = _BOUNDING_WAIT if longest in _WAITS else _BOUNDING_SHARE
@@ -109,7 +109,7 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
 
 
 def peak_sentence(profile: StepProfile) -> str | None:
-    """Return the profile's fraction of the measured peak with its figures, or why it is withheld.
+    """Return a sentence on the fraction of the measured peak, or on why it is withheld.
 
     None where it is unknown.
     """
@@ -123,14 +123,14 @@ def peak_sentence(profile: StepProfile) -> str | None:
     if fraction is None or peak is None or flops is None:
         return None
     return (
-        f"The model reaches {share_text(fraction)} of the measured peak. Its {number(flops / 1e9)} GFLOPs a "
-        f"step are {throughput_text(flops / profile.step_ms / 1e9)}, and products in {name} reach "
+        f"The model reaches {share_text(fraction)} of the measured peak. Its {number(flops / 1e9)} GFLOPs "
+        f"per step run at {throughput_text(flops / profile.step_ms / 1e9)}, and matmuls in {name} reach "
         f"{throughput_text(peak)} on this device."
     )
 
 
 def milliseconds(value: float) -> str:
-    """A time with three significant figures: "14.2 ms"."""
+    """Format a time with three significant digits: "14.2 ms"."""
     return f"{number(value)} ms"
 
 
@@ -140,32 +140,33 @@ def _capitalised(part: StepPart, profile: StepProfile) -> str:
 
 
 def _of_step(part: StepPart, bar: Bar) -> str:
-    times_told = f"{number(bar.ms(part))} of {milliseconds(bar.total_ms)}"
-    return f"{share_text(bar.fraction(part))} of the step ({times_told})"
+    both_times = f"{number(bar.ms(part))} of {milliseconds(bar.total_ms)}"
+    return f"{share_text(bar.fraction(part))} of the step ({both_times})"
 
 
 _BOUNDING = {
-    StepPart.DATA: "The loader bounds it: training waits for data {}.",
-    StepPart.HOST: "The host bounds it: the device waits for the next launch {}.",
-    StepPart.SCALING: "Scaling and casting to FP8 bound it: they take {}.",
-    StepPart.COPIES: "Copies between host and device bound it: they take {}.",
-    StepPart.OPTIMIZER: "The optimizer bounds it: its update takes {}.",
-    StepPart.COMMUNICATION: "Communication bounds it: the device sends, or waits for others, {}.",
+    StepPart.DATA: "Data-bound: training waits for the loader for {}.",
+    StepPart.HOST: "CPU-bound: the GPU waits for the next kernel launch for {}.",
+    StepPart.SCALING: "Bound by FP8 scaling: finding scales and casting take {}.",
+    StepPart.COPIES: "Copy-bound: copies between host and device take {}.",
+    StepPart.OPTIMIZER: "Optimizer-bound: the weight update takes {}.",
+    StepPart.COMMUNICATION: "Communication-bound: the device sends, or waits for others, for {}.",
 }
 
 
 def _bounding(part: StepPart, profile: StepProfile) -> str:
     of_step = _of_step(part, profile.bar)
     if part is StepPart.HOST and profile.device_type == "cpu":
-        return f"Python bounds it: {of_step} passes between operations."
+        return f"Python-bound: {of_step} passes between operations."
     if part is StepPart.MEMORY:
         at_bandwidth = _share_of_bandwidth(profile)
-        return f"Memory bounds it: operations that mostly read and write it take {of_step}{at_bandwidth}."
+        return f"Memory-bound: operations that mostly read and write memory take {of_step}{at_bandwidth}."
     if part in _BOUNDING:
         return _BOUNDING[part].format(of_step)
     reached = profile.matrix_share_of_peak
     at_peak = "" if reached is None else f", at {share_text(reached)} of their measured peak"
-    return f"{part_title(part, profile)} bounds it: products and convolutions take {of_step}{at_peak}."
+    where = f" on {profile.matrix_units}" if part is StepPart.MATRIX_UNITS and profile.matrix_units else ""
+    return f"Compute-bound{where}: matmuls and convolutions take {of_step}{at_peak}."
 
 
 def _share_of_bandwidth(profile: StepProfile) -> str:
@@ -181,23 +182,23 @@ def _share_of_bandwidth(profile: StepProfile) -> str:
 
 def _balanced(profile: StepProfile) -> str:
     if profile.bar.fraction(StepPart.OTHER) >= _BOUNDING_SHARE:
-        return f"Work of no known kind takes {_of_step(StepPart.OTHER, profile.bar)}."
+        return f"Unclassified work takes {_of_step(StepPart.OTHER, profile.bar)}."
     longest = sorted(profile.bar.parts, key=lambda entry: entry.ms, reverse=True)[:2]
     parts = [entry.part for entry in longest]
     named = [f"{part_phrase(part, profile)} takes {share_text(profile.bar.fraction(part))}" for part in parts]
-    return f"Nothing bounds it alone: {', '.join(named)} of the step of {milliseconds(profile.bar.total_ms)}."
+    return f"No single bottleneck: {', '.join(named)} of the {milliseconds(profile.bar.total_ms)} step."
 
 
 def _nothing(longest: StepPart, profile: StepProfile) -> str:
     if any(advice.changes for advice in profile.advice):
-        return f"No setting shortens {part_phrase(longest, profile)}; Advice names what else may save time."
+        return f"No setting shortens {part_phrase(longest, profile)}. See Advice for other savings."
     reached = profile.matrix_share_of_peak
     if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
         return (
-            "No setting is known to help: most of it is products that the model needs. They run at "
+            "No setting is known to help. The model needs these matmuls, which run at "
             f"{share_text(reached)} of their measured peak."
         )
-    return f"No setting shortens what takes longest, which is {part_phrase(longest, profile)}."
+    return f"No setting shortens the longest part, {part_phrase(longest, profile)}."
 
 
 def _for_data(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
@@ -214,13 +215,12 @@ def _for_copies(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
         return _on_device(experiment)
     copies_ms = profile.bar.ms(StepPart.COPIES)
     at_best = _at_best(max(copies_ms, profile.bar.total_ms - copies_ms), profile)
-    sentence = "Pin the batches' memory, so that they are copied while the device computes"
-    return f"{sentence}: a step {at_best}.", remedy
+    return f"Pin the batches' memory to copy them while the device computes. A step then {at_best}.", remedy
 
 
 def _on_device(experiment: Experiment) -> _NextStep | None:
     remedy = kept_on_device(experiment)
-    sentence = "Keep the dataset on the device, if it fits: then nothing is loaded or copied in a step."
+    sentence = "Keep the dataset on the device, if it fits. Then no step loads or copies data."
     return None if remedy is None else (sentence, remedy)
 
 
@@ -230,20 +230,22 @@ def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
         return _with_larger_batch(experiment, "the same operations then do twice the work")
     whole = profile.bar.total_ms
     rest = whole - profile.bar.ms(StepPart.HOST)
-    gain = "the wait is nearly all of the step"
+    gain = "The wait is nearly all of the step"
     if rest > 0.02 * whole:
-        gain = f"without the wait a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
-    return f"Use the recipe fast, which launches a whole step at once: {gain}.", remedy
+        gain = (
+            f"Without the wait, a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
+        )
+    return f"Use the Fast optimizations, which launch a full step at once. {gain}.", remedy
 
 
 def _for_communication(profile: StepProfile, experiment: Experiment) -> _NextStep:
     exchange = profile.exchange
     if exchange is not None and exchange.slowest is not None:
         slow = exchange.ranks[exchange.slowest].named(exchange.slowest)
-        return f"{slow} keeps the others waiting: see what slows it down.", Remedy((), "")
+        return f"The others wait for {slow}. Find out what slows it down.", Remedy((), "")
     remedy = shorter_gradients(experiment)
     if remedy is not None:
-        return "Send the gradients in BF16, which is half as much.", remedy
+        return "Send the gradients in BF16, which halves the traffic.", remedy
     remedy = sent_less_often(experiment)
     return f"{remedy.action}: gradients are then sent half as often.", remedy
 
@@ -252,7 +254,7 @@ def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _NextStep:
     remedy = fused_optimizer(experiment)
     if remedy is None:
         return _with_larger_batch(experiment, "an update then serves twice as many samples")
-    return "Use a fused optimizer, which updates all weights at once.", remedy
+    return "Use a fused optimizer, which updates all weights in a few kernels.", remedy
 
 
 def _with_larger_batch(experiment: Experiment, why: str) -> _NextStep:
@@ -261,24 +263,26 @@ def _with_larger_batch(experiment: Experiment, why: str) -> _NextStep:
 
 
 def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
-    # a CPU gains nothing by compiling convolutions, and the recipe fast leaves that out
-    is_left_out = profile.device_type == "cpu" and _has_convolutions(profile)
-    remedy = None if is_left_out else fast_recipe(experiment, "compile")
+    # a CPU gains nothing by compiling convolutions, which the Fast optimizations skip there
+    is_skipped = profile.device_type == "cpu" and _has_convolutions(profile)
+    remedy = None if is_skipped else fast_recipe(experiment, "compile")
     if remedy is None:
         return _faster_format(profile) if profile.format in _LONG_FORMATS else None
-    return "Use the recipe fast: its compiler fuses operations, so that less is read and written.", remedy
+    return (
+        "Use the Fast optimizations, whose compiler fuses operations to read and write less memory.",
+        remedy,
+    )
 
 
 def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
     faster, reached = _faster_format(profile), profile.matrix_share_of_peak
     if faster is not None or profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
         return faster
-    figure = f"the products run at {share_text(reached)} of their measured peak"
+    now = f"matmuls and convolutions run at {share_text(reached)} of their measured peak"
     remedy = fast_recipe(experiment, "channels_last")
     if remedy is not None and _has_convolutions(profile):
-        sentence = "Use the recipe fast, whose layout of pictures (channels_last) suits convolutions"
-        return f"{sentence}: {figure}.", remedy
-    return _with_larger_batch(experiment, f"larger products fill the device better; {figure}")
+        return f"Use the Fast optimizations, whose layout channels_last suits convolutions: {now}.", remedy
+    return _with_larger_batch(experiment, f"{now}, and larger ones fill the device better")
 
 
 def _faster_format(profile: StepProfile) -> _NextStep | None:
@@ -291,8 +295,8 @@ def _faster_format(profile: StepProfile) -> _NextStep | None:
     if peaks[best] < _MUCH_FASTER * own:
         return None
     remedy, reached = other_precision(Precision(best)), throughput_text(peaks[best])
-    more = f"{times(peaks[best] / own)} times as many as in {profile.format.upper()}"
-    return f"{remedy.action}: its products reach {reached} on this device, {more}.", remedy
+    more = f"{times(peaks[best] / own)} times that of {profile.format.upper()}"
+    return f"{remedy.action}: its matmuls reach {reached} on this device, {more}.", remedy
 
 
 def _has_convolutions(profile: StepProfile) -> bool:

@@ -1,4 +1,4 @@
-"""Advice on numerics or the time of a step, and what Check, which trains no step, finds in a model."""
+"""Advice on numerics or the time of a step, and the findings of Check, which trains no step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _TABLES_IT_MAY_SET = ("optimizer", "schedule", "scaler", "step", "data", "ranks"
 
 
 def of_advice(changes: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The changes that advice may make: those of how a model is trained, never of what is trained or read."""
+    """Return the changes that advice may make: to the training, never to the model or the data."""
     return tuple(
         (key, text) for key, text in changes if key in _MAY_SET or key.partition(".")[0] in _TABLES_IT_MAY_SET
     )
 
 
 Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100), AfterValidator(of_advice)]
-"""Settings by their dotted keys, with values as text, that try a remedy; empty where no setting would."""
+"""Settings that try a fix, by their dotted keys with values as text. Empty if no setting would."""
 
 
 class AdviceKind(StrEnum):
@@ -32,7 +32,7 @@ class AdviceKind(StrEnum):
     LITTLE_WORK = "little work"
     SCALE_SINKS = "scale sinks"
     SCALE_NEVER_GROWS = "scale never grows"
-    CASTS = "casts"  # they cost more than the shorter format saves
+    CASTS = "casts"  # they cost more than the lower precision saves
     HALF_IN_LOSS = "half in the loss"
     CLIPPING = "clipping"
     EPSILON = "epsilon"  # the optimizer's is below the smallest number of its parameters' format
@@ -41,7 +41,7 @@ class AdviceKind(StrEnum):
     NONFINITE = "first NaN"
     DIVERGES = "diverges"  # from FP32, by more than rounding explains
     FP32_MODULES = "FP32 modules"
-    COULD_BE_TF32 = "could be TF32"  # matrix products in FP32 that could run on Tensor Cores
+    COULD_BE_TF32 = "could be TF32"  # FP32 matmuls that could run on Tensor Cores
     PAGEABLE_COPY = "pageable copy"
     SYNCHRONISATION = "synchronisation"
     STARVED = "starved"
@@ -49,7 +49,7 @@ class AdviceKind(StrEnum):
     UNFUSED_OPTIMIZER = "unfused optimizer"
     ZEROED_GRADIENTS = "zeroed gradients"  # gradients are filled with zeros where they could be dropped
     LAYOUT = "layout"
-    LARGER_BUCKETS = "larger buckets"  # of gradients, which several devices send each other
+    LARGER_BUCKETS = "larger buckets"  # of the gradients that devices synchronize
     SHORTER_GRADIENTS = "shorter gradients"
     SENT_LESS_OFTEN = "sent less often"
     STRAGGLER = "straggler"
@@ -57,9 +57,9 @@ class AdviceKind(StrEnum):
 
 
 class Advice(Message):
-    """A sentence of advice; `evidence` tells the figures that it rests on, `modules` where it applies.
+    """A sentence of advice. `evidence` has the numbers behind it, `modules` are where it applies.
 
-    `action` labels the button that applies `changes`; empty without any.
+    `action` is the label of the button that applies `changes`, empty without any.
     """
 
     kind: AdviceKind
@@ -78,7 +78,7 @@ class Advices(Message):
 
 
 Severity = Literal["error", "warning", "note"]
-"""An error would end the run; a warning costs speed or accuracy; a note is worth knowing."""
+"""An error would end the run. A warning costs speed or accuracy. A note is worth knowing."""
 
 
 class FindingKind(StrEnum):
@@ -94,11 +94,11 @@ class FindingKind(StrEnum):
     HALF_IN_LOSS = "half in the loss"  # a softmax, logarithm or exponential of the loss is in 16 bits
     HALF_IN_FORWARD = "half in forward"  # the code itself casts to 16 bits, whatever the precision
     AUTOCAST = "autocast"  # the code itself enters it or switches it off
-    EPSILON = "epsilon"  # a number that is to keep another from being 0, but is 0 itself in FP16
+    EPSILON = "epsilon"  # a number that should keep another from being 0, but is 0 itself in FP16
     WAITS = "waits"
     BRANCHES = "branches"  # Python branches on a tensor's value: it waits, and cannot be captured
     EMULATED = "emulated"
-    FP8 = "FP8"  # what is in FP8, and what would have to change for a gain
+    FP8 = "FP8"  # the layers in FP8, and changes that would gain speed
     ODD_SIZE = "odd size"
     NO_GRADIENT = "no gradient"
     SKIPS_BATCHES = "skips batches"  # the file's own step leaves gradients that are cleared, not used
@@ -111,8 +111,8 @@ class Finding(Message):
     """A mistake or remark, and its place.
 
     `message` is one sentence and `remedy` another. `file` and `line` name a place in the user's code or in a
-    library; None where there is none. `count` is how often it happens in a forward pass, or in how many
-    parameters or layers. `detail` is the traceback of an error, the user's own frames only, or a table.
+    library, None without one. `count` is the number of times in a forward pass, or of parameters or layers.
+    `detail` is the traceback of an error, the user's own frames only, or a table.
     """
 
     kind: FindingKind
@@ -126,7 +126,7 @@ class Finding(Message):
 
     @property
     def place(self) -> str:
-        """The file's name and the line, "net.py:12"; empty where there is none."""
+        """The file's name and the line, "net.py:12". Empty without a file."""
         if self.file is None:
             return ""
         return self.file if self.line is None else f"{self.file}:{self.line}"
@@ -141,9 +141,9 @@ class Finding(Message):
 class ModuleRow(Message):
     """A module of the model's tree, by its qualified name, empty for the model itself.
 
-    `parameters` counts those of its children too, `own` describes what it holds itself, "weight 64×3×7×7
-    float32". `output` is the shape, "2×64×112×112", and `dtype` the format of what its forward returned in
-    the experiment's precision, for FP16 perhaps in BF16; both are empty if it was not called.
+    `parameters` also counts those of its children. `own` describes its own tensors, "weight 64×3×7×7
+    float32". `output` is the shape of its forward's result, "2×64×112×112", and `dtype` its dtype in the
+    experiment's precision, for FP16 perhaps BF16. Both are empty if it was not called.
     """
 
     name: Line
@@ -160,18 +160,18 @@ class ModuleRow(Message):
 
 
 class NotInFP8(StrEnum):
-    """Why a linear layer stays in BF16, or in FP32."""
+    """The reason why a linear layer stays in BF16 or FP32."""
 
     OUTPUT = "the output layer"
-    SIZE = "a size is no multiple of 16"
-    TOKENS = "the tokens of a batch are no multiple of 16"
-    SMALL = "too small to gain time"
+    SIZE = "a size is not a multiple of 16"
+    TOKENS = "the tokens of a batch are not a multiple of 16"
+    SMALL = "too small to get faster"
     NOT_CALLED = "the model does not call it as nn.Linear"
     FP32 = "kept in FP32"
 
 
 class LinearLayer(Message):
-    """A linear layer under FP8, converted without a `reason`; `tokens` are a batch's rows, if known."""
+    """A linear layer under FP8. Without a `reason` it is converted. `tokens` are a batch's rows, if known."""
 
     name: Line
     inputs: Whole
@@ -183,8 +183,8 @@ class LinearLayer(Message):
 class Checked(Message):
     """The answer to the job `check`: findings, errors first, and the model's modules in their order.
 
-    `inputs`, `outputs` and `loss` describe one small batch, such as "2×10 float32"; they are empty where the
-    check did not get that far. `linear_layers` are those under FP8, and none in other precisions.
+    `inputs`, `outputs` and `loss` describe one small batch, such as "2×10 float32". They are empty if the
+    check did not get that far. `linear_layers` is empty in other precisions than FP8.
     """
 
     event: Literal["checked"] = "checked"

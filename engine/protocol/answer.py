@@ -1,4 +1,4 @@
-"""The answer of a study: what is asked of experiments, and what is known of it so far."""
+"""The answer of a study: its experiments and its results so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ StudyKind = Literal["limit", "numerics", "profile", "tune"]
 
 
 class Answer(Message):
-    """The base of the kinds' own answers."""
+    """The base of the answers of each kind of study."""
 
     kind: ClassVar[StudyKind]
 
@@ -22,26 +22,26 @@ class Answer(Message):
 
     @property
     def run_ids(self) -> tuple[str | None, ...]:
-        """The saved runs that the experiments are of, as many as experiments; None where one is of no run."""
+        """The saved run of each experiment, or None."""
         return (None,) * len(self.experiments)
 
     @property
     def is_known(self) -> bool:
-        """True once anything is known."""
+        """True once there is any result."""
         raise NotImplementedError
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing is left to be carried on."""
+        """True if the study is finished."""
         return True
 
     def afresh(self) -> Self:
-        """The same question, of which nothing is known."""
+        """Return the same study without results."""
         raise NotImplementedError
 
     @property
     def digest(self) -> str:
-        """The answer in a few words, for a list of studies; empty where there are none."""
+        """The answer in a few words for a list of studies, empty without one."""
         return ""
 
     @property

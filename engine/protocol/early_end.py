@@ -1,4 +1,4 @@
-"""The figures of a run that ended early, which nobody but its events and samples can tell."""
+"""The metrics of a run that ended early, computed from its events and samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.protocol.events import Epoch, Event, Samples, Skipped, Started, Summ
 
 
 class EarlyEnd:
-    """Gathers what the events of a run show of it."""
+    """Collects the metrics from the events of a run."""
 
     def __init__(self) -> None:
         self._started: Started | None = None
@@ -19,7 +19,7 @@ class EarlyEnd:
         self._last: dict[str, float] = {}
 
     def take(self, event: Event) -> None:
-        """Takes in the next event; samples may as well come by `take_samples`."""
+        """Add the next event. Samples may also come by `take_samples`."""
         match event:
             case Started():
                 self._started = event
@@ -33,7 +33,7 @@ class EarlyEnd:
                 self._skipped += len(steps)
 
     def take_samples(self, columns: Columns) -> None:
-        """Takes in the samples of the next steps."""
+        """Add the samples of the next steps."""
         if not len(columns.get("step", ())):
             return
         self._last |= {name: float(values[-1]) for name, values in columns.items()}
@@ -48,7 +48,7 @@ class EarlyEnd:
         self._losses += len(counted)
 
     def summary(self, speed_note: str) -> Summary:
-        """The figures without a speed and a peak, which need the whole run."""
+        """Return the metrics, without a speed and a peak, which need the full run."""
         started, losses = self._started, self._losses
         pairs = ((epoch.validation_accuracy, epoch.epoch) for epoch in self._epochs)
         validated = [(accuracy, epoch) for accuracy, epoch in pairs if accuracy is not None]

@@ -1,4 +1,4 @@
-"""A worker's typed events, one JSON object per line. Lines are untrusted and are validated here."""
+"""A worker's typed events, one JSON object per line. The lines are untrusted and validated here."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CatalogRead(Message):
 
 
 class Check(Message):
-    """One line of the doctor's report. `remedy` says what to do; empty where nothing is wrong."""
+    """One line of the doctor's report. `remedy` says what to do, empty if nothing is wrong."""
 
     name: Line
     status: Literal["ok", "note", "problem"]
@@ -80,7 +80,7 @@ class Check(Message):
 
     @classmethod
     def of(cls, name: str, problem: Problem) -> Self:
-        """The check that found that problem."""
+        """Return the check that found this problem."""
         return cls.problem(name, problem.message, problem.remedy)
 
 
@@ -92,11 +92,11 @@ class Examined(Message):
 
 
 class ForecastMade(Message):
-    """The answer to the job `forecast`: what `experiment`, as resolved, needs at any batch size.
+    """The answer to the job `forecast`: the memory of the resolved `experiment` at any batch size.
 
-    At its own batch that is `needed_mib`: `fixed_mib` plus `per_sample_mib` per sample; at another batch the
-    highest of `lines` holds. The `quantity` is that of an accelerator or of a CPU. Buffers count as
-    parameters; `libraries_mib` is what the libraries take beside tensors.
+    At its own batch that is `needed_mib`: `fixed_mib` plus `per_sample_mib` per sample. At another batch the
+    highest of `lines` holds. `quantity` is "allocated" on an accelerator, "resident" on a CPU. Buffers count
+    as parameters. `libraries_mib` is the memory of libraries in addition to tensors.
     """
 
     event: Literal["forecast"] = "forecast"
@@ -117,15 +117,15 @@ class ForecastMade(Message):
     @model_validator(mode="after")
     def _lines_are_finite(self) -> ForecastMade:
         if not all(abs(part) <= MOST_MIB for line in self.lines for _, part in line):
-            raise ValueError("a line is out of all bounds")
+            raise ValueError("a line is out of bounds")
         return self
 
 
 class Started(Message):
-    """The run begins; `experiment` is as resolved, `total_steps` counts optimizer steps, warm-up included.
+    """The start of a run. `experiment` is resolved. `total_steps` counts optimizer steps, including warm-up.
 
-    Rows after the `resumed_step` of a resumed run are to be dropped. `hardly_faster` says why the precision
-    saves hardly any time on this device.
+    Drop rows after the `resumed_step` of a resumed run. `hardly_faster` says why the precision saves little
+    time on this device.
     """
 
     event: Literal["started"] = "started"
@@ -142,7 +142,7 @@ class Started(Message):
 
 
 class Pictures(Message):
-    """Some training pictures as a `ContactSheet`, sent before the first step; on the line in base64."""
+    """Some training images as a `ContactSheet`, sent before the first step, in base64."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -153,7 +153,7 @@ class Pictures(Message):
 
     @property
     def sheet(self) -> ContactSheet:
-        """The pictures as a sheet, which may be damaged: its `tiles` checks that."""
+        """The images as a sheet, which may be damaged. Its `tiles` checks that."""
         return ContactSheet(self.jpeg, self.side, self.count)
 
 
@@ -174,7 +174,7 @@ class PhaseName(StrEnum):
 
 
 class Phase(Message):
-    """The worker's present phase, and its progress where that is known (0 to 1)."""
+    """The worker's current phase, and its progress if known (0 to 1)."""
 
     event: Literal["phase"] = "phase"
     name: PhaseName
@@ -186,12 +186,12 @@ Column = tuple[float, ...]
 
 
 class Samples(Message):
-    """One row per step, as columns of equal length; a column that does not apply to the device is None.
+    """One row per step, as columns of equal length. A column that does not apply to the device is None.
 
-    `step` counts from 1; `seconds` runs from the start of the first step, validation included. In
-    `data_wait_ms` of a step the device had nothing to work on. `resident_mib` is over the idle worker's. The
-    card's figures are of the moment at which the row was sent: how active its SMs, Tensor Cores and memory
-    were in the fifth of a second before, and as `slowdown` the sum of the `Slowdown`s.
+    `step` counts from 1. `seconds` runs from the start of the first step, including validation. In
+    `data_wait_ms` of a step the device had nothing to do. `resident_mib` is over the idle worker's. The GPU's
+    values were read when the row was sent: the activity of its SMs, Tensor Cores and memory in the fifth of a
+    second before, and as `slowdown` the sum of the `Slowdown`s.
     """
 
     event: Literal["samples"] = "samples"
@@ -223,9 +223,9 @@ class Samples(Message):
             raise ValueError("the columns differ in length")
         # pydantic's bounds on each number would take twice as long as all the rest of the line
         if not _are_within(self.step, LARGEST_STEP):
-            raise ValueError("a step is out of all bounds")
+            raise ValueError("a step is out of bounds")
         if not _are_within(self.seconds, MOST_SECONDS):
-            raise ValueError("a time is out of all bounds")
+            raise ValueError("a time is out of bounds")
         return self
 
     def columns(self) -> dict[str, tuple[float, ...]]:
@@ -234,11 +234,11 @@ class Samples(Message):
         return {name: column for name, column in named.items() if column is not None}
 
     def has_room_for(self, later: Samples) -> bool:
-        """True if both batches fit into one."""
+        """Return True if both batches of rows fit into one."""
         return len(self.step) + len(later.step) <= MOST_ROWS
 
     def followed_by(self, later: Samples) -> Samples:
-        """Both batches as one; a column missing in either is left out."""
+        """Return both batches of rows as one, without columns that either lacks."""
         mine, theirs = self.columns(), later.columns()
         joined = {name: mine[name] + theirs[name] for name in mine if name in theirs}
         return Samples.model_validate(joined)
@@ -253,7 +253,7 @@ SAMPLE_COLUMNS = tuple(name for name in Samples.model_fields if name != "event")
 
 
 class Epoch(Message):
-    """An epoch ended at `step`; `train_loss` is its mean. Without validation its figures are None."""
+    """The end of an epoch at `step`. `train_loss` is its mean. Validation metrics may be None."""
 
     event: Literal["epoch"] = "epoch"
     epoch: Whole
@@ -265,8 +265,8 @@ class Epoch(Message):
 
 
 class Skipped(Message):
-    """Optimizer steps that the loss scaler, or the model file's own step, skipped; in `own` this rank's own
-    gradients overflowed."""
+    """Optimizer steps skipped by the loss scaler or by the model file's own step. In those in `own`, this
+    rank's own gradients overflowed."""
 
     event: Literal["skipped"] = "skipped"
     steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]
@@ -274,7 +274,7 @@ class Skipped(Message):
 
 
 class Heartbeat(Message):
-    """The worker is alive; `step` was completed last. `has_spilled`: a trial crawls in the host's memory."""
+    """A sign of life. `step` was completed last. `has_spilled`: a trial has spilled to system memory."""
 
     event: Literal["heartbeat"] = "heartbeat"
     step: StepNumber
@@ -290,7 +290,7 @@ class Held(Message):
 
 
 class Log(Message):
-    """A remark; `step` is the step that it is about, if any."""
+    """A log message. `step` is the step it refers to, if any."""
 
     event: Literal["log"] = "log"
     level: Literal["info", "warning", "problem", "stderr"] = "info"
@@ -299,7 +299,7 @@ class Log(Message):
 
 
 class Finished(Message):
-    """The run ended well, or was asked to stop (`stopped`)."""
+    """The successful end of a run, or its end on request (`stopped`)."""
 
     event: Literal["finished"] = "finished"
     summary: Summary
@@ -307,9 +307,9 @@ class Finished(Message):
 
 
 class Failed(Message):
-    """The job ended with a problem; `detail` holds the traceback or the end of the worker's stderr.
+    """The end of a job by a problem. `detail` is the traceback or the end of the worker's stderr.
 
-    `file` and `line` are where the user's code was when its worker crashed or had to be ended.
+    `file` and `line` are the place in the user's code when its worker crashed or had to be ended.
     """
 
     event: Literal["failed"] = "failed"
@@ -355,12 +355,12 @@ def is_last(event: Event) -> bool:
 
 
 def to_line(event: Event) -> bytes:
-    """The event as one line of UTF-8 JSON."""
+    """Return the event as one line of UTF-8 JSON."""
     return event.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
 def from_line(line: bytes | str) -> Event:
-    """The event on a line. Raises ValueError for any other line."""
+    """Return the event on a line. Raises ValueError for any other line."""
     try:
         check_size(line)
         return _adapter().validate_json(line)

@@ -1,4 +1,4 @@
-"""Jobs for a worker, and commands to the running job; one JSON object per line."""
+"""Jobs for a worker, and commands to the running job. One JSON object per line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.protocol.profile import Limits
 
 
 class Rank(Message):
-    """The place of a process among the `count` that train one run; they meet at the file `meeting`."""
+    """The number of a process among the `count` that train one run. They rendezvous at the file `meeting`."""
 
     number: Annotated[int, Field(ge=0, lt=MOST_DEVICES)]
     count: Annotated[int, Field(ge=2, le=MOST_DEVICES)]
@@ -28,8 +28,8 @@ class Rank(Message):
 
 @dataclass(frozen=True)
 class FarPlace:
-    """A worker on another machine, and how far its output was taken in: bytes of its files of events and of
-    errors. It may go on without the program that started it."""
+    """A worker on a remote machine, and how far its output was read: bytes of its files of events and errors.
+    It may continue without the program that started it."""
 
     machine: str
     worker: str
@@ -40,8 +40,8 @@ class FarPlace:
 class Train(Message):
     """Train an experiment and measure it, in a process of its own.
 
-    Checkpoints go to the folder `checkpoints`; with `resume` the run continues from the last one there.
-    Without a `rank` an experiment on several devices is given to as many processes.
+    Checkpoints go to the folder `checkpoints`. With `resume` the run continues from the last one there.
+    Without a `rank`, an experiment on multiple devices starts one process for each.
     """
 
     job: Literal["train"] = "train"
@@ -60,9 +60,9 @@ class Examine(Message):
 
 
 class TryBatch(Message):
-    """Train an experiment for a few steps, to see whether its batch fits; a `rank` is as in `Train`.
+    """Train an experiment for a few steps, to see whether its batch fits. `rank` is as in `Train`.
 
-    With `searches_algorithms` off, cuDNN takes its first algorithms, whatever the recipe says.
+    Without `searches_algorithms`, cuDNN uses its first algorithms, whatever the recipe is.
     """
 
     job: Literal["try"] = "try"
@@ -72,7 +72,7 @@ class TryBatch(Message):
 
 
 class Forecast(Message):
-    """Ask how much memory an experiment would need, without running it."""
+    """Estimate the memory of an experiment without running it."""
 
     job: Literal["forecast"] = "forecast"
     experiment: Experiment
@@ -88,9 +88,9 @@ class CheckModel(Message):
 class StudyNumerics(Message):
     """Look at an experiment's numerics, part by part.
 
-    The search for the first NaN or Inf goes through `steps` steps, all of the experiment's by default. If
-    `checkpoints` names a run's folder, the search begins at the newest state there from before the run went
-    wrong, which was at `trouble_step`.
+    The search for the first NaN or Inf goes through `steps` steps, by default through all of the experiment.
+    If `checkpoints` is a run's folder, the search starts at the newest state there before `trouble_step`,
+    where the run went wrong.
     """
 
     job: Literal["diagnose"] = "diagnose"
@@ -104,8 +104,8 @@ class StudyNumerics(Message):
 class Profile(Message):
     """Record where the time of an experiment's step goes.
 
-    The trace is written to the file `trace` as gzipped JSON. Without the device's `limits` they are measured.
-    A `rank` is as in `Train`; the first writes the trace.
+    The trace is written to the file `trace` as gzipped JSON. Without `limits`, the device's are measured.
+    `rank` is as in `Train`. The first one writes the trace.
     """
 
     job: Literal["profile"] = "profile"
@@ -116,25 +116,25 @@ class Profile(Message):
 
 
 class Stop(Message):
-    """Asks the running job to end after the step in flight."""
+    """Ask the running job to end after the current step."""
 
     job: Literal["stop"] = "stop"
 
 
 class Pause(Message):
-    """Asks the running job to wait after the step in flight, until `Continue` or `Stop`."""
+    """Ask the running job to wait after the current step, until `Continue` or `Stop`."""
 
     job: Literal["pause"] = "pause"
 
 
 class Continue(Message):
-    """Asks the paused job to go on."""
+    """Ask the paused job to continue."""
 
     job: Literal["continue"] = "continue"
 
 
 class Hold(Message):
-    """Asks a rank to do nothing more after `step` steps, until it is told what; it answers with `Held`."""
+    """Ask a rank to wait after `step` steps for the next command. It answers with `Held`."""
 
     job: Literal["hold"] = "hold"
     step: Whole
@@ -152,13 +152,13 @@ def _adapter() -> TypeAdapter[Request]:
 
 
 def is_measured(job: Job) -> bool:
-    """True if the job's figures would suffer from anything running beside it."""
+    """Return True if anything else that runs would disturb the job's measurements."""
     return isinstance(job, Train | StudyNumerics | Profile)
 
 
 def ends_worker(job: Job) -> bool:
-    """True if the worker cannot be used again: after a measured job, a trial under a cap on a CPU or of a
-    rank, or a light job that ran code of the user's."""
+    """Return True if the worker cannot be used again: after a measured job, a trial on a CPU or of a rank, or
+    a light job that ran the user's code."""
     if isinstance(job, CheckModel | Forecast):
         return job.experiment.code is not None
     if isinstance(job, TryBatch):
@@ -167,12 +167,12 @@ def ends_worker(job: Job) -> bool:
 
 
 def to_line(request: Request) -> bytes:
-    """The request as one line of UTF-8 JSON."""
+    """Return the request as one line of UTF-8 JSON."""
     return request.model_dump_json().encode() + b"\n"
 
 
 def from_line(line: bytes) -> Request:
-    """The request on a line. Raises ValueError for any other line."""
+    """Return the request on a line. Raises ValueError for any other line."""
     try:
         check_size(line)
         return _adapter().validate_json(line)
@@ -182,12 +182,12 @@ def from_line(line: bytes) -> Request:
 
 @dataclass
 class Control:
-    """Shared by the training loop and the threads beside it.
+    """State shared by the training loop and the worker's other threads.
 
-    `stop_requested` asks the loop to end after the step in flight, `pause_requested` to wait there while it
-    is set. `step` is the last step known to have completed on the device; `has_spilled` says whether a trial
-    crawls in the host's memory. Of several ranks none may make a step that another does not make, or it waits
-    for it forever: `Hold` agrees on a step first, and what follows it is done there; `held` answers it.
+    `stop_requested` asks the loop to end after the current step, `pause_requested` to wait there while it is
+    set. `step` is the last step known to be completed on the device. `has_spilled` is True if a trial has
+    spilled to system memory. All ranks must make the same steps, or one waits for another forever. `Hold`
+    therefore sets a common step first, and the next command is done there. `held` answers it.
     """
 
     stop_requested: threading.Event = field(default_factory=threading.Event)
@@ -202,12 +202,12 @@ class Control:
 
     @property
     def stop_follows(self) -> bool:
-        """True once a stop was requested, or will be at the step that all ranks go up to: a validation ends
+        """True once a stop was requested, or will be at the common step of all ranks. A validation then ends
         at once."""
         return self.stop_requested.is_set() or isinstance(self._wanted, Stop)
 
     def may_begin(self, steps: int) -> None:
-        """The loop calls it before the step after the first `steps`; waits where `Hold` says so."""
+        """Wait if `Hold` requires it. The loop calls this before each step, after `steps` steps."""
         with self._changed:
             while self._most is not None and steps >= self._most and not self.stop_requested.is_set():
                 if self._wanted is not None:
@@ -217,7 +217,7 @@ class Control:
             self._begun = steps + 1
 
     def obey(self, command: Command) -> None:
-        """Passes a command on to the loop."""
+        """Pass a command to the loop."""
         with self._changed:
             if isinstance(command, Hold):
                 if self._begun <= command.step:

@@ -1,4 +1,4 @@
-"""Small grey pictures of the training samples, or soft patterns, on a contact sheet that is a single JPEG."""
+"""Small gray images of the training samples, or soft patterns, on a contact sheet in a single JPEG."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DARKEST, _BRIGHTEST = 20, 245
 
 @cache
 def patterns(count: int, side: int = _SIDE) -> NDArray[np.uint8]:
-    """Distinct grey patterns (count, side, side), read-only, the first always alike. Raises ValueError."""
+    """Return distinct gray patterns (count, side, side), read-only and reproducible. Raises ValueError."""
     if count < 0 or side < 1:
         raise ValueError(f"there are no {count} patterns of {side} pixels")
     drawn = [_pattern(number, side) for number in range(count)]
@@ -38,7 +38,7 @@ def _pattern(number: int, side: int) -> NDArray[np.uint8]:
     weights = _blending(corners, side)
     blended = weights @ generator.random((corners, corners)) @ weights.T
     low, high = blended.min(), blended.max()
-    # stretched: a blend of many greys is dull
+    # stretched: a blend of many grays is dull
     stretched = (blended - low) / (high - low) if high > low else blended
     return (_DARKEST + stretched * (_BRIGHTEST - _DARKEST)).astype(np.uint8)
 
@@ -55,7 +55,7 @@ _GAMMAS = (0.45, 1.4)
 
 
 def brightened(tiles: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The tiles with one gamma for all that brightens dark ones: a lit block must look lit."""
+    """Return the tiles with one gamma for all that brightens dark ones, so that a lit block looks lit."""
     mean = float(tiles.mean()) / 255 if tiles.size else 0.0
     if not 0 < mean < 1:
         return tiles
@@ -65,7 +65,7 @@ def brightened(tiles: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def shades(black: str, white: str) -> NDArray[np.uint8]:
-    """The colours (256, 3) of the 256 greys where black and white have these colours, "#RRGGBB"."""
+    """Return a color map, shape (256, 3), from the color `black` to the color `white` ("#RRGGBB")."""
     low, high = (np.array(list(bytes.fromhex(color[1:])), float) for color in (black, white))
     share = np.linspace(0, 1, 256)[:, None]
     return np.asarray((low + share * (high - low)).round(), np.uint8)
@@ -84,22 +84,22 @@ _OWN_SEGMENTS = frozenset({0xE0, 0xDB, 0xC4, _BASELINE_FRAME, _SCAN})
 
 @dataclass(frozen=True)
 class ContactSheet:
-    """`count` square tiles of `side` pixels in a grey JPEG, twenty in a row, each at a block's boundary."""
+    """`count` square tiles of `side` pixels in a gray JPEG, twenty in a row, each at a block's boundary."""
 
     jpeg: bytes
     side: int
     count: int
 
     def tiles(self) -> NDArray[np.uint8]:
-        """The tiles, grey, (count, side, side). Raises ValueError where the sheet is damaged or too large.
+        """Return the gray tiles (count, side, side). Raises ValueError if the sheet is damaged or too large.
 
-        Anything but a plain grey JPEG of exactly this size is refused before it is decoded.
+        Anything but a plain gray JPEG of exactly this size is refused before it is decoded.
         """
         from PIL import Image
 
         columns, rows, pitch = _layout(self.side, self.count)
-        if len(self.jpeg) > MOST_BYTES or _grey_size(self.jpeg) != (columns * pitch, rows * pitch):
-            raise ValueError("the sheet is not what it is said to be")
+        if len(self.jpeg) > MOST_BYTES or _gray_size(self.jpeg) != (columns * pitch, rows * pitch):
+            raise ValueError("the sheet does not have the given size")
         try:
             with Image.open(io.BytesIO(self.jpeg), formats=("JPEG",)) as picture:
                 sheet = np.asarray(picture, dtype=np.uint8)
@@ -109,7 +109,7 @@ class ContactSheet:
         return np.ascontiguousarray(cells[: self.count, : self.side, : self.side])
 
     def is_sound(self) -> bool:
-        """True if its tiles can be read."""
+        """Return True if its tiles can be read."""
         try:
             self.tiles()
         except ValueError:
@@ -118,13 +118,13 @@ class ContactSheet:
 
     @property
     def key(self) -> str:
-        """Identifies the sheet by its content, in 64 hexadecimal digits."""
+        """An id of the sheet's content, in 64 hexadecimal digits."""
         shape = f"{self.side} {self.count}\n".encode()
         return hashlib.sha256(shape + self.jpeg).hexdigest()
 
 
 def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
-    """Grey tiles (count, side, side) as one sheet; the same tiles give the same bytes.
+    """Pack gray tiles (count, side, side) into one sheet. The same tiles give the same bytes.
 
     Raises ValueError for none, for more than `MOST_TILES`, and for tiles larger than `MOST_SIDE`.
     """
@@ -132,7 +132,7 @@ def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
 
     count, side = len(tiles), tiles.shape[-1]
     if tiles.shape != (count, side, side) or tiles.dtype != np.uint8:
-        raise ValueError("tiles are square, grey and of bytes")
+        raise ValueError("tiles must be square, gray and of bytes")
     columns, rows, pitch = _layout(side, count)
     cells = np.zeros((columns * rows, pitch, pitch), np.uint8)
     # the rest of a block repeats the tile's edge: a step there would ring into the tile
@@ -146,12 +146,12 @@ def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
 def _layout(side: int, count: int) -> tuple[int, int, int]:
     # columns, rows, and the pixels from one tile to the next
     if not (1 <= side <= MOST_SIDE and 1 <= count <= MOST_TILES):
-        raise ValueError(f"{count} tiles of {side} pixels are none that a sheet may have")
+        raise ValueError(f"{count} tiles of {side} pixels do not fit on a sheet")
     columns = min(count, _COLUMNS)
     return columns, -(-count // columns), -(-side // _BLOCK) * _BLOCK
 
 
-def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
+def _gray_size(jpeg: bytes) -> tuple[int, int] | None:
     # None for anything but a plain one: progressive JPEGs can keep a decoder busy for minutes
     segments = list(_segments(jpeg))
     markers = [marker for marker, _ in segments]
@@ -159,9 +159,9 @@ def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
     if not _OWN_SEGMENTS.issuperset(markers) or markers.count(_BASELINE_FRAME) != 1 or markers[-1] != _SCAN:
         return None
     frame = segments[markers.index(_BASELINE_FRAME)][1]
-    is_grey = len(frame) == 9 and frame[0] == 8 and frame[5] == 1
+    is_gray = len(frame) == 9 and frame[0] == 8 and frame[5] == 1
     height, width = int.from_bytes(frame[1:3], "big"), int.from_bytes(frame[3:5], "big")
-    return (width, height) if is_grey else None
+    return (width, height) if is_gray else None
 
 
 def _segments(jpeg: bytes) -> Iterator[tuple[int, bytes]]:

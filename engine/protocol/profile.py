@@ -1,4 +1,4 @@
-"""The profile of an experiment's step: its time by parts, its tables, and the device's measured limits."""
+"""The profile of a training step: its time by parts, its tables, and the device's measured limits."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _ROUNDING = 1e-9
 
 
 class StepPart(StrEnum):
-    """The parts of a step, work of the device or waits, in the bar's order; each moment is of one of them."""
+    """The parts of a step in the order of the bar: work of the device or waits. They do not overlap."""
 
-    MATRIX_UNITS = "matrix units"  # products and convolutions on Tensor Cores, AMX or 16-bit dot products
-    MATRIX = "matrix"  # matrix products and convolutions on ordinary units
-    MEMORY = "memory"  # element-wise operations, normalisations, reductions, casts, changes of layout
-    SCALING = "fp8 scaling"  # finding FP8's scales and casting, with what the compiler joins to that
+    MATRIX_UNITS = "matrix units"  # matmuls and convolutions on Tensor Cores, AMX or 16-bit dot products
+    MATRIX = "matrix"  # matmuls and convolutions on ordinary units
+    MEMORY = "memory"  # element-wise operations, normalizations, reductions, casts, layout changes
+    SCALING = "fp8 scaling"  # finding FP8's scales and casting, with what the compiler fuses with that
     COPIES = "copies"  # between host and device
     OPTIMIZER = "optimizer"  # the optimizer step, with unscaling and clipping, whatever its kernels do
     OTHER = "other"
-    COMMUNICATION = "communication"  # devices exchange gradients, or weights, and compute nothing else
+    COMMUNICATION = "communication"  # devices synchronize gradients, or weights, and compute nothing else
     HOST = "host"  # waiting for the host to launch work; on a CPU Python and the framework between operations
     DATA = "data"  # the device waits for the next batch
 
@@ -44,13 +44,13 @@ class PartTime(Message):
 
 
 class Bar(Message):
-    """The parts of a step or a validation batch, in the order of `StepPart`; those of no time are absent."""
+    """The parts of a step or a validation batch, in the order of `StepPart`. Empty parts are absent."""
 
     parts: Annotated[tuple[PartTime, ...], Field(max_length=len(StepPart))] = ()
 
     @classmethod
     def of(cls, times: Iterable[tuple[StepPart, float]]) -> Bar:
-        """The bar of these times, summed by part."""
+        """Return the bar of these times, summed by part."""
         sums = dict.fromkeys(StepPart, 0.0)
         for part, ms in times:
             sums[part] += ms
@@ -61,21 +61,21 @@ class Bar(Message):
         return sum(entry.ms for entry in self.parts)
 
     def ms(self, part: StepPart) -> float:
-        """The time of a part; 0 for an absent one."""
+        """Return the time of a part. It is 0 for an absent one."""
         return next((entry.ms for entry in self.parts if entry.part is part), 0.0)
 
     def fraction(self, part: StepPart) -> float:
-        """A part's share of the whole; 0 for an empty bar."""
+        """Return a part's share of the bar. It is 0 for an empty bar."""
         return self.ms(part) / self.total_ms if self.parts else 0.0
 
 
 class TimeRow(Message):
-    """A kernel's, operation's or module's share of a step; all figures are means per step.
+    """The means per step of a kernel, an operation or a module. Numbers that cannot be counted are None.
 
-    `part` is where most of its time belongs, `matrix_unit_fraction` how much of it is on Tensor Cores (on a
-    CPU: AMX or 16-bit dot products). `moved_bytes` are those of inputs and outputs, each once; `format` is
-    that of its products ("fp16"). What cannot be counted is None. A module's `backward_ms` is a part of its
-    `ms`; `operation` launched most of a kernel's time.
+    Most of its time belongs to `part`. `matrix_unit_fraction` is the share on Tensor Cores (on a CPU: AMX or
+    16-bit dot products). `moved_bytes` are those of inputs and outputs, each once. `format` is the format of
+    its matmuls ("fp16"). A module's `backward_ms` is a part of its `ms`. The `operation` of a kernel launched
+    most of its time.
     """
 
     name: Line
@@ -91,12 +91,12 @@ class TimeRow(Message):
 
     @property
     def tflops(self) -> float | None:
-        """The achieved throughput in TFLOP/s; None where it cannot be counted."""
+        """The achieved throughput in TFLOP/s. None where it cannot be counted."""
         return self.flops / self.ms / 1e9 if self.flops and self.ms else None
 
     @property
     def gb_per_second(self) -> float | None:
-        """The achieved bandwidth in GB/s (10^9 bytes); None where it cannot be counted."""
+        """The achieved bandwidth in GB/s (10^9 bytes). None where it cannot be counted."""
         return self.moved_bytes / self.ms / 1e6 if self.moved_bytes and self.ms else None
 
 
@@ -104,17 +104,17 @@ TimeRows = Annotated[tuple[TimeRow, ...], Field(max_length=MOST_TABLE_ROWS)]  # 
 
 
 class Peak(Message):
-    """The highest throughput of products and convolutions in a format: fp32, tf32, fp16, bf16 or fp8."""
+    """The highest throughput of matmuls and convolutions in a format: fp32, tf32, fp16, bf16 or fp8."""
 
     format: Line
     tflops: Rate
 
 
 class Limits(Message):
-    """A device's limits, measured within `seconds`; bandwidth of its memory in GB/s (10^9 bytes).
+    """A device's limits, measured within `seconds`, with its memory bandwidth in GB/s (10^9 bytes).
 
-    `withheld` names the formats whose peak could not be measured reliably: something disturbed it, or a step
-    was faster.
+    `withheld` names the formats whose peak could not be measured reliably, because something disturbed the
+    measurement or a step was faster.
     """
 
     peaks: Annotated[tuple[Peak, ...], Field(max_length=20)]
@@ -123,16 +123,16 @@ class Limits(Message):
     withheld: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
 
     def tflops(self, name: str) -> float | None:
-        """The peak in a format; None where it is withheld, or the device has no such products."""
+        """Return the peak in a format. None if it is withheld, or the device has no such matmuls."""
         return next((peak.tflops for peak in self.peaks if peak.format == name), None)
 
     def ridge(self, name: str) -> float | None:
-        """The FLOPs per byte from which the peak, and no longer the bandwidth, is the limit."""
+        """Return the FLOP/byte above which the peak limits the throughput instead of the bandwidth."""
         peak = self.tflops(name)
         return None if peak is None else 1e3 * peak / self.gb_per_second
 
     def with_peak(self, name: str, tflops: float | None) -> Limits:
-        """The limits with this peak of a format, or with that withheld."""
+        """Return the limits with this peak of a format. For None, the peak is withheld."""
         rates = {peak.format: peak.tflops for peak in self.peaks}
         withheld = dict.fromkeys(self.withheld)
         if tflops is None:
@@ -146,11 +146,11 @@ class Limits(Message):
 
 
 class RankProfile(Message):
-    """The step of one of several devices that train together.
+    """The step of one of multiple devices that train together.
 
-    The communication in its `bar` is exposed: it computed nothing else. Beside that it had `overlapped_ms`,
-    in which it also computed. `skew_ms` is the part of both in which another device had not come yet; None
-    where the messages of the devices cannot be matched.
+    The communication in its `bar` is exposed, which means that the device computed nothing else. In addition
+    it communicated for `overlapped_ms` while it computed. `skew_ms` is the part of both in which another
+    device had not started. It is None if the messages of the devices cannot be matched.
     """
 
     device: Line
@@ -160,12 +160,12 @@ class RankProfile(Message):
     skew_ms: Ms | None = None
 
     def named(self, rank: int) -> str:
-        """Its name as rank of this number: "Rank 1, cuda:1", or "Rank 1" of a processor's."""
+        """Return its name as this rank: "Rank 1, cuda:1", or "Rank 1" on a CPU."""
         return f"Rank {rank}" if self.device == "cpu" else f"Rank {rank}, {self.device}"
 
     @property
     def computing_ms(self) -> float:
-        """The step without communication and waits."""
+        """The time of the step without communication and waits."""
         waits = (StepPart.COMMUNICATION, StepPart.HOST, StepPart.DATA)
         return self.bar.total_ms - sum(self.bar.ms(part) for part in waits)
 
@@ -175,24 +175,24 @@ class RankProfile(Message):
 
 
 class BusRate(Message):
-    """The bus bandwidth, in GB/s (10^9 bytes), at which all devices sum a message of `size` bytes.
+    """The bus bandwidth, in GB/s (10^9 bytes), of an all-reduce of a message of `size` bytes.
 
-    As in NCCL's tests it is 2 (n - 1) / n times the bytes over the time, for n devices: what each link
-    carries, whatever their number.
+    As in NCCL's tests it is 2 (n - 1) / n times the bytes divided by the time, for n devices: the traffic on
+    each link, whatever their number.
     """
 
     size: Count
     gb_per_second: Rate
 
 
-_LEAST_SKEW = 0.1  # the share of a step, waited for another device, from which on that is called slow
+_LEAST_SKEW = 0.1  # a device is called slow if the others wait for this share of a step
 
 
 class Exchange(Message):
-    """What the devices of a profiled step exchange.
+    """The communication between the devices of a profiled step.
 
-    `ranks` are in their order, `messages` the sizes in bytes of what the first sent in a step, `rates` what
-    the devices reach, by the size of a message.
+    `ranks` are in order. `messages` are the sizes in bytes of the messages that the first rank sent in a
+    step. `rates` are the measured bandwidths by message size.
     """
 
     ranks: Annotated[tuple[RankProfile, ...], Field(min_length=2, max_length=MOST_DEVICES)]
@@ -201,7 +201,7 @@ class Exchange(Message):
 
     @property
     def slowest(self) -> int | None:
-        """The rank that the others wait for, each a tenth of a step or more; None where there is none."""
+        """The rank that the others wait for, a tenth of a step or more. None if there is none."""
         waits = [rank.skew_ms for rank in self.ranks]
         known = [wait for wait in waits if wait is not None]
         if len(known) < len(waits):
@@ -210,7 +210,7 @@ class Exchange(Message):
         return waits.index(min(known)) if max(known) - min(known) >= _LEAST_SKEW * step_ms > 0 else None
 
     def rate(self, size: float) -> float | None:
-        """The bus bandwidth for a message of `size` bytes, between measured sizes by their logarithms."""
+        """Return the bus bandwidth for a message of `size` bytes, interpolated on logarithmic scales."""
         if not self.rates or size <= 0:
             return None
         smaller = [each for each in self.rates if each.size <= size]
@@ -225,14 +225,14 @@ class Exchange(Message):
 class StepProfile(Message):
     """The time of a step by its parts, from `steps` recorded steps after warm-up.
 
-    `step_ms` is the time of a step without the profiler, to which `bar` adds up, `recorded_ms` that of a
-    recorded step; `validation` is the bar of one validation batch. `format` is that of the precision's matrix
-    products, `matrix_units` names the device's units for these ("Tensor Cores", "AMX"). `flops` are the
-    model's per step, without those of recomputed activations. `modules` is empty where the recipe hides them.
-    `trace` is the name of the trace file in the store. `disturbance` says as a clause why the times cannot be
-    relied on. `cores` are those of the processor that the program may use, or a rank's share of them. Of
-    several devices, which have an `exchange`, `samples` are of all, and all else of the first. Of the
-    `limits`, a peak that the step itself exceeds is withheld.
+    `step_ms` is the time of a step without the profiler, and the sum of `bar`. `recorded_ms` is the time of a
+    recorded step. `validation` is the bar of one validation batch. `format` is the format of the precision's
+    matmuls, and `matrix_units` names the device's units for them ("Tensor Cores", "AMX"). `flops` are the
+    model's per step, without those of recomputed activations. `modules` is empty if compilation hides them.
+    `trace` is the name of the trace file in the store. `disturbance` is a clause on why the times are not
+    reliable. `cores` are the CPU cores that the program may use, or a rank's share of them. With an
+    `exchange`, `samples` count those of all devices, and the rest describes the first. `limits` withhold a
+    peak that the step itself exceeds.
     """
 
     device_type: Line
@@ -265,12 +265,12 @@ class StepProfile(Message):
         if limits is None or not {"format", "bar", "step_ms", "flops"} <= known.keys():
             return limits
         peak = limits.tflops(known["format"])
-        reached = _products_tflops(known["bar"], known["step_ms"], known["flops"])
+        reached = _matmul_tflops(known["bar"], known["step_ms"], known["flops"])
         is_exceeded = peak is not None and reached is not None and reached > peak
         return limits.with_peak(known["format"], None) if is_exceeded else limits
 
     def with_limits(self, limits: Limits) -> StepProfile:
-        """The profile with other limits, without a peak that its step exceeds."""
+        """Return the profile with other limits, without a peak that its step exceeds."""
         return StepProfile(**{**dict(self), "limits": limits})
 
     @property
@@ -280,29 +280,29 @@ class StepProfile(Message):
 
     @property
     def fraction_of_measured_peak(self) -> float | None:
-        """Return the model's FLOPs per second over the measured peak of its format, None if unknown."""
+        """The model's FLOPs per second divided by the measured peak of its format. None if unknown."""
         peak = self.peak_tflops
         return self.flops / self.step_ms / 1e9 / peak if self.flops and self.step_ms and peak else None
 
     @property
     def matrix_share_of_peak(self) -> float | None:
-        """The model's FLOPs over those that its matrix work could have done at the peak, if known."""
-        peak, reached = self.peak_tflops, _products_tflops(self.bar, self.step_ms, self.flops)
+        """The model's FLOPs divided by those that its matrix work could do at the peak. None if unknown."""
+        peak, reached = self.peak_tflops, _matmul_tflops(self.bar, self.step_ms, self.flops)
         return reached / peak if peak and reached else None
 
     def share_of_step(self, row: TimeRow) -> float | None:
-        """A row's share of the step; None for work at once that adds up to more than the step."""
+        """Return a row's share of the step. None for parallel work that adds up to more than the step."""
         share = row.ms / self.step_ms if self.step_ms else math.inf
         return min(1.0, share) if share < 1 + _ROUNDING else None
 
 
-def _products_tflops(bar: Bar, step_ms: float, flops: float | None) -> float | None:
+def _matmul_tflops(bar: Bar, step_ms: float, flops: float | None) -> float | None:
     ms = min(bar.ms(StepPart.MATRIX_UNITS) + bar.ms(StepPart.MATRIX) or step_ms, step_ms)
     return flops / ms / 1e9 if flops and ms else None
 
 
 class Profiled(Message):
-    """The profile is made; the job itself ends with `Finished`."""
+    """The profile is complete. The job itself ends with `Finished`."""
 
     event: Literal["profiled"] = "profiled"
     profile: StepProfile

@@ -1,4 +1,4 @@
-"""The profiles of one or several experiments, side by side, and settings that may make a step faster."""
+"""The profiles of one or more experiments, and settings that may make a step faster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST_GAIN = 0.05
 
 
 class ProfileSide(Message):
-    """An experiment, the run that it is taken from, if any, and its profile, or why there is none."""
+    """An experiment, its run, if any, and its profile or the problem that prevented it."""
 
     experiment: Experiment
     run_id: Line | None = None
@@ -32,12 +32,12 @@ class ProfileSide(Message):
 
     @property
     def place(self) -> tuple[str, int]:
-        """The device, and among how many: each of a processor's has its share of the cores."""
+        """The device and the number of devices. On a CPU each has a share of the cores."""
         return self.experiment.device, self.experiment.devices
 
 
 class Profiles(Answer):
-    """The sides in the order shown; the first is the baseline. Those of one device share its limits."""
+    """The sides in the order shown. The first is the baseline. Sides on one device share its limits."""
 
     kind = "profile"
     sides: Annotated[tuple[ProfileSide, ...], Field(max_length=MOST_SIDES)] = ()
@@ -49,7 +49,7 @@ class Profiles(Answer):
         return tuple(_with_limits(side, shared[side.place]) for side in sides)
 
     def with_side(self, place: int, **changes: Any) -> Profiles:
-        """The profiles with these fields of a side changed."""
+        """Return the profiles with these fields of a side changed."""
         side = self.sides[place].model_copy(update=changes)
         return Profiles(sides=(*self.sides[:place], side, *self.sides[place + 1 :]))
 
@@ -82,10 +82,10 @@ class Profiles(Answer):
 
 
 def profiles_of(experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> Profiles:
-    """The sides of experiments, or of the runs that are named, not profiled yet. Raises ProblemError."""
+    """Return sides for these experiments, or the named runs, without profiles. Raises ProblemError."""
     if not 1 <= len(experiments) <= MOST_SIDES:
-        message = f"{len(experiments):,} experiments cannot be profiled side by side."
-        remedy = f"Choose from 1 to {MOST_SIDES}."
+        message = f"{len(experiments):,} experiments cannot be profiled together."
+        remedy = f"Select 1 to {MOST_SIDES}."
         raise request_error(message, remedy, key="precision", value=len(experiments))
     pairs = zip(experiments, run_ids or [None] * len(experiments), strict=True)
     return Profiles(
@@ -117,15 +117,15 @@ def _with_limits(side: ProfileSide, limits: Limits | None) -> ProfileSide:
 
 @dataclass(frozen=True)
 class Remedy:
-    """`changes` are the settings, `action` labels the button that applies them."""
+    """A fix: settings to change, and the label of the button that applies them."""
 
     changes: Changes
     action: str
 
 
 def more_workers(experiment: Experiment, profile: StepProfile) -> tuple[Remedy, float] | None:
-    """Twice as many processes that load, up to the processor's cores, and the milliseconds that a step takes
-    at best with them; None where they would gain nothing."""
+    """Return twice as many loader processes, up to the CPU's cores, and the shortest possible step with them
+    in milliseconds. None if there is nothing to gain."""
     before, cores = experiment.data.workers, profile.cores or _MOST_WORKERS
     workers = min(2 * before or _WORKERS, cores, _MOST_WORKERS)
     wait_ms = profile.bar.ms(StepPart.DATA)
@@ -142,18 +142,18 @@ def more_workers(experiment: Experiment, profile: StepProfile) -> tuple[Remedy, 
 
 
 def kept_on_device(experiment: Experiment) -> Remedy | None:
-    """The dataset in the device's memory; None where it is there."""
+    """Keep the dataset in the device's memory. None if it is there."""
     is_there = experiment.data.on_device
-    return None if is_there else Remedy((("data.on_device", "true"),), "Keep it on the device")
+    return None if is_there else Remedy((("data.on_device", "true"),), "Keep the data on the device")
 
 
 def pinned_memory(experiment: Experiment) -> Remedy | None:
-    """Batches in pinned memory; None where they are."""
+    """Pin the memory of batches. None if it is pinned."""
     return None if experiment.data.pin_memory else Remedy((("data.pin_memory", "true"),), "Pin memory")
 
 
 def fused_optimizer(experiment: Experiment) -> Remedy | None:
-    """A fused optimizer; None where it is fused, or the model file's own."""
+    """Fuse the optimizer. None if it is fused, or the model file's own."""
     settings = experiment.optimizer
     is_fused = settings.fused or (settings.fused is None and "fused" in experiment.step.parts)
     code = experiment.own_code
@@ -163,13 +163,13 @@ def fused_optimizer(experiment: Experiment) -> Remedy | None:
 
 
 def fast_recipe(experiment: Experiment, lacking: RecipePart) -> Remedy | None:
-    """Everything that speeds a step up; None where the part that would help is there."""
+    """Use all optimizations. None if the lacking one is in use."""
     is_there = lacking in experiment.step.parts
-    return None if is_there else Remedy((("step.recipe", FAST),), "Use the fast recipe")
+    return None if is_there else Remedy((("step.recipe", FAST),), "Use all optimizations")
 
 
 def channels_last(experiment: Experiment) -> Remedy | None:
-    """Pictures in the layout that suits convolutions; None where they are."""
+    """Use the memory layout that suits convolutions. None if it is used."""
     parts = experiment.step.parts
     if "channels_last" in parts:
         return None
@@ -177,7 +177,7 @@ def channels_last(experiment: Experiment) -> Remedy | None:
 
 
 def larger_buckets(experiment: Experiment) -> Remedy | None:
-    """Buckets of four times the size for what DDP sends; None for FSDP2, which sends block by block."""
+    """Use DDP buckets of four times the size. None for FSDP2, which sends block by block."""
     if experiment.ranks.strategy != "ddp":
         return None
     size = 4 * experiment.ranks.bucket_mib
@@ -185,23 +185,23 @@ def larger_buckets(experiment: Experiment) -> Remedy | None:
 
 
 def shorter_gradients(experiment: Experiment) -> Remedy | None:
-    """Gradients sent in BF16; None where they are sent in 16 bits."""
+    """Send gradients in BF16. None if they are sent in 16 bits."""
     is_short = experiment.ranks.reduction != "fp32"
-    return None if is_short else Remedy((("ranks.reduction", "bf16"),), "Send them in BF16")
+    return None if is_short else Remedy((("ranks.reduction", "bf16"),), "Send gradients in BF16")
 
 
 def sent_less_often(experiment: Experiment) -> Remedy:
-    """Gradients of twice as many batches to an update."""
+    """Accumulate the gradients of twice as many batches."""
     batches = 2 * experiment.step.gradient_accumulation
     return Remedy((("step.gradient_accumulation", str(batches)),), f"Accumulate over {batches:,} batches")
 
 
 def larger_batch(experiment: Experiment) -> Remedy:
-    """A batch of twice the size."""
+    """Double the batch size."""
     batch = 2 * experiment.batch_size
     return Remedy((("batch_size", str(batch)),), f"Use a batch of {batch:,}")
 
 
 def other_precision(precision: Precision) -> Remedy:
-    """The same training in another precision."""
+    """Train in another precision."""
     return Remedy((("precision", precision.value),), f"Train in {precision.label}")

@@ -1,4 +1,4 @@
-"""The figures of a run, and the machine it was measured on."""
+"""The metrics of a run, and the machine it was measured on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Watts = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class Slowdown(IntFlag):
-    """Causes that hold a card's clocks down: the bits of the column `slowdown` of `Samples`.
+    """Reasons why a GPU's clocks are throttled: the bits of the column `slowdown` of `Samples`.
 
-    A busy card normally works at its power limit, which is no disturbance; the others are.
+    A busy GPU normally runs at its power limit, which is not a disturbance. The others are.
     """
 
     HEAT = 1
@@ -26,7 +26,7 @@ class Slowdown(IntFlag):
 
     @property
     def disturbances(self) -> Slowdown:
-        """Without the card's own power limit."""
+        """The reasons without the GPU's own power limit."""
         return self & ~Slowdown.POWER_LIMIT
 
     @property
@@ -45,8 +45,8 @@ _SLOWDOWN_WORDS = {
 class Energy(Message):
     """`joules` over `samples` samples in `steps` steps of `seconds` together.
 
-    What the idle device takes is included; `idle_watts` is its power before the model was on it. NVML counts
-    one graphics card, RAPL the processor packages without memory, fans and power supply.
+    The idle device's energy is included. `idle_watts` is its power before the model was on it. NVML measures
+    one GPU, RAPL the CPU packages without memory, fans and power supply.
     """
 
     source: Literal["nvml", "rapl"]
@@ -58,25 +58,25 @@ class Energy(Message):
 
     @property
     def mean_watts(self) -> float | None:
-        """The mean power; None for no time."""
+        """The mean power. None for no time."""
         return self.joules / self.seconds if self.seconds else None
 
     @property
     def net_joules(self) -> float | None:
-        """Energy of training beyond that of the idle device; None where its idle power is unknown."""
+        """Energy of training beyond that of the idle device. None if its idle power is unknown."""
         return None if self.idle_watts is None else max(0.0, self.joules - self.idle_watts * self.seconds)
 
     def per_step(self) -> float:
-        """Joules a step, with those of the idle device."""
+        """Return joules per step, including the idle device's."""
         return self.joules / self.steps
 
     def per_thousand_samples(self) -> float:
-        """Joules for a thousand samples, with those of the idle device."""
+        """Return joules per thousand samples, including the idle device's."""
         return 1e3 * self.joules / self.samples
 
 
 class Environment(Message):
-    """The machine and the software that a run was measured on; `node` is its name in a cluster."""
+    """The machine and software that a run was measured on. `node` is its name in a cluster."""
 
     device_name: Line
     device_memory_mib: Mib
@@ -90,10 +90,10 @@ class Environment(Message):
 
 
 class RankFigures(Message):
-    """The figures of one of several devices that trained a run together; the peak is as in `Summary`.
+    """The metrics of one of the devices that trained a run together. The peak is as in `Summary`.
 
-    The gradients took `communication_ms` of a step, the wait for slower devices included; in `exposed_ms` of
-    it nothing else was computed. Both are medians over the later half of the steps that
+    `communication_ms` is the time per step to synchronize gradients, including the wait for slower devices.
+    In `exposed_ms` of it nothing else was computed. Both are medians over the later half of the steps that
     DistributedDataParallel samples.
     """
 
@@ -107,20 +107,20 @@ class RankFigures(Message):
 
 
 class RankMemory(Message):
-    """What training takes on each rank by its last step, allocated or, on a CPU, resident; not recorded."""
+    """The memory of training on each rank at its last step, allocated or (CPU) resident. Not recorded."""
 
     event: Literal["rank memory"] = "rank memory"
     mib: Annotated[tuple[Mib, ...], Field(min_length=2, max_length=MOST_ENTRIES)]
 
 
-_LEAST_WAIT = 0.1  # of a step: the others' wait from which on a rank is called slow
+_LEAST_WAIT = 0.1  # of a step: a rank is called slow if the others wait longer for it
 
 
 def slowest_rank(ranks: Sequence[RankFigures]) -> tuple[int, float] | None:
-    """The rank that the others wait for, and their wait in milliseconds of a step.
+    """Return the rank that the others wait for, and their wait per step in milliseconds.
 
-    It finds their gradients there when it comes, so that its own communication is the transfer alone. None
-    where that is unknown, or the wait less than a tenth of a step.
+    The others' gradients are there when it starts to send, so its own communication is the transfer alone.
+    None if that is unknown, or the wait is less than a tenth of a step.
     """
     waits = [each.exposed_ms for each in ranks if each.exposed_ms is not None]
     steps = [each.step_ms for each in ranks if each.step_ms is not None]
@@ -131,22 +131,22 @@ def slowest_rank(ranks: Sequence[RankFigures]) -> tuple[int, float] | None:
 
 
 class Summary(Message):
-    """The figures of one run; a figure that does not apply is None, never 0.
+    """The metrics of one run. A metric that does not apply is None, never 0.
 
-    `samples_per_second` is the median over blocks after warm-up, and its interval (95%) says only how steady
-    this run was; `speed_note` says why there is no speed, or what it suffered from. The peaks allocated,
-    reserved and resident are over training without warm-up, resident memory over the worker's idle level;
-    `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search; `spilled_mib` is what a driver
-    put into the host's memory. `final_train_loss` is the mean over the last epoch, or over the part of it
-    that was trained; accuracies are fractions, 0 to 1. `recipe` is the one in force at the end, its parts
-    joined by "+"; `left_out` says why a requested part, or FP8, is missing. `not_done` has the settings that
-    asked for something that the run lacks, by dotted key, each with the reason. `warmup_seconds` include
-    compiling and capturing. The memory breakdown is of one step's tensors; `other_mib` is the rest of the
-    training peak. Utilisation, activity, power and clock are means over the measured steps, temperature and
-    other programs' memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in
-    `sampling_seconds`. `unchanged_weights_fraction` is the share of weights with a gradient that steps in
-    pure BF16 leave unchanged. Of a run on several devices speeds and energies are of all together, peaks and
-    times of the device with the highest, and `ranks` has each of them.
+    `samples_per_second` is the median over blocks after warm-up. Its 95% interval only shows how steady this
+    run was. `speed_note` says why there is no speed, or what disturbed it. The peaks allocated, reserved and
+    resident are over training without warm-up, resident memory over the worker's idle level.
+    `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search. `spilled_mib` is the memory that
+    a driver moved to system memory. `final_train_loss` is the mean over the last epoch, or its trained part.
+    Accuracies are fractions, 0 to 1. `recipe` has the optimizations active at the end, joined by "+".
+    `left_out` says why a requested optimization, or FP8, is missing. `not_done` has the requested settings
+    that were not applied, by dotted key, each with the reason. `warmup_seconds` include compiling and
+    capturing. The memory breakdown is of one step's tensors. `other_mib` is the rest of the training peak.
+    Utilization, activity, power and clock are means over the measured steps, temperature and other programs'
+    memory maxima. A pause counts in `paused_seconds` only, the sampling of ranges in `sampling_seconds`.
+    `unchanged_weights_fraction` is the share of weights with a gradient that steps in pure BF16 leave
+    unchanged. With multiple devices, speeds and energies are of all together, peaks and times of the device
+    with the highest, and `ranks` has each device.
     """
 
     steps: StepNumber = 0

@@ -29,32 +29,32 @@ _MOST_SAMPLES = 1e15
 
 
 class MemoryLine(Message):
-    """One moment of a step: `fixed_mib` whatever the batch, and `per_sample_mib` for each sample of it."""
+    """Memory at one moment of a step: `fixed_mib`, plus `per_sample_mib` for each sample of the batch."""
 
     fixed_mib: float
     per_sample_mib: float
 
     def at(self, batch_size: float) -> float:
-        """The moment's memory in MiB."""
+        """Return the memory in MiB at a batch size."""
         return self.fixed_mib + self.per_sample_mib * batch_size
 
     def batch_at(self, mib: float) -> float:
-        """The batch size, unrounded, at which it reaches `mib`; infinite where it never does."""
+        """Return the unrounded batch size that reaches `mib`, infinite if none does."""
         return (mib - self.fixed_mib) / self.per_sample_mib if self.per_sample_mib > 0 else math.inf
 
 
 def highest_line(lines: Sequence[MemoryLine], batch_size: int) -> MemoryLine:
-    """The line that decides at that batch size. Raises ValueError where there is none."""
+    """Return the line with the most memory at that batch size. Raises ValueError without lines."""
     return max(lines, key=lambda line: line.at(batch_size))
 
 
 def needed_mib(lines: Sequence[MemoryLine], batch_size: int) -> float:
-    """The memory in MiB that a batch needs: the peak over all moments of a step."""
+    """Return the memory in MiB that a batch needs: the peak over all moments of a step."""
     return highest_line(lines, batch_size).at(batch_size)
 
 
 def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
-    """The largest batch that fits; 0 where one sample is too much, None where memory does not grow."""
+    """Return the largest batch that fits: 0 if one sample is too much, None if memory does not grow."""
     if any(line.per_sample_mib <= 0 and line.fixed_mib > budget_mib for line in lines):
         return 0
     rooms = [(budget_mib - line.fixed_mib) / line.per_sample_mib for line in lines if line.per_sample_mib > 0]
@@ -62,12 +62,12 @@ def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
 
 
 def line_near(lines: Sequence[MemoryLine], budget_mib: float) -> MemoryLine:
-    """The line that decides at the largest batch within the budget: where a search may begin."""
+    """Return the line with the most memory at the largest batch within the budget, a start for a search."""
     return highest_line(lines, max(1, largest_batch(lines, budget_mib) or 1))
 
 
 def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
-    """The lines that are the highest at some batch size of 1 or more, by rising slope."""
+    """Return the lines that are the highest at some batch size of 1 or more, by rising slope."""
     steeper = list(lines)
     if not steeper:
         return ()
@@ -82,23 +82,26 @@ def _crossing(flatter: MemoryLine, steeper: MemoryLine) -> float:
 
 
 Cause = Literal["memory", "spill", "error", "death", "hang"]
-"""Why a batch did not fit: an allocation was refused; it spilled into the host's memory; an error not about
-memory; the worker died; or the worker hung."""
+"""Why a batch did not fit: an allocation failed, memory spilled to system memory, another error occurred, or
+the worker died or hung."""
 
 OUT_OF_MEMORY = "The device ran out of memory."
-SPILLED = "It took more than was free: the driver put the rest into the host's memory, which is slow."
+SPILLED = (
+    "It needed more than the free GPU memory. The driver moved the rest to system memory, which is slow. "
+    "The NVIDIA Control Panel can switch off this system memory fallback."
+)
 
 Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
-"""The bound of the largest batch; `stopped`: the search was stopped before it knew."""
+"""What limits the largest batch. `stopped`: the search was stopped before that was known."""
 
 
 class Trial(Message):
-    """One batch size, really trained for `steps` whole optimizer steps; `cause` is None where it fits.
+    """One batch size, trained for `steps` full optimizer steps. `cause` is None if it fits.
 
-    `peak_mib` is its peak in the quantity of the budget, if it fits: on an accelerator what the caching
-    allocator had allocated, on a CPU the data segment over that of the idle worker. To come near
-    the answer quickly, an `uncompiled` trial leaves out a requested `compile`, and an `unsearched` one the
-    search of cuDNN for its fastest algorithms.
+    `peak_mib` is its peak in the quantity of the budget, if it fits: on an accelerator the memory allocated
+    by the caching allocator, on a CPU the data segment over that of the idle worker. To be quick, an
+    `uncompiled` trial skips a requested `compile`, and an `unsearched` one skips cuDNN's search for its
+    fastest algorithms.
     """
 
     batch_size: Positive
@@ -114,17 +117,17 @@ class Trial(Message):
 
     @property
     def is_quick(self) -> bool:
-        """Return whether the trial left out a part of the recipe, so that it verifies nothing."""
+        """Return whether the trial skipped an optimization, so it verifies nothing."""
         return self.uncompiled or self.unsearched
 
 
 class Tried(Message):
-    """The answer to the job `try`: the trial, and the memory it had.
+    """The answer to the job `try`: the trial, and its memory.
 
-    `budget_mib` is the cap, or what other programs leave free; `leaked_mib` was still held over
-    `baseline_mib` in the end. `model_mib`, of parameters, gradients and optimizer state, is what training
-    takes at any batch, and `train_samples` what a device trains on in an epoch. `looked_through` is the
-    number of batches of which the trial trained on the largest; None where all are of one size.
+    `budget_mib` is the cap, or the memory left free by other programs. `leaked_mib` was still allocated over
+    `baseline_mib` at the end. `model_mib` is the memory of parameters, gradients and optimizer state,
+    `train_samples` the number of samples that a device trains on in an epoch. The trial trained on the
+    largest of `looked_through` batches, None if all have one size.
     """
 
     event: Literal["tried"] = "tried"
@@ -139,11 +142,11 @@ class Tried(Message):
 
 
 class LimitResult(Message):
-    """The limit in one precision.
+    """The largest batch in one precision.
 
-    `largest_batch` was trained and passed; 0 where none did. It is `verified` if the next larger batch by the
-    granularity was trained too and failed, or if the dataset has no more samples (`bound_by` "data"), with
-    trials of the whole recipe. `recommended_batch` leaves the requested margin free.
+    `largest_batch` was trained and passed, 0 if none did. It is `verified` if, with all optimizations, the
+    next larger batch by the granularity failed, or if the dataset has no more samples (`bound_by` "data").
+    `recommended_batch` leaves the requested margin free.
     """
 
     precision: Precision
@@ -160,9 +163,9 @@ class LimitResult(Message):
 
 
 class LimitSide(Message):
-    """The search in one precision; `trying` is the batch in trial, `budget_mib` the last trial's.
+    """The search in one precision. `trying` is the batch of the current trial, `budget_mib` the last trial's.
 
-    `forecast` is in the quantity of the trials; `problem` says why training fails whatever the batch.
+    `forecast` is in the quantity of the trials. `problem` is the reason why training fails at any batch.
     """
 
     label: Line
@@ -181,12 +184,12 @@ class LimitSide(Message):
 
     @property
     def largest_batch(self) -> int:
-        """The largest batch that passed so far; 0 if none did."""
+        """The largest batch that passed so far, 0 if none did."""
         return max((trial.batch_size for trial in self.telling if trial.fits), default=0)
 
     @property
     def telling(self) -> tuple[Trial, ...]:
-        """The trials that the answer rests on: those of the whole recipe, if there are any."""
+        """The trials that decide the answer: those with all optimizations, if there are any."""
         return tuple(trial for trial in self.trials if not trial.is_quick) or self.trials
 
     @property
@@ -195,17 +198,17 @@ class LimitSide(Message):
 
     @property
     def is_proven(self) -> bool:
-        """True if the largest batch is the answer, and not only what a stopped search had reached."""
+        """True if the largest batch is verified, and not just reached by a stopped search."""
         return self.result is not None and self.result.verified
 
     @property
     def seconds(self) -> float:
-        """How long the search took, or its trials have taken so far."""
+        """Duration of the search, or of its trials so far."""
         return self.result.seconds if self.result else sum(trial.seconds for trial in self.trials)
 
     @property
     def passed(self) -> tuple[tuple[int, float], ...]:
-        """The passed trials whose peak is known, as (batch, GiB), the smallest first."""
+        """The passed trials with a known peak, as (batch, GiB), the smallest first."""
         peaks = ((trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits)
         return tuple(sorted((batch, mib / MIB_PER_GIB) for batch, mib in peaks if mib is not None))
 
@@ -216,13 +219,13 @@ class LimitSide(Message):
 
     @property
     def answer(self) -> int | None:
-        """The largest batch, once it is proven."""
+        """The largest batch, once it is verified."""
         return self.largest_batch if self.is_proven else None
 
     @property
     def lines(self) -> tuple[MemoryLine, ...]:
-        """Memory by batch size, in MiB: through the smallest and the largest passed trial, else the forecast;
-        empty if neither is known."""
+        """Memory by batch size in MiB: the line through the smallest and the largest passed trial, else the
+        forecast. Empty if neither is known."""
         known = [point for point in self.passed if point[1]]
         if len(known) < 2 or known[0][0] == known[-1][0]:
             return self.forecast
@@ -232,7 +235,7 @@ class LimitSide(Message):
 
     @property
     def at_least(self) -> str:
-        """ "at least " unless the next larger batch was proven to be too large."""
+        """ "at least " unless the next larger batch is verified to be too large."""
         return "" if self.result and self.is_proven and self.result.bound_by != "data" else "at least "
 
     @property
@@ -241,7 +244,7 @@ class LimitSide(Message):
         if self.largest_batch:
             return f"{self.label} fits {self.at_least}{self.largest_batch:,}{self._per_device}"
         is_answer = self.result is not None and self.result.bound_by == "memory"
-        return f"{self.label} {'fits nothing' if is_answer else 'fits nothing that was tried'}"
+        return f"{self.label} {'fits no batch' if is_answer else 'fits no batch tried so far'}"
 
     @property
     def _per_device(self) -> str:
@@ -271,7 +274,7 @@ class Limit(Answer):
         """The batches so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
         known = [side for side in self.sides if side.trials]
         words = ", ".join(side.words for side in known)
-        # the other is measured against strict FP32, wherever that stands, or else against the first
+        # the other is compared with strict FP32, wherever it stands, or else with the first
         ordered = sorted(known, key=lambda side: side.precision is not Precision.FP32)
         ratio = times_the_batch(*ordered) if len(ordered) == 2 else None
         return words and (f"{words}." if ratio is None else f"{words}: {times(ratio)} times the batch.")
@@ -294,33 +297,33 @@ class Limit(Answer):
 
     @property
     def cap_gib(self) -> float | None:
-        """The size of the simulated card; None for the device's own memory."""
+        """The size of the simulated GPU. None for the device's own memory."""
         return self.sides[0].experiment.memory_cap_gib
 
     @property
     def budget_mib(self) -> float | None:
-        """The memory that a trial may take; the least where the sides differ."""
+        """The memory that a trial may use, the least if the sides differ."""
         return min((side.budget_mib for side in self.sides if side.budget_mib), default=None)
 
     @property
     def baseline(self) -> LimitSide:
-        """The side that the others are measured against: strict FP32 if it was searched, else the first."""
+        """The side that the others are compared with: strict FP32 if it was searched, else the first."""
         return next((side for side in self.sides if side.precision is Precision.FP32), self.sides[0])
 
     @property
     def best(self) -> LimitSide | None:
-        """The side with the largest batch apart from the baseline; None if there is no other."""
+        """The side with the largest batch, without the baseline. None if there is no other."""
         others = [side for side in self.sides if side is not self.baseline]
         return max(others, key=lambda side: side.largest_batch, default=None)
 
     @property
     def ratio(self) -> float | None:
-        """The best side's batch over the baseline's, if both are proven and limited by memory."""
+        """The best side's batch over the baseline's, if both are verified and limited by memory."""
         best = self.best
         return None if best is None else times_the_batch(self.baseline, best)
 
 
 def times_the_batch(base: LimitSide, other: LimitSide) -> float | None:
-    """The other's batch over the base's; None unless memory bounds both, and that is proven."""
+    """Return the other's batch over the base's. None unless both are verified and limited by memory."""
     bounds = {side.result.bound_by if side.result and side.is_proven else None for side in (base, other)}
     return other.largest_batch / base.largest_batch if bounds == {"memory"} else None

@@ -1,4 +1,4 @@
-"""A tuning: the fastest settings of an experiment, as far as they are known."""
+"""A tuning: the search for the fastest settings of an experiment, and its results so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 MOST_PROOF_REPEATS = 20
 
 Reasons = Annotated[dict[Line, Line], Field(max_length=100)]
-"""Parts of a recipe, each with the reason why it is not possible, as a clause."""
+"""Optimizations that are not possible, each with the reason as a clause."""
 
 _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -28,10 +28,10 @@ _Speed = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class TuningPlan(Message):
     """Changes that a tuning may make, and limits that it must keep.
 
-    Without `changes_batch` a batch may only be split otherwise over gradient accumulation, without
-    `coarse_formats` neither FP8 nor pure BF16 is tried. The guard "alike"
-    wants the winner's losses within the band of FP32's own repeats. The proof trains each side `repeats`
-    times. About half of `time_limit_seconds` goes to the search; nothing begins after it.
+    Without `changes_batch`, a batch may only be split differently by gradient accumulation. Without
+    `coarse_formats`, neither FP8 nor pure BF16 is tried. The guard "alike" requires the winner's losses to
+    stay within the band of FP32's own repeats. The verification trains each side `repeats` times. The search
+    takes about half of `time_limit_seconds`. Nothing starts after it.
     """
 
     kinds: Annotated[tuple[ChangeKind, ...], Field(max_length=len(CHANGE_KINDS))] = CHANGE_KINDS
@@ -43,11 +43,10 @@ class TuningPlan(Message):
 
 
 class TuningTrial(Message):
-    """A short run of a candidate in a fresh worker; `changes` are its settings by dotted keys.
+    """A short run of a candidate in a new worker. `changes` are its settings by dotted keys.
 
-    `round` counts from 1; trials that measure the gains are of no round, 0. A trial that failed has a
-    `problem` and no speed, one that cannot be used has both. `left_out` has the parts of its recipe that are
-    not possible here.
+    `round` counts from 1. It is 0 for trials that measure the gains. A failed trial has a `problem` and no
+    speed. An unusable one has both. `left_out` has its optimizations that are not possible here.
     """
 
     round: Whole
@@ -70,7 +69,7 @@ class TuningTrial(Message):
 
 
 class Gain(Message):
-    """A step of the waterfall: a change, and how many times as fast it made what stood before it."""
+    """A step of the waterfall: a change, and its speedup over the step before."""
 
     words: Line
     changes: Annotated[dict[Line, Any], Field(max_length=100)]
@@ -79,10 +78,10 @@ class Gain(Message):
 
 
 class Proof(Message):
-    """The winner beside the plain FP32 loop: runs of `comparison` in turns, and what they show.
+    """The winner next to the plain FP32 loop: the alternating runs of `comparison` and their result.
 
-    `is_loss_alike`: the winner's losses stay within the band of FP32's own repeats; None where that cannot be
-    told. It `is_broken` if a run of the winner failed. From disturbed runs no speed-up follows.
+    `is_loss_alike`: the winner's losses stay within the band of FP32's own repeats, None if that is unknown.
+    `is_broken`: a run of the winner failed. Disturbed runs give no speedup.
     """
 
     changes: Annotated[dict[Line, Any], Field(max_length=100)] = Field(default_factory=dict)
@@ -97,12 +96,12 @@ class Proof(Message):
 
 
 class Tuning(Answer):
-    """The experiment that it began with, what bounds it, its trials in order, and its outcome.
+    """The answer of a tuning: its experiment and plan, its trials in order, and its outcome.
 
     `experiment` is the plain FP32 loop at the given batch. `candidates` counts all combinations of values
-    that make sense here; once it is over `leaders` has the changes of the last, the fastest first. `proofs`
-    broke the guard before the `proof` that counts. `left_out` has the parts of the recipe that were not
-    possible before anything was trained. `runs` counts every process that trained.
+    that make sense here. Once the tuning is over, `leaders` has the changes of the last ones, the fastest
+    first. `proofs` failed the accuracy check before the `proof` that counts. `left_out` has the optimizations
+    that were known to be impossible before training. `runs` counts every process that trained.
     """
 
     kind = "tune"
@@ -146,7 +145,7 @@ class Tuning(Answer):
 
     @property
     def digest(self) -> str:
-        """The speed-up that the proof shows."""
+        """The verified speedup."""
         if not self.is_complete:
             return "unfinished"
         speedup = None if self.proof is None else self.proof.speedup

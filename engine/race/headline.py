@@ -104,8 +104,8 @@ Unlike = Literal["training", "machine", "settings"]
 
 def title(race: Race) -> str:
     """Return the headline: the two trainings, or the disturbance of a disturbed measurement."""
-    if race.report.spoilers:
-        return DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
+    if race.report.disqualifiers:
+        return DISTURBED[race.report.disqualifiers[0].kind][0].format(place=place(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
     unlike = _unlike(race)
     if unlike == "training":
@@ -154,8 +154,8 @@ def _differs_in_settings(race: Race) -> bool:
 
 def sentence(race: Race) -> str:
     """Return the result and its reason in plain words: one to three short sentences."""
-    if race.report.spoilers:
-        return DISTURBED[race.report.spoilers[0].kind][1].format(place=place(race))
+    if race.report.disqualifiers:
+        return DISTURBED[race.report.disqualifiers[0].kind][1].format(place=place(race))
     if race.ratio is None:
         reason = why_no_ratio(race)
         return f"{reason}, so there is no speed-up to report. The replay shows both runs."

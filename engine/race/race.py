@@ -182,7 +182,7 @@ def claim_of(
 ) -> float | None:
     """The ratio, if it may be claimed but for the replay; see `Race.claim`."""
     is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
-    return None if is_open or report.spoilers or _is_unlike(full, mixed) else ratio
+    return None if is_open or report.disqualifiers or _is_unlike(full, mixed) else ratio
 
 
 def _is_unlike(full: Lane, mixed: Lane) -> bool:

@@ -73,7 +73,7 @@ def certainty(race: Race) -> str:
     times = f"{mine} and {theirs} times"
     if mine == theirs:
         times = f"{_TIMES.get(mine, f'{mine} times')} each"
-    if race.report.spoilers:
+    if race.report.disqualifiers:
         ratio = number_text(race.ratio)
         return f"Measured {times}. The ratio of {ratio}× is not reliable: the machine was disturbed."
     if race.ratio_interval is None:
@@ -166,7 +166,7 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
     """Return the caption of the number, or why there is none: a strong line and a second one."""
-    if race.report.spoilers:
+    if race.report.disqualifiers:
         return _SPOILED, "so it does not show which of the two is faster"
     if race.ratio is None:
         return "No fair comparison", f"because {in_sentence(why_no_ratio(race))}"
@@ -192,7 +192,7 @@ def spoken(race: Race, moment: Moment) -> str:
 
 def caution(race: Race) -> str:
     """Return the heading of the doubts, which spoil the measurement or only qualify it, or ""."""
-    if race.report.spoilers:
+    if race.report.disqualifiers:
         return _SPOILED
     return "Caution" if doubt_words(race) else ""
 
@@ -250,7 +250,7 @@ def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:
         pace=playback_rate_words(race),
         caution=caution(race),
         doubts=doubt_words(race),
-        is_spoiled=bool(race.report.spoilers),
+        is_spoiled=bool(race.report.disqualifiers),
         peaks=race.peaks_mib != (None, None),
         memory=memory,
         absent=NOT_MEASURED if any(race.peaks_mib) else memory[0].lower(),

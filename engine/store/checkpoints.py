@@ -1,4 +1,4 @@
-"""The checkpoint files beside the store: what keeps a run from resuming from them, and their deletion."""
+"""The checkpoint files next to the store: whether a run can resume from them, and their deletion."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MARK = ".deleted"
 
 
 def folder_of(store: Path, run_id: str) -> Path:
-    """The folder of the run's checkpoints; the first checkpoint makes it."""
+    """Return the folder of the run's checkpoints, which the first checkpoint creates."""
     return checkpoints_folder(store) / file_name_of(run_id)
 
 
 def mark(folder: Path) -> None:
-    """Marks the folder of a run that is being deleted, in case the program ends before `remove`.
+    """Mark the folder of a run that is being deleted, in case the program ends before `remove`.
 
-    A folder whose run is merely missing in the store is left alone: the store may have been moved away.
+    A folder whose run is merely missing in the store is kept, because the store may have been moved.
     """
     if folder.is_dir():
         with suppress(OSError):
@@ -32,18 +32,18 @@ def mark(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Deletes the folder; `marked` finds it again if the system refuses some of it now."""
+    """Delete the folder. `marked` finds it again if the system refuses to delete all of it now."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def marked(store: Path) -> Iterator[Path]:
-    """The folders of runs whose deletion has begun."""
+    """Yield the folders of runs whose deletion has started."""
     for marker in list(checkpoints_folder(store).glob(f"*/{_MARK}")):
         yield marker.parent
 
 
 def remove_parts(store: Path, is_idle: Callable[[str], bool]) -> None:
-    """Deletes half-written checkpoints of the runs that `is_idle` says nobody trains, left by a kill."""
+    """Delete half-written checkpoints, left by a kill, of runs that nobody trains according to `is_idle`."""
     for part in list(checkpoints_folder(store).glob(f"*/{part_path(Path('*')).name}")):
         if is_idle(part.parent.name):
             with suppress(OSError):
@@ -51,16 +51,16 @@ def remove_parts(store: Path, is_idle: Callable[[str], bool]) -> None:
 
 
 def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
-    """Why the run cannot resume from a checkpoint in its folder; None if it can."""
+    """Return the problem that keeps the run from resuming from a checkpoint, or None if it can resume."""
     run_id, name, status = run.id, run.name, run.status
     if not status.is_over:
-        remedy = "Stop it first." if status is Status.RUNNING else "It will be trained when its turn comes."
-        return request_problem(f"{name} is {status} already.", remedy, key="run", value=run_id)
+        remedy = "Stop it first." if status is Status.RUNNING else "It starts when it is next in the queue."
+        return request_problem(f"{name} is already {status}.", remedy, key="run", value=run_id)
     if status is Status.FINISHED:
         remedy = "Start it as a new run with more epochs."
-        return request_problem(f"{name} was trained to its end.", remedy, key="run", value=run_id)
+        return request_problem(f"{name} has finished.", remedy, key="run", value=run_id)
     if (step := _ended_by_nan(run)) is not None:
-        message = f"{name} was ended because its loss is not a number (NaN) from step {step:,} on."
+        message = f"{name} was stopped because its loss is NaN from step {step:,} on."
         remedy = f"Start it as a new run with other settings, or {setting_title('on_nan')} set to continue."
         return request_problem(message, remedy, key="on_nan", value=run.experiment.on_nan, allowed="continue")
     # on another machine only that knows
@@ -81,7 +81,7 @@ def _ended_by_nan(run: RunRecord) -> int | None:
 
 
 def status_after(last: Finished | Failed | None) -> Status:
-    """The status of a run that ended so and is not trained again."""
+    """Return the status of a run with this last event that is not trained again."""
     if isinstance(last, Finished):
         return Status.STOPPED if last.stopped else Status.FINISHED
     return Status.INTERRUPTED if last is None else Status.FAILED

@@ -1,4 +1,4 @@
-"""Checksums of what is saved, so that a bit that flips on a disk never passes for a measurement."""
+"""Checksums of saved data, so that a flipped bit on a disk never counts as a measurement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_intact(row: sqlite3.Row, columns: tuple[str, ...]) -> bool:
 
 
 def seal(connection: sqlite3.Connection, table: str, row_id: str) -> None:
-    """Write the checksum of a row of `SEALED`, after a change of it."""
+    """Write the checksum of a row of `SEALED` after a change."""
     columns = SEALED[table]
     row = connection.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE id = ?", (row_id,)).fetchone()
     if row is not None:

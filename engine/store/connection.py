@@ -1,4 +1,4 @@
-"""A connection to the store's file: its statements, its transactions, and the problem when they fail."""
+"""A connection to the store's file: statements, transactions and their problems."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A block of statements that only read, inside or outside a transaction."""
+        """Run a block of statements that only read, inside or outside a transaction."""
         try:
             self._follow()
             yield self._sqlite
@@ -48,14 +48,14 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; it locks at once, so that what it has read still holds."""
+        """Run one transaction, which locks at once, so that its reads stay valid."""
         self.check_writable()
         with self.changing() as connection:
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """Like `writing`, for changes that may be made to a copy in memory too."""
+        """Run a transaction like `writing`, which may also change a copy in memory."""
         with self.reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -68,7 +68,7 @@ class Connection:
                 raise
 
     def check_writable(self) -> None:
-        """Raises ProblemError where nothing can be saved, unless the obstacle is gone by now."""
+        """Raise ProblemError if nothing can be saved, unless the obstacle has disappeared."""
         if self.unwritable is None:
             return
         try:
@@ -78,17 +78,17 @@ class Connection:
         self._change_to(opened)
 
     def only_read(self, error: ProblemError) -> None:
-        """Continues with a copy in memory if `error` says that nothing can be written; else raises it."""
+        """Continue with a copy in memory if `error` means that nothing can be written, else raise it."""
         cause = error.__cause__
         if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
             raise error
         self._change_to(open_copy(self.path, cause))
 
     def set_aside(self) -> Path | None:
-        """Renames the opened file, which is damaged, and makes a new one in its place; returns its path now.
+        """Rename the opened damaged file, create a new one in its place, and return the renamed path.
 
-        None where it stays: another file lies there now, or Windows renames no file that others have open,
-        and then this connection is closed.
+        Return None if it stays: because another file is in its place, or because Windows does not rename open
+        files, and then this connection is closed.
         """
         if _identity(_file_status(self.path)) != self._identities[0]:
             return None

@@ -1,6 +1,6 @@
-"""Opens the store's file: checks that it is Ammeter's and not newer, and brings an older one up to date.
+"""Opens the store's file: checks that it is Ammeter's and not newer, and migrates an older one.
 
-Where nothing can be written, the store is read into memory and brought up to date there.
+If nothing can be written, the store is read into memory and migrated there.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _SPARE_BYTES = 16 * BYTES_PER_MIB
 
 
 class DamagedError(ProblemError):
-    """Raised for a file that is not a store, or not a whole one."""
+    """Raised for a file that is not a store, or an incomplete one."""
 
 
 class NoRoomError(OSError):
-    """Raised where the copy, and the migration after it, would not fit on the disk."""
+    """Raised if the copy and the migration would not fit on the disk."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 class Opened(NamedTuple):
-    """A connection to a store, with notes; where it is `unwritable`, for that reason, to a copy in memory."""
+    """A connection to a store, with notes. If the store is `unwritable`, it is to a copy in memory."""
 
     connection: sqlite3.Connection
     notes: tuple[str, ...] = ()
@@ -62,13 +62,13 @@ class Opened(NamedTuple):
 
 
 def open_database(path: Path, vfs: str | None = None) -> Opened:
-    """Opens or makes the store at `path`; where it cannot be written, a copy of it in memory.
+    """Open or create the store at `path`, or a copy in memory if it cannot be written.
 
     `vfs` names another of SQLite's virtual file systems. Raises ProblemError for a file that cannot be read
     or is not a store, and for a newer program's store, which is left as it is.
     """
     if os.name == "posix" and (size := len(os.fsencode(path))) > _LONGEST_PATH:
-        message = f"The path of the saved runs is too long: {size:,} bytes; at most {_LONGEST_PATH} fit."
+        message = f"The path of the saved runs is too long ({size:,} bytes, limit {_LONGEST_PATH})."
         raise ProblemError(_problem(message, "Set AMMETER_HOME to a folder with a shorter path."))
     try:
         return open_to_write(path, vfs)
@@ -80,7 +80,7 @@ def open_database(path: Path, vfs: str | None = None) -> Opened:
 
 
 def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
-    """A copy in memory of the store at `path`, which `error` keeps from being written; empty for a new store.
+    """Return a copy in memory of the store at `path`, which `error` makes unwritable. It may be empty.
 
     Raises ProblemError if `error` is another one, or if the store cannot be read either.
     """
@@ -103,7 +103,7 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
 
 
 def open_temporary() -> sqlite3.Connection:
-    """An empty store in memory; what is too much for that SQLite keeps in a temporary file."""
+    """Return an empty store in memory. SQLite moves large content to a temporary file."""
     connection = _set_up(sqlite3.connect("", isolation_level=None))
     connection.execute(f"PRAGMA cache_size = -{_KEPT_KIB}")
     _bring_up_to_date(connection, Path(":memory:"))
@@ -111,7 +111,7 @@ def open_temporary() -> sqlite3.Connection:
 
 
 def open_to_write(path: Path, vfs: str | None = None) -> Opened:
-    """Opens or makes the store at `path`. Raises OSError, sqlite3.Error and ProblemError."""
+    """Open or create the store at `path`. Raises OSError, sqlite3.Error and ProblemError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         # left by an earlier file of that name
@@ -169,13 +169,13 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
     if isinstance(error, NoRoomError):
         message = (
             f"Nothing can be saved: the saved runs at {path} are from an older Ammeter, and the disk has no "
-            "room for a copy of them, which is made before they are brought up to date."
+            "room for a copy, which is made before the update."
         )
-        return _problem(message, "Make room there, and start again. Until then they can be read.")
+        return _problem(message, "Free disk space and restart. Until then the runs can be read.")
     if is_full:
         message = f"Nothing can be saved: the disk of {path.parent} is full."
-        return _problem(message, "Make room there, or set AMMETER_HOME to a folder on another disk.")
-    message = f"Nothing can be saved: {path.parent} cannot be written."
+        return _problem(message, "Free some space, or set AMMETER_HOME to a folder on another disk.")
+    message = f"Nothing can be saved: {path.parent} is not writable."
     remedy = "Check its permissions and the free space on its disk, or set AMMETER_HOME to another folder."
     return _problem(message, remedy)
 
@@ -210,15 +210,15 @@ _DAMAGE = re.compile("not a database|malformed|no such (table|column)|already ex
 
 
 def fail(path: Path, error: Exception) -> NoReturn:
-    """Raises ProblemError of kind STORE for an error of SQLite or the system at the file `path`."""
+    """Raise ProblemError of kind STORE for an error of SQLite or the system at the file `path`."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if "locked" in reason or "busy" in reason:
-        message = f"The saved runs at {path} are in use by another program, which keeps them locked."
+        message = f"The saved runs at {path} are locked by another program."
         raise ProblemError(_problem(message, "Close the other program and try again.")) from error
     if _DAMAGE.search(reason):
         raise damaged(path) from error
     message = f"The saved runs at {path} cannot be opened or written: {reason}."
-    remedy = "Check that the folder can be written and has room, or set AMMETER_HOME to another one."
+    remedy = "Check that the folder is writable and has space, or set AMMETER_HOME to another folder."
     raise ProblemError(_problem(message, remedy)) from error
 
 
@@ -265,19 +265,19 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         # another program may just have made the tables and, in the same transaction, their version
         version = _version(connection)
     if version > VERSION:
-        known = f"format {version}; this one, {__version__}, knows {VERSION}"
+        known = f"format {version}, but version {__version__} supports up to {VERSION}"
         message = f"The saved runs at {path} were written by a newer Ammeter ({known})."
-        remedy = "Install the newer Ammeter again, or set AMMETER_HOME to another folder."
+        remedy = "Install the newer Ammeter, or set AMMETER_HOME to another folder."
         if copies := backups(path):
-            remedy += f" To go back to the runs from before the update, rename {copies[-1]} to {path.name}."
+            remedy += f" To restore the runs from before the update, rename {copies[-1]} to {path.name}."
         raise ProblemError(_problem(message, remedy))
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
         raise damaged(path)
     if 0 < version < format16.FORMAT:
         message = (
-            f"The saved runs at {path} were written by an older Ammeter (format {version}), which this one, "
-            f"{__version__}, does not read: it reads formats {format16.FORMAT} to {VERSION}."
+            f"The saved runs at {path} were written by an older Ammeter (format {version}). Version "
+            f"{__version__} reads formats {format16.FORMAT} to {VERSION}."
         )
         remedy = "Use the Ammeter that wrote them, or set AMMETER_HOME to another folder."
         raise ProblemError(_problem(message, remedy))
@@ -303,8 +303,8 @@ def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
         connection.execute("PRAGMA synchronous = NORMAL")
         return ()
     return (
-        "The file system of the saved runs refuses SQLite's write-ahead log (network folders often do);"
-        " a rollback journal is used, which is slower.",
+        "The file system of the saved runs does not support SQLite's write-ahead log, as often in network"
+        " folders. A slower rollback journal is used.",
     )
 
 
@@ -336,8 +336,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int]
         if _DAMAGE.search(str(error)):
             raise damaged(path) from error
         message = (
-            f"The saved runs at {path} could not be brought up to date: {error}. "
-            f"They are as they were, and a copy of them is at {copy}."
+            f"The saved runs at {path} could not be updated: {error}. "
+            f"They are unchanged, and a copy is at {copy}."
         )
         remedy = "Try again. If it fails again, use the version of Ammeter that wrote them, and report this."
         raise ProblemError(_problem(message, remedy)) from error
@@ -346,10 +346,10 @@ def _migrate(connection: sqlite3.Connection, path: Path, back_up: Callable[[int]
 
 
 def back_up(path: Path, version: int, vfs: str | None) -> Path:
-    """Copies the store at `path`, of that version, with its log, and returns the copy's path.
+    """Copy the store at `path`, of that version, with its log, and return the copy's path.
 
-    The copy is kept until the store proves good: once a window has read its runs and been closed, or a verb
-    that reads them has ended well. Nobody may write meanwhile. Raises OSError and sqlite3.Error.
+    The copy is kept until the new store is known to work: once a window has read its runs and been closed, or
+    a command that reads them has succeeded. Nobody may write during the copy. Raises OSError, sqlite3.Error.
     """
     place = path.with_name(f"{path.name}.v{version}.backup")
     part = part_path(place)
@@ -376,7 +376,7 @@ def back_up(path: Path, version: int, vfs: str | None) -> Path:
 
 
 def backups(path: Path) -> list[Path]:
-    """The copies of the store at `path`, the newest format last."""
+    """Return the copies of the store at `path`, the newest format last."""
     name = re.compile(re.escape(path.name) + r"\.v(\d+)\.backup")
     versions: dict[Path, int] = {}
     with suppress(OSError):
@@ -386,7 +386,7 @@ def backups(path: Path) -> list[Path]:
 
 
 def remove_backups(path: Path) -> None:
-    """Removes the copies of the store at `path`, which has proven good."""
+    """Remove the copies of the store at `path`, which is known to work."""
     for place in backups(path):
         # a folder that cannot be written keeps them
         with suppress(OSError):
@@ -402,7 +402,7 @@ def _scalar(connection: sqlite3.Connection, statement: str) -> Any:
 
 
 def damaged(path: Path) -> DamagedError:
-    """The error for a file that is not a store, or not a whole one."""
+    """Return the error for a file that is not a store, or an incomplete one."""
     message = f"{path} is not a file of Ammeter's saved runs, or it is damaged."
     return DamagedError(_problem(message, "Move it away, or set AMMETER_HOME to another folder."))
 

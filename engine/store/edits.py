@@ -1,6 +1,6 @@
-"""Changes that a user makes in saved runs: names, tags, notes, pins, colours and folders, and their deletion.
+"""User edits of saved runs: names, tags, notes, pins, colors, folders and deletion.
 
-A deleted run is hidden at first, so that the deletion can be undone, and removed for good later.
+A deleted run is hidden at first, so that the deletion can be undone, and permanently removed later.
 """
 
 from __future__ import annotations
@@ -34,87 +34,87 @@ _GAPS = re.compile(r"[\s,]+")
 
 
 def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags as they are kept: without commas and extra spaces, each once whatever its capitals.
+    """Return tags without commas, extra spaces and duplicates, ignoring case.
 
-    Raises ProblemError for a tag that is too long, and for too many.
+    Raises ProblemError if a tag is too long, or if there are too many.
     """
     kept: dict[str, str] = {}
     for tag in tags:
         words = _GAPS.sub(" ", one_line(tag)).strip()
         if len(words) > LONGEST_TAG:
             message = f"The tag “{shortened(words, 21)}” has {len(words):,} characters."
-            raise request_error(message, f"Use at most {LONGEST_TAG}.", key="tags", value=tag)
+            raise request_error(message, f"Use at most {LONGEST_TAG} characters.", key="tags", value=tag)
         if words:
             kept.setdefault(words.casefold(), words)
     if len(kept) > MOST_TAGS:
-        message = f"{len(kept):,} tags are more than a run may have."
-        raise request_error(message, f"Use at most {MOST_TAGS}.", key="tags")
+        message = f"{len(kept):,} tags are too many for a run."
+        raise request_error(message, f"Use at most {MOST_TAGS} tags.", key="tags")
     return tuple(kept.values())
 
 
 def cleaned_note(note: str) -> str:
-    """A note as it is kept: printable lines. Raises ProblemError if it is too long."""
+    """Return a note with printable lines only. Raises ProblemError if it is too long."""
     text = printable(note).strip()
     if len(text) > LONGEST_NOTE:
         message = f"The note has {len(text):,} characters."
-        raise request_error(message, f"Use at most {LONGEST_NOTE:,}.", key="note")
+        raise request_error(message, f"Use at most {LONGEST_NOTE:,} characters.", key="note")
     return text
 
 
 def cleaned_name(name: str) -> str:
-    """A name as it is kept: one printable line of bounded length."""
+    """Return a name as one printable line of limited length."""
     return shortened(name.strip(), LONGEST_NAME)
 
 
 def cleaned_folder(folder: str) -> str:
-    """A folder's name as it is kept: a line. Raises ProblemError if it is too long."""
+    """Return a folder's name as one line. Raises ProblemError if it is too long."""
     name = " ".join(one_line(folder).replace('"', "").split())
     if len(name) > LONGEST_FOLDER:
         message = f"The folder “{shortened(name, 21)}” has {len(name):,} characters."
-        raise request_error(message, f"Use at most {LONGEST_FOLDER}.", key="folder", value=name)
+        raise request_error(message, f"Use at most {LONGEST_FOLDER} characters.", key="folder", value=name)
     return name
 
 
 class Edits(Readings):
-    """Reads saved runs, and changes them as a user wants: of several runs all or none."""
+    """Reads saved runs and applies user edits, to all of the given runs or none."""
 
     def __init__(self, connection: Connection, path: Path) -> None:
         super().__init__(connection)
         self.path = path
 
     def rename(self, run_id: str, name: str) -> None:
-        """Gives a run another name. Raises ProblemError for an empty one."""
+        """Rename a run. Raises ProblemError for an empty name."""
         if not (kept := cleaned_name(name)):
-            raise request_error("name is empty.", "Give the run a name.", key="name", value=name)
+            raise request_error("The name is empty.", "Enter a name.", key="name", value=name)
         self._set("name", {run_id: kept})
 
     def set_tags(self, run_id: str, tags: Iterable[str]) -> None:
-        """Gives a run these tags and no others; see `cleaned_tags` for what is kept of them."""
+        """Replace the tags of a run by `cleaned_tags` of these."""
         self.set_all_tags({run_id: tags})
 
     def set_all_tags(self, tags: Mapping[str, Iterable[str]]) -> None:
-        """Gives runs, by id, these tags and no others."""
+        """Replace the tags of runs, by id."""
         kept = {run_id: cleaned_tags(run_tags) for run_id, run_tags in tags.items()}
         self._set("tags", {run_id: json.dumps(each, ensure_ascii=False) for run_id, each in kept.items()})
 
     def set_note(self, run_id: str, note: str) -> None:
-        """Replaces a run's note; an empty one removes it."""
+        """Replace a run's note. An empty note removes it."""
         self._set("note", {run_id: cleaned_note(note)})
 
     def set_pinned(self, run_ids: Iterable[str], is_pinned: bool) -> None:
-        """Pins runs to the top of the table, or unpins them."""
+        """Pin runs to the top of the table, or unpin them."""
         self._set("is_pinned", dict.fromkeys(run_ids, is_pinned))
 
     def set_colour(self, run_ids: Iterable[str], colour: str | None) -> None:
-        """Gives runs one of `OWN_COLOURS`, or their precisions' colours with None."""
+        """Set the color of runs to one of `OWN_COLOURS`. None restores the color of the precision."""
         if colour is not None and colour not in OWN_COLOURS:
             remedy = f"Choose one of {', '.join(OWN_COLOURS)}."
-            message = f"There is no colour “{shortened(colour)}”."
+            message = f"The color “{shortened(colour)}” does not exist."
             raise request_error(message, remedy, key="colour", value=colour)
         self._set("colour", dict.fromkeys(run_ids, colour))
 
     def set_folders(self, folders: Mapping[str, str]) -> None:
-        """Puts runs, by id, into folders; an empty name is none."""
+        """Move runs, by id, to folders. An empty name means no folder."""
         self._set("folder", {run_id: cleaned_folder(folder) for run_id, folder in folders.items()})
 
     def _set(self, column: str, values: Mapping[str, object]) -> None:
@@ -124,7 +124,7 @@ class Edits(Readings):
                 connection.execute(f"UPDATE runs SET {column} = ? WHERE id = ?", (value, run_id))
 
     def delete(self, run_ids: Iterable[str]) -> None:
-        """Deletes runs until they are restored or purged. A run that another process trains is refused."""
+        """Delete runs until they are restored or purged. Refuses a run that another process trains."""
         with self._connection.writing() as connection:
             for run_id in run_ids:
                 _check_deletable(connection, run_id)
@@ -132,12 +132,12 @@ class Edits(Readings):
                 leave(connection, run_id)
 
     def restore(self, run_ids: Iterable[str]) -> None:
-        """Restores deleted runs. Raises ProblemError where one was purged."""
+        """Restore deleted runs. Raises ProblemError if one was purged."""
         with self._connection.writing() as connection:
             bring_back(connection, run_ids)
 
     def remove(self, run_ids: Iterable[str]) -> None:
-        """Deletes runs for good with samples and checkpoints; refused for one that another process trains."""
+        """Permanently delete runs with samples and checkpoints. Refuses a run that another process trains."""
         run_ids = tuple(run_ids)
         with self._connection.writing() as connection:
             for run_id in run_ids:
@@ -146,7 +146,7 @@ class Edits(Readings):
         self._drop_files(run_ids)
 
     def purge(self, run_ids: Iterable[str]) -> None:
-        """Removes those of the runs that are deleted for good; restored runs stay."""
+        """Permanently remove those of the runs that are deleted. Restored runs stay."""
         with self._connection.writing() as connection:
             gone = [run_id for run_id in run_ids if is_deleted(connection, run_id)]
             self._drop(connection, gone)
@@ -182,20 +182,20 @@ def _check_deletable(connection: sqlite3.Connection, run_id: str) -> None:
         message = f"{row['name']} still trains on {place.machine}."
         raise request_error(message, "Resume it, and stop it first.", key="run")
     if row["status"] == Status.RUNNING and not may_take(row["owner"]):
-        message = f"{row['name']} is being trained by another Ammeter."
+        message = f"{row['name']} is being trained by another instance of Ammeter."
         raise request_error(message, "Stop it there first.", key="run")
 
 
 def is_deleted(connection: sqlite3.Connection, run_id: str) -> bool:
-    """True for a run that is deleted but can still be restored."""
+    """Return True for a run that is deleted but can still be restored."""
     statement = "SELECT 1 FROM runs WHERE id = ? AND deleted IS NOT NULL"
     return connection.execute(statement, (run_id,)).fetchone() is not None
 
 
 def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Undoes a deletion. Raises ProblemError of kind STORE where a run is gone for good.
+    """Undo a deletion. Raises ProblemError of kind STORE if a run was permanently deleted.
 
-    A run whose place in its sweep was taken meanwhile belongs to the sweep no more.
+    A run whose place in its sweep was taken in the meantime no longer belongs to the sweep.
     """
     for run_id in run_ids:
         connection.execute(
@@ -205,17 +205,17 @@ def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
             (run_id,),
         )
         if not connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,)).rowcount:
-            message = f"Run {run_id} is gone for good."
+            message = f"Run {run_id} was permanently deleted."
             raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Train it as a new run."))
 
 
 def add_comparison(connection: sqlite3.Connection, comparison: str, title: str) -> None:
-    """Adds a comparison with the time and the version."""
+    """Add a comparison with the time and the version."""
     insert(connection, "comparisons", id=comparison, title=title, created=time.time(), ammeter=__version__)
 
 
 def drop_comparison(connection: sqlite3.Connection, comparison: str | None) -> None:
-    """Removes a comparison without runs, unless it is a sweep's, whose runs may be yet to come."""
+    """Remove a comparison without runs, unless it belongs to a sweep, which may add runs later."""
     connection.execute(
         "DELETE FROM comparisons WHERE id = :id"
         " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = :id)"

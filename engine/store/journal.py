@@ -1,6 +1,6 @@
-"""The record of a run while it trains: samples, other events in order, and sheets of pictures.
+"""The record of a run while it trains: samples, other events in order, and sheets of images.
 
-A sheet of pictures is saved once, however many runs share it.
+A sheet of images is saved once, however many runs share it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IS_RANGES = """line LIKE '{"event":"diagnosed"%'"""
 
 
 def sheet_of(connection: sqlite3.Connection, run_id: str) -> ContactSheet | None:
-    """The sheet of a run; None if it has none or a damaged one."""
+    """Return the sheet of a run, or None without an intact one."""
     # checks the length first: more than any sheet holds is not read into memory
     row = connection.execute(
         "SELECT hash, side, count, jpeg FROM pictures WHERE hash = (SELECT pictures FROM runs WHERE id = ?)"
@@ -50,7 +50,7 @@ def sheet_of(connection: sqlite3.Connection, run_id: str) -> ContactSheet | None
 
 
 def put(connection: sqlite3.Connection, run_id: str, sheet: ContactSheet) -> None:
-    """Gives a run its sheet, replacing any that it has."""
+    """Set the sheet of a run."""
     row = connection.execute("SELECT pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
     key = sheet.key
     # the next run with the same sheet mends a damaged one
@@ -66,7 +66,7 @@ def put(connection: sqlite3.Connection, run_id: str, sheet: ContactSheet) -> Non
 
 
 def drop(connection: sqlite3.Connection, key: str | None) -> None:
-    """Deletes a sheet that no run has any more, not even a deleted one that can be restored."""
+    """Delete a sheet if no run uses it, including deleted runs that can be restored."""
     connection.execute(
         "DELETE FROM pictures WHERE hash = :key AND NOT EXISTS (SELECT 1 FROM runs WHERE pictures = :key)",
         {"key": key},
@@ -74,7 +74,7 @@ def drop(connection: sqlite3.Connection, key: str | None) -> None:
 
 
 def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Adds the events: samples as blocks, others as a line each, but for signs of life and pictures."""
+    """Add events: samples as blocks, others as one line each, except heartbeats and images."""
     batches = [event for event in events if isinstance(event, Samples)]
     samples.append(connection, run_id, samples.columns_in(batches))
     unkept = Samples | Heartbeat | Ready | RankMemory | Pictures
@@ -88,20 +88,20 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
 
 
 def events_of(connection: sqlite3.Connection, run_id: str, *, with_ranges: bool = True) -> tuple[Event, ...]:
-    """The events of a run without its samples. Raises ProblemError of kind STORE for a damaged event."""
+    """Return the events of a run without samples. Raises ProblemError of kind STORE for a damaged event."""
     which = "" if with_ranges else f" AND NOT {_IS_RANGES}"
     statement = f"SELECT {_LINE} FROM events WHERE run = ?{which} ORDER BY position"
     return tuple(_event(connection, run_id, row) for row in connection.execute(statement, (run_id,)))
 
 
 def count_ranges(connection: sqlite3.Connection, run_id: str) -> int:
-    """How often ranges were sampled during a run."""
+    """Return how often ranges were sampled during a run."""
     statement = f"SELECT count(*) FROM events WHERE run = ? AND {_IS_RANGES}"
     return int(connection.execute(statement, (run_id,)).fetchone()[0])
 
 
 def ranges_of(connection: sqlite3.Connection, run_id: str, number: int | None) -> tuple[Ranges, ...]:
-    """The ranges sampled during a run, all or only that number. Raises ProblemError where damaged."""
+    """Return the ranges sampled during a run, all or only that number. Raises ProblemError if damaged."""
     which = f"run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
     bounds = (-1, 0) if number is None else (1, number)
     rows = connection.execute(f"SELECT {_LINE} FROM events WHERE {which}", (run_id, *bounds))
@@ -111,14 +111,14 @@ def ranges_of(connection: sqlite3.Connection, run_id: str, number: int | None) -
 
 
 def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
-    """How the run's last training ended; None where its end was not recorded."""
+    """Return the end of the run's last training, or None if it was not recorded."""
     events = events_of(connection, run_id, with_ranges=False)
     endings = (event for event in events if isinstance(event, Finished | Failed))
     return next(endings, None)
 
 
 def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
-    """Drops all that was recorded after `step`, and the run's end: it resumes from that step."""
+    """Drop everything recorded after `step`, and the run's end, to resume from that step."""
     samples.cut(connection, run_id, step)
     rows = connection.execute(
         f"SELECT {_LINE} FROM events WHERE run = ? ORDER BY position", (run_id,)

@@ -1,4 +1,4 @@
-"""Runs that train on another machine and may outlive this program: where their workers are."""
+"""Runs on remote machines, which may outlive this program, and the place of their workers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from engine.store.schema import insert
 
 
 def keep(connection: sqlite3.Connection, run_id: str, place: FarPlace) -> None:
-    """Notes where a run trains, and how far it has been recorded."""
+    """Record where a run trains, and how far it has been recorded."""
     insert(connection, "kept_runs", "INSERT OR REPLACE", run=run_id, **asdict(place))
 
 
 def place_of(connection: sqlite3.Connection, run_id: str) -> FarPlace | None:
-    """Where a run trains on; None where it does not."""
+    """Return where a run trains, or None if it does not."""
     statement = "SELECT machine, worker, events_at, errors_at FROM kept_runs WHERE run = ?"
     row = connection.execute(statement, (run_id,)).fetchone()
     return None if row is None else FarPlace(*row)
 
 
 def forget(connection: sqlite3.Connection, run_id: str) -> None:
-    """A run has ended."""
+    """Forget a run that has ended."""
     connection.execute("DELETE FROM kept_runs WHERE run = ?", (run_id,))

@@ -1,4 +1,4 @@
-"""The saved queue, which survives its window, and which process may train a run or carry on other work."""
+"""The saved queue, which survives its window, and the ownership of runs and jobs by processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _START_TOLERANCE_SECONDS = 2.0
 
 
 class Owner(Message):
-    """A process. Pids are reused, so its start is kept too; `boot` is empty where there is no boot id."""
+    """A process. Pids are reused, so its start is kept too. `boot` is empty without a boot id."""
 
     host: str
     boot: str
@@ -34,7 +34,7 @@ class Owner(Message):
 
     @property
     def is_gone(self) -> bool:
-        """True once the process has certainly ended; False for another host's, where that cannot be known."""
+        """True once the process has certainly ended. False for another host, where that is unknown."""
         if self.host != socket.gethostname():
             return False
         if self.boot != _boot_id():
@@ -49,7 +49,7 @@ class Owner(Message):
 
 
 def owner_from(text: str) -> Owner | None:
-    """The owner saved with a run; None if another version wrote it in another form."""
+    """Return the owner saved with a run, or None if another version wrote it in another form."""
     try:
         return Owner.model_validate_json(text)
     except ValidationError:
@@ -58,7 +58,7 @@ def owner_from(text: str) -> Owner | None:
 
 @functools.cache
 def this_process() -> Owner:
-    """This process. Read once: setting the clock would change its start."""
+    """Return this process. It is read once, because setting the clock would change its start."""
     process = psutil.Process()
     return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
 
@@ -72,52 +72,52 @@ def _boot_id() -> str:
 
 
 def me() -> str:
-    """This process, as a column `owner` has it."""
+    """Return this process as the text of a column `owner`."""
     return this_process().model_dump_json()
 
 
 def may_take(owner: str) -> bool:
-    """True for what this process owns, or one that is gone."""
+    """Return True if the owner is this process or one that has ended."""
     known = owner_from(owner)
     return known is not None and (known == this_process() or known.is_gone)
 
 
 def is_deserted(owner: str) -> bool:
-    """True where the process has certainly ended; another host's counts as living."""
+    """Return True if the process has certainly ended. A process of another host counts as alive."""
     known = owner_from(owner)
     return known is not None and known.is_gone
 
 
 def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
-    """The columns that decide who may train a run. Raises ProblemError of kind STORE where it is gone."""
+    """Return the columns that decide who may train a run. Raises ProblemError of kind STORE if it is gone."""
     columns = "name, status, owner, comparison, environment"
     statement = f"SELECT {columns} FROM runs WHERE id = ? AND deleted IS NULL"
     row: sqlite3.Row | None = connection.execute(statement, (run_id,)).fetchone()
     if row is None:
-        message = f"Run {run_id} is no longer among the saved runs."
+        message = f"Run {run_id} no longer exists."
         raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Start it as a new run."))
     return row
 
 
 def check_turn(connection: sqlite3.Connection, run_id: str) -> None:
-    """Raises ProblemError for a run that is not queued, or in the queue of another process that lives."""
+    """Raise ProblemError if a run is not queued, or is queued by another running process."""
     row = row_of(connection, run_id)
     if row["status"] != Status.QUEUED:
         message = f"{row['name']} is {row['status']}, not queued."
         raise request_error(message, "Start it as a new run.", key="run")
     if not may_take(row["owner"]):
-        message = f"{row['name']} waits in the queue of another Ammeter."
+        message = f"{row['name']} is queued in another instance of Ammeter."
         raise request_error(message, "Start it there, or start a new run.", key="run")
 
 
 def leave(connection: sqlite3.Connection, key: str) -> None:
-    """Takes an item out of the queue, in the transaction in which it begins or is withdrawn."""
+    """Remove an item from the queue, in the transaction in which it starts or is withdrawn."""
     connection.execute("DELETE FROM waiting WHERE key = ?", (key,))
 
 
 @dataclass(frozen=True)
 class WaitingItem:
-    """A run, whose id is `key`, or an order with its `request` (JSON); `machine` is "" for this one."""
+    """A queued run, whose id is `key`, or a job with its `request` (JSON). `machine` is "" for this one."""
 
     key: str
     kind: str
@@ -128,9 +128,9 @@ class WaitingItem:
 
 
 class Waiting:
-    """The queues of all windows on this store; all but `claimable` and `claim` is about this process's own.
+    """The queues of all windows on this store. Only `claimable` and `claim` use queues of other processes.
 
-    An item leaves in the transaction in which its work is marked as begun. Every method raises ProblemError
+    An item leaves in the transaction in which its job is marked as started. Every method raises ProblemError
     of kind STORE when the file fails.
     """
 
@@ -138,17 +138,17 @@ class Waiting:
         self._connection = connection
 
     def add(self, items: Sequence[WaitingItem], *, goes_first: bool = False) -> None:
-        """Adds items at the end, or at the front; an item that waits already is moved there."""
+        """Add items at the end, or at the front. An item that is already queued is moved there."""
         with self._connection.writing() as connection:
             _insert(connection, items, goes_first=goes_first)
 
     def keys(self) -> tuple[str, ...]:
-        """The keys of what waits in this process, next first."""
+        """Return the keys of this process's items, next first."""
         statement = "SELECT key FROM waiting WHERE owner = ? ORDER BY position"
         return tuple(row["key"] for row in self._connection.read(statement, (me(),)))
 
     def arrange(self, keys: Sequence[str]) -> None:
-        """Gives these items this order."""
+        """Put these items in this order."""
         with self._connection.writing() as connection:
             connection.executemany(
                 "UPDATE waiting SET position = ? WHERE key = ?",
@@ -156,18 +156,18 @@ class Waiting:
             )
 
     def hold(self, key: str, is_held: bool) -> None:
-        """Holds an item back, or releases it."""
+        """Pause an item, or release it."""
         with self._connection.writing() as connection:
             connection.execute("UPDATE waiting SET is_held = ? WHERE key = ?", (is_held, key))
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Takes items out; runs stay queued among the saved runs."""
+        """Remove items. Runs stay queued among the saved runs."""
         with self._connection.writing() as connection:
             for key in keys:
                 leave(connection, key)
 
     def claimable(self) -> tuple[WaitingItem, ...]:
-        """Its own items and those whose process is gone, next first; runs without a place come last."""
+        """Return own items and those whose process has ended, next first. Runs without a place come last."""
         with self._connection.reading() as connection:
             placed = connection.execute(
                 "SELECT waiting.* FROM waiting LEFT JOIN runs ON runs.id = key WHERE kind != ?"
@@ -190,7 +190,7 @@ class Waiting:
         )
 
     def claim(self, items: Sequence[WaitingItem]) -> tuple[Problem, ...]:
-        """Takes items over from processes that are gone; returns the problems of those not there."""
+        """Take over items from processes that have ended. Return the problems of missing items."""
         claimed, problems = [], []
         # together, so that a kill leaves them in their order
         with self._connection.writing() as connection:
@@ -206,7 +206,7 @@ class Waiting:
 
     @property
     def rests(self) -> bool:
-        """True if this queue, or that of a window that is gone, was to begin nothing until told to go on."""
+        """True if this queue, or the queue of a closed window, was paused."""
         rows = self._connection.read("SELECT owner FROM resting_queues")
         return any(may_take(row["owner"]) for row in rows)
 
@@ -228,10 +228,10 @@ def _claim(connection: sqlite3.Connection, item: WaitingItem) -> None:
     row = connection.execute("SELECT owner FROM waiting WHERE key = ?", (item.key,)).fetchone()
     if row is None:
         message = f"“{item.title}” is no longer in the queue."
-        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Order it anew."))
+        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Add it again."))
     if not may_take(row["owner"]):
-        message = f"“{item.title}” waits in the queue of another Ammeter."
-        raise request_error(message, "Take it out of the queue there.", key="queue")
+        message = f"“{item.title}” is queued in another instance of Ammeter."
+        raise request_error(message, "Remove it from the queue there.", key="queue")
 
 
 def _insert(

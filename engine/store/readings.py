@@ -45,7 +45,7 @@ _DIGITS = b"0123456789"
 
 
 class Readings:
-    """Reads what is saved, for the thread that opened the connection; deleted runs are left out.
+    """Reads saved runs, except deleted ones, in the thread that opened the connection.
 
     An unchanged run is the same record each time. Every method raises ProblemError of kind STORE
     when the file cannot be read, and of kind REQUEST for a run that is not there.
@@ -57,11 +57,11 @@ class Readings:
         self._sound: set[bytes] = set()
 
     def runs(self, limit: int | None = None) -> tuple[RunRecord, ...]:
-        """The readable runs, newest first."""
+        """Return the readable runs, newest first."""
         return self.listing(limit).runs
 
     def listing(self, limit: int | None = None) -> Listing:
-        """All runs; a damaged run, or one of another version, hides no other."""
+        """Return all runs, readable and unreadable."""
         statement = f"{_SELECT} ORDER BY number DESC LIMIT ?"
         rows = self._connection.read(statement, (-1 if limit is None else limit,))
         before, self._known = self._known, {}
@@ -75,7 +75,7 @@ class Readings:
         )
 
     def times(self) -> list[tuple[float, str]]:
-        """The moments at which the runs were made, in Unix seconds, and their ids, newest first."""
+        """Return when the runs were created, in Unix seconds, and their ids, newest first."""
         # from an index: reading all of the runs takes long
         statement = "SELECT created, id FROM runs WHERE deleted IS NULL ORDER BY created DESC, id DESC"
         rows = self._connection.read(statement)
@@ -114,49 +114,49 @@ class Readings:
                 self._sound.add(shape)
 
     def run(self, id_or_start: str) -> RunRecord:
-        """The run of that id, or the only one whose id starts so."""
+        """Return the run of that id, or the only run whose id starts with it."""
         try:
             return run_from(self._row(id_or_start))
         except (ValueError, TypeError, OverflowError, OSError, RecursionError):
             raise unreadable("parts") from None
 
     def starting(self, start: str) -> tuple[str, ...]:
-        """The ids that start so, as a user writes them; none for an empty start."""
+        """Return the run ids with this start, in any case. An empty start matches no id."""
         return tuple(row["id"] for row in self._rows(start))
 
     def name(self, id_or_start: str) -> tuple[str, str]:
-        """The id and name of that run, even if the rest of it cannot be read."""
+        """Return the id and name of a run, even if the rest of it is unreadable."""
         row = self._row(id_or_start)
         return row["id"], shortened(row["name"])
 
     def deleted(self) -> tuple[str, ...]:
-        """The ids of deleted runs that can still be restored."""
+        """Return the ids of deleted runs that can still be restored."""
         statement = "SELECT id FROM runs WHERE deleted IS NOT NULL ORDER BY deleted, number"
         return tuple(row["id"] for row in self._connection.read(statement))
 
     def pictures(self, run_ids: Iterable[str]) -> ContactSheet | None:
-        """The training pictures of the first of the runs that has a sheet of them, and not a damaged one."""
+        """Return the training images of the first of the runs that has an intact sheet of them."""
         with self._connection.reading() as connection:
             sheets = (journal.sheet_of(connection, run_id) for run_id in run_ids)
             return next((sheet for sheet in sheets if sheet is not None), None)
 
     def events(self, run_id: str, *, with_ranges: bool = False) -> tuple[Event, ...]:
-        """The run's events in order, without its samples, and without sampled ranges unless asked for."""
+        """Return the run's events in order, without samples, and by default without sampled ranges."""
         with self._connection.reading() as connection:
             return journal.events_of(connection, run_id, with_ranges=with_ranges)
 
     def count_ranges(self, run_id: str) -> int:
-        """How often ranges were sampled while the run trained."""
+        """Return how often ranges were sampled during the run."""
         with self._connection.reading() as connection:
             return journal.count_ranges(connection, run_id)
 
     def ranges(self, run_id: str, number: int | None = None) -> tuple[Ranges, ...]:
-        """The ranges that were sampled while the run trained, in order, or only that `number`, from 0."""
+        """Return all range samples of a run in order, or only sample `number` (0-based)."""
         with self._connection.reading() as connection:
             return journal.ranges_of(connection, run_id, number)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
-        """The run's samples by column, one value a step (`step` int64, others float64); only those it has."""
+        """Return the run's known samples by column, one value per step (`step` int64, others float64)."""
         with self._connection.reading() as connection:
             columns: dict[str, NDArray[Any]] = {**samples.samples_of(connection, run_id)}
         if "step" in columns:
@@ -164,17 +164,17 @@ class Readings:
         return columns
 
     def curves(self, run_id: str) -> Curves:
-        """The run's samples in a bounded number of rows."""
+        """Return the run's samples in a limited number of rows."""
         with self._connection.reading() as connection:
             return samples.curves_of(connection, run_id)
 
     def summary_so_far(self, run_id: str) -> Summary:
-        """A summary made of the recorded samples and events, for a run that has none of its own."""
+        """Return a summary from the recorded samples and events, for a run without its own."""
         with self._connection.reading() as connection:
             return recording.summary_so_far(connection, run_id)
 
     def comparisons(self) -> tuple[ComparisonRecord, ...]:
-        """The comparisons, newest first."""
+        """Return the comparisons, newest first."""
         rows = self._connection.read(
             "SELECT id, title, created, ammeter FROM comparisons WHERE EXISTS"
             " (SELECT 1 FROM runs WHERE comparison = comparisons.id AND deleted IS NULL)"
@@ -188,7 +188,7 @@ class Readings:
         return tuple(comparisons)
 
     def data_version(self) -> tuple[int, int]:
-        """Changes when another connection has written, or another file took the place of this one."""
+        """Return a value that changes when another connection has written, or when the file was replaced."""
         version = int(self._connection.read("PRAGMA data_version")[0][0])
         return self._connection.files, version
 
@@ -201,10 +201,10 @@ class Readings:
         rows, shown = self._rows(id_or_start), shortened(id_or_start)
         if len(rows) == 1:
             return rows[0]
-        message = f"There is no run whose id starts with '{shown}'."
-        remedy = "See the ids with `ammeter results`."
+        message = f"No run id starts with '{shown}'."
+        remedy = "List the ids with `ammeter results`."
         if rows:
             ids = ", ".join(row["id"] for row in rows)
-            message = f"'{shown}' is the start of more than one run's id: {ids}."
-            remedy = "Give more of the id."
+            message = f"Several run ids start with '{shown}': {ids}."
+            remedy = "Enter more of the id."
         raise request_error(message, remedy, key="run", value=id_or_start)

@@ -1,7 +1,7 @@
-"""A saved run or comparison as a value, and the reading of its row.
+"""Saved runs and comparisons as values, read from their rows.
 
-Fields stored as JSON are parsed at first use. A run that cannot be read, because it is damaged or another
-version's, does not hide the others.
+Fields stored as JSON are parsed at first use. A run that is damaged or from another version does not hide the
+others.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _NUMBERED = re.compile(r"Run \d+")
 class Parsed(Generic[T]):
     """A dataclass field that holds a value, or the JSON text that `parse` turns into it on first use.
 
-    A table of ten thousand runs shows thirty of them; validating all of their settings would take a second.
-    Two threads that ask at the same time may both parse, to the same value.
+    A table of ten thousand runs shows thirty of them, and validating all of their settings would take a
+    second. Two threads that read it at the same time may both parse, to the same value.
     """
 
     def __init__(self, parse: Callable[[str], T]) -> None:
@@ -69,7 +69,7 @@ class Text(NamedTuple):
 
 
 class _Excerpt(Bounded, extra="ignore", from_attributes=True):
-    """What is read of a record or of settings in place of all of it."""
+    """The parts of a record or of settings that are read in place of all of it."""
 
 
 class _Settings(_Excerpt):
@@ -97,10 +97,9 @@ class _Figures(_Excerpt):
 
 
 class Overview(NamedTuple):
-    """The columns of a run in a list of thousands.
+    """The columns of a run in a list of thousands of runs.
 
-    `recipe` is the one asked for, by which a run is known; `peak_mib` counts memory allocated on a GPU, or
-    resident on a CPU.
+    `recipe` is the requested one. `peak_mib` counts memory allocated on a GPU, or resident on a CPU.
     """
 
     model: str
@@ -120,7 +119,7 @@ class Overview(NamedTuple):
 
 
 class Status(StrEnum):
-    """The state of a run. `INTERRUPTED`: the program that ran it is gone; its samples remain."""
+    """The state of a run. `INTERRUPTED`: the program that ran it has ended, but its samples remain."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -135,21 +134,21 @@ class Status(StrEnum):
 
 
 def unreadable(what: str, why: str = "") -> ProblemError:
-    """The error for a part of a saved run that cannot be read; `what` is in the plural."""
+    """Return the error for an unreadable part of a saved run. `what` is in the plural."""
     message = f"The {what} of a saved run cannot be read{f': {why}' if why else '.'}"
-    remedy = "A newer Ammeter may have written it: read it with that one, or leave it out."
+    remedy = "A newer Ammeter may have written it. Read it with that version, or exclude it."
     return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy))
 
 
 def damaged(connection: sqlite3.Connection, run_id: str, what: str) -> ProblemError:
-    """Return the error for a part of a run whose checksum differs; `what` is in the plural."""
+    """Return the error for a part of a run whose checksum differs. `what` is in the plural."""
     row = connection.execute("SELECT id, name FROM runs WHERE id = ?", (run_id,)).fetchone()
     return _damaged(row, what)
 
 
 def _damaged(run: Row, what: str) -> ProblemError:
     name = f"{one_line(run['name'])} ({one_line(run['id'])})"
-    message = f"The {what} of {name} cannot be read. They are damaged, as their checksum shows."
+    message = f"The {what} of {name} cannot be read. They are damaged (checksum mismatch)."
     return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=_DAMAGED))
 
 
@@ -187,11 +186,11 @@ def _summary(text: str) -> Summary | None:
 class RunRecord:
     """A run in the store, without its samples and events.
 
-    `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags`,
-    `note`, `is_pinned`, `colour` (one of `OWN_COLOURS`, or None) and `folder` ("" for none) are the user's. A
-    run of a `sweep` is the repeat, from 1, of a cell there. `machine` is where it trains, "" for this one. Of
-    a run from the store, `experiment`, `environment` and `summary` are parsed on first use; damage raises
-    ProblemError then.
+    `number` is the 14 of "Run 14". `label` is the run's side of `comparison`. Times are in UTC. The user sets
+    `tags`, `note`, `is_pinned`, `colour` (one of `OWN_COLOURS`, or None) and `folder` ("" for none). A run of
+    a `sweep` is the `repeat` (1-based) of a `cell`. `machine` is where it trains, "" for this one. If the run
+    comes from the store, `experiment`, `environment` and `summary` are parsed on first use, which raises
+    ProblemError on damage.
     """
 
     id: str
@@ -241,19 +240,19 @@ class RunRecord:
 
     @property
     def has_own_name(self) -> bool:
-        """True if a person named it: "Run 14" says nothing to anybody."""
+        """True if the user named the run. "Run 14" is an automatic name."""
         return not _NUMBERED.fullmatch(self.name)
 
     @property
     def title(self) -> str:
-        """How to call the run: by its own name, or else "BF16 AMP, resnet50, batch 64"."""
+        """The user's name of the run, or else "BF16 AMP, resnet50, batch 64"."""
         if self.has_own_name:
             return self.name
         return f"{self.side}, {self.model_name}, batch {self.overview.batch_size:,}"
 
     @property
     def side(self) -> str:
-        """How to call its side of a comparison: "BF16 AMP"."""
+        """The name of the run's side of a comparison: "BF16 AMP"."""
         return self.label or self.overview.precision.label
 
     @property
@@ -263,7 +262,7 @@ class RunRecord:
 
     @cached_property
     def settings_but_precision(self) -> str:
-        """The same text for runs whose settings differ in nothing but the precision."""
+        """A text that is equal for runs whose settings differ only in precision."""
         held = self.__dict__["experiment"]
         text = _with_identity(held.json) if isinstance(held, Text) else ""
         if text.count(_KEY_END) != _KEYS:
@@ -272,7 +271,7 @@ class RunRecord:
         return text.replace(f'"precision":"{self.overview.precision}"', "", 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as plain JSON values; NaN and infinity as text."""
+        """Return the run as plain JSON values, with NaN and infinity as text."""
         return {
             "id": self.id,
             "name": self.name,
@@ -319,7 +318,7 @@ _KEYS = Experiment().to_json().count(_KEY_END)
 
 @dataclass(frozen=True)
 class ComparisonRecord:
-    """Runs started together to be compared; `ammeter` is the version that made it, where known."""
+    """Runs started together to be compared. `ammeter` is the version that created it, if known."""
 
     id: str
     title: str
@@ -344,7 +343,7 @@ def run_from(row: Row) -> RunRecord:
     shows the damage.
     """
     if not is_intact(row, SEALED["runs"]):
-        raise _damaged(row, "settings or figures")
+        raise _damaged(row, "settings or results")
     environment, summary, problem = row["environment"], row["summary"], row["problem"]
     return RunRecord(
         id=_text(row["id"]),
@@ -406,7 +405,7 @@ def _moment(unix_seconds: float) -> datetime:
 
 @dataclass(frozen=True)
 class UnreadableRun:
-    """A saved run that cannot be read; `why` is a sentence."""
+    """A saved run that cannot be read, with the reason `why` as a sentence."""
 
     id: str
     name: str

@@ -26,12 +26,12 @@ from engine.store.store import Store
 COMMIT_SECONDS = 0.2  # at most this much of a run is lost if this process is killed
 MOST_REMARKS, MOST_CHARACTERS = 10_000, 4 * 2**20
 """Of a run's log lines, and of these and its phases. What comes after so many is not saved."""
-_DROPPED = f"The run has more than {MOST_REMARKS:,} log lines, or 4 MiB of them. Further lines are not saved."
+_DROPPED = f"The log exceeds {MOST_REMARKS:,} lines or 4 MiB. Further lines are not saved."
 _REFUSALS = (Kind.REQUEST, Kind.NO_ENGINE)
 
 
 class Recorder:
-    """Gathers a run's events and commits them a few times a second; the first samples and the end at once.
+    """Collects a run's events and commits them a few times a second, the first samples and the end at once.
 
     A copy of the run grows with it, from which it is saved again if the store's file was deleted, moved,
     replaced or damaged. With `has_begun` an earlier recorder has the beginning.
@@ -51,7 +51,7 @@ class Recorder:
         self._run_id = run_id
         self._resumes, self._keeps_refused = resumes, keeps_refused
         self._clock = clock
-        self._twin = store.twin(run_id)
+        self._backup = store.in_memory_copy(run_id)
         self._waiting: list[Event] = []
         self._committed = clock()
         self._began, self._has_samples, self._ended = has_begun, has_begun, False
@@ -67,8 +67,11 @@ class Recorder:
     def take(
         self, events: Sequence[Event], place: FarPlace | None = None, *, is_lost: bool = False
     ) -> tuple[Log, ...]:
-        """Takes the worker's events, if any, and how far they go of what it wrote on another machine; returns
-        remarks on the recording itself. A run that `is_lost` there is interrupted with what it had."""
+        """Take the worker's events, if any, with the position up to which they were read on a remote machine.
+
+        Returns remarks on the recording itself. A run that `is_lost` there is interrupted with its data so
+        far.
+        """
         self._place = place or self._place
         self._waiting += self._budgeted(events)
         self._began |= any(isinstance(event, Started) for event in events)
@@ -122,7 +125,7 @@ class Recorder:
                 self._ended = True
                 self._stop()
         finally:
-            self._twin.close()
+            self._backup.close()
 
     def _stop(self) -> None:
         if self._has_nothing_to_record(None):
@@ -149,7 +152,7 @@ class Recorder:
             raise
 
     def _write(self, events: Sequence[Event]) -> tuple[Log, ...]:
-        self._twin.take(events)
+        self._backup.take(events)
         path = self._store.path
         try:
             if self._store.has(self._run_id):
@@ -158,22 +161,21 @@ class Recorder:
                     self._recorded_place = self._place
                 return ()
             return self._save_again(
-                f"The file of the saved runs, {path}, was removed or replaced while this run was trained."
+                f"The file of saved runs, {path}, was removed or replaced during this run."
             )
         except DamagedError:
             aside = self._store.set_aside()
             if aside is None:
                 raise ProblemError(self._saved_beside()) from None
             return self._save_again(
-                f"The file of the saved runs, {path}, was damaged while this run was trained. "
-                f"It is now called {aside.name}."
+                f"The file of saved runs, {path}, was damaged during this run. It is now called {aside.name}."
             )
 
     def _save_again(self, cause: str) -> tuple[Log, ...]:
-        saved = "The whole run is saved in the file that is there now."
+        saved = "The complete run is saved in the present file."
         remark = Log(level="problem", message=f"{cause} {saved}")
-        self._twin.take([remark])
-        self._store.put_back(self._twin)
+        self._backup.take([remark])
+        self._store.put_back(self._backup)
         return (remark,)
 
     def _saved_beside(self) -> Problem:
@@ -181,11 +183,11 @@ class Recorder:
         path = self._store.path
         beside = path.with_name(f"{path.stem}-{self._run_id}{path.suffix}")
         with Store(beside) as store:
-            store.put_back(self._twin)
+            store.put_back(self._backup)
         return Problem(
             kind=Kind.STORE,
-            message=f"The file of the saved runs at {path} was damaged or replaced in mid-run.",
-            remedy=f"The run is saved in {beside}: move the other file away and give this one its name.",
+            message=f"The file of saved runs at {path} was damaged or replaced during the run.",
+            remedy=f"The run is saved in {beside}. Move the other file away and give this one its name.",
         )
 
 

@@ -1,7 +1,7 @@
-"""How the events of a run change its saved row: resolved settings, status and summary.
+"""Applies the events of a run to its saved row: resolved settings, status and summary.
 
-A run that ended without a summary gets its figures from the recorded events and samples. A twin of the run
-is kept in case the store's file is taken away.
+A run that ended without a summary gets its metrics from the recorded events and samples. A copy of the run
+is kept in memory in case the store's file is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INTERRUPTED_NOTE = "the run ended early"
 
 
 def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
-    """The figures that events show, and samples part by part, without a speed, since the run ended early."""
+    """Return the metrics of a run that ended early, from its events and samples, without a speed."""
     so_far = EarlyEnd()
     for event in events:
         so_far.take(event)
@@ -36,7 +36,7 @@ def summary_of(events: Iterable[Event], parts: Iterable[Columns]) -> Summary:
 
 
 def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Writes events of a run; the last ends it, and a resumed start drops what came after its step."""
+    """Write events of a run. The last event ends it. A resumed start drops later steps."""
     for event in events:
         if isinstance(event, Started) and event.resumed_step is not None:
             journal.cut(connection, run_id, event.resumed_step)
@@ -46,13 +46,13 @@ def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -
 
 
 def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
-    """The figures of a run without a summary, from its recorded samples and events."""
+    """Return the metrics of a run without a summary, from its recorded samples and events."""
     events = journal.events_of(connection, run_id, with_ranges=False)
     return summary_of(events, samples.parts_of(connection, run_id))
 
 
 def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
-    """Ends a run whose process is gone, with all of it that can be read."""
+    """End a run whose process is gone, with all of its readable data."""
     try:
         if journal.ending(connection, run_id) is not None:
             # it was queued to be resumed, and never began
@@ -66,7 +66,7 @@ def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
 
 
 def put_back(connection: sqlite3.Connection, run_id: str) -> None:
-    """Returns a run to what it was before it was queued again."""
+    """Restore a run to its state before it was queued again."""
     status = checkpoints.status_after(journal.ending(connection, run_id))
     connection.execute("UPDATE runs SET status = ? WHERE id = ?", (status, run_id))
 
@@ -113,8 +113,8 @@ _PARTS = ("samples", "outlines", "events")
 _NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
-class Twin:
-    """A copy of a saved run that grows with it by `take`. For the thread that made it."""
+class InMemoryCopy:
+    """A copy of a saved run that `take` keeps up to date. For the thread that created it."""
 
     def __init__(self, source: sqlite3.Connection, run_id: str) -> None:
         self._run_id = run_id
@@ -124,15 +124,15 @@ class Twin:
             _copy(source, self._copy, run_id)
 
     def take(self, events: Sequence[Event]) -> None:
-        """Adds events of the run."""
+        """Add events of the run."""
         if self._is_whole:
             with self._where_there_is_room():
                 take(self._copy, self._run_id, events)
 
     def put_into(self, connection: sqlite3.Connection) -> None:
-        """Writes the whole run into a store that lacks it, under the next number if its own is taken.
+        """Write the complete run into a store without it, under the next number if its own is taken.
 
-        Raises ProblemError where there was no room for the copy.
+        Raises ProblemError if there was no space for the copy.
         """
         if not self._is_whole:
             raise ProblemError(_no_copy())
@@ -155,9 +155,9 @@ class Twin:
 def _no_copy() -> Problem:
     return Problem(
         kind=Kind.STORE,
-        message="The file of the saved runs was removed, replaced or damaged while this run was trained, and "
-        "there was no room for a copy of the run in the folder for temporary files.",
-        remedy="Make room there, and train it again.",
+        message="The file of saved runs was removed, replaced or damaged during this run, and there was no "
+        "space for a copy of the run in the folder for temporary files.",
+        remedy="Free space there, and train it again.",
     )
 
 

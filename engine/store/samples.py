@@ -1,4 +1,4 @@
-"""The samples of a run in the store: blocks of many rows, and beside each large one its outline.
+"""The samples of a run in the store: blocks of many rows, each large one with an outline.
 
 Blocks are columnar: little-endian float64, column after column, with their names. An outline has the block's
 rows in bins, for curves of millions of steps, which need not read them all.
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 def columns_in(batches: Iterable[Samples]) -> Columns:
-    """Neighbouring batches as one table; empty if there are none."""
+    """Return neighboring batches as one table, which is empty without any."""
     return joined(
         {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
         for batch in batches
@@ -45,7 +45,7 @@ def columns_in(batches: Iterable[Samples]) -> Columns:
 
 
 def blocks_of(columns: Columns) -> Iterator[Block]:
-    """The columns as blocks of at most `MOST_ROWS` rows."""
+    """Yield the columns as blocks of at most `MOST_ROWS` rows."""
     rows = min((len(values) for values in columns.values()), default=0)
     for first in range(0, rows, MOST_ROWS):
         part = np.stack([values[first : first + MOST_ROWS] for values in columns.values()])
@@ -53,13 +53,13 @@ def blocks_of(columns: Columns) -> Iterator[Block]:
 
 
 def columns_of(block: Block) -> Columns:
-    """A block's columns by name."""
+    """Return a block's columns by name."""
     table = np.frombuffer(block.data, dtype=_WIRE).reshape(-1, block.rows).astype(np.float64)
     return dict(zip(block.names.split(","), table, strict=True))
 
 
 def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
-    """Adds rows to a run."""
+    """Add rows to a run."""
     for block in blocks_of(columns):
         position = next_position(connection, "samples", run_id)
         _put(connection, run_id, position, block)
@@ -68,19 +68,19 @@ def append(connection: sqlite3.Connection, run_id: str, columns: Columns) -> Non
 
 
 def parts_of(connection: sqlite3.Connection, run_id: str) -> Iterator[Columns]:
-    """The samples of a run, block by block. Raises ProblemError where they are damaged."""
+    """Yield the samples of a run block by block. Raises ProblemError if they are damaged."""
     statement = f"SELECT {_BLOCK} FROM samples WHERE run = ? ORDER BY position"
     for row in connection.execute(statement, (run_id,)):
         yield _columns_in(connection, run_id, row)
 
 
 def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
-    """The samples of a run by column; empty if it has none. Raises ProblemError where they are damaged."""
+    """Return the samples of a run by column. Raises ProblemError if they are damaged."""
     return joined(parts_of(connection, run_id))
 
 
 def curves_of(connection: sqlite3.Connection, run_id: str) -> Curves:
-    """The samples of a run as curves. Raises ProblemError where they are damaged."""
+    """Return the samples of a run as curves. Raises ProblemError if they are damaged."""
     statement = "SELECT total(rows), count(*) FROM samples WHERE run = ?"
     total, blocks = connection.execute(statement, (run_id,)).fetchone()
     if total > _MANY_ROWS:
@@ -115,7 +115,7 @@ def _outlines(connection: sqlite3.Connection, run_id: str, steps: int) -> Iterat
 
 
 def last_step(connection: sqlite3.Connection, run_id: str) -> int:
-    """The last step that was recorded; 0 without any. Raises ProblemError where it is damaged."""
+    """Return the last recorded step, or 0. Raises ProblemError if it is damaged."""
     places = _places(connection, run_id)
     if not places:
         return 0
@@ -124,7 +124,7 @@ def last_step(connection: sqlite3.Connection, run_id: str) -> int:
 
 
 def compact(connection: sqlite3.Connection, run_id: str) -> None:
-    """Joins small blocks into large ones, which are quicker to read. Holds one of these at a time."""
+    """Join small blocks into large ones, which are faster to read, one at a time."""
     group: list[int] = []
     group_rows = 0
     for position, rows in _places(connection, run_id):
@@ -152,7 +152,7 @@ def _join(connection: sqlite3.Connection, run_id: str, positions: Sequence[int])
 
 
 def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
-    """Drops the samples after `step`. Raises ProblemError where they are damaged."""
+    """Drop the samples after `step`. Raises ProblemError if they are damaged."""
     for position, _ in reversed(_places(connection, run_id)):
         with _readable():
             columns = _block_at(connection, run_id, position)
@@ -172,7 +172,7 @@ def _places(connection: sqlite3.Connection, run_id: str) -> list[sqlite3.Row]:
 
 
 def next_position(connection: sqlite3.Connection, table: str, run_id: str) -> int:
-    """The position of a run's next row in its samples or events."""
+    """Return the position of a run's next row in its samples or events."""
     statement = f"SELECT coalesce(max(position), -1) + 1 FROM {table} WHERE run = ?"
     return int(connection.execute(statement, (run_id,)).fetchone()[0])
 

@@ -19,7 +19,7 @@ from engine.store.connection import Connection
 from engine.store.edits import KEPT_SECONDS, Edits, add_comparison, cleaned_name
 from engine.store.queue import Waiting, check_turn, is_deserted, leave, may_take, me, row_of
 from engine.store.record import RunRecord, Status
-from engine.store.recording import Twin
+from engine.store.recording import InMemoryCopy
 from engine.store.saved import whole_runs
 from engine.store.saved.studies import Studies
 from engine.store.saved.sweeps import Sweeps
@@ -52,7 +52,7 @@ class Store(Edits):
 
     @property
     def unwritable(self) -> Problem | None:
-        """Why nothing can be saved, though the saved runs can be read; None if saving works."""
+        """The problem that prevents saving while runs can still be read, or None if saving works."""
         return self._connection.unwritable
 
     def __enter__(self) -> Self:
@@ -73,11 +73,11 @@ class Store(Edits):
         repeat: int | None = None,
         machine: str = "",
     ) -> RunRecord:
-        """Adds a queued run of this process; without a name it is "Run N".
+        """Add a queued run of this process. Without a name it is "Run N".
 
-        A run of a `sweep` is the `repeat`, from 1, of a `cell`. It replaces a run of that place that did not
-        come to its end; one that still trains on another `machine` is returned as it is. Raises ProblemError
-        where that run did, or where a process that lives trains it.
+        A run of a `sweep` is the `repeat` (1-based) of a `cell`. It replaces an unfinished run of that place.
+        One that still trains on a remote `machine` is returned as it is. Raises ProblemError if the place has
+        a finished run, or one that another running process trains.
         """
         run_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
@@ -92,7 +92,7 @@ class Store(Edits):
                 if not has_ended and may_take(row["owner"]) and kept.place_of(connection, row["id"]):
                     return self.run(row["id"])
                 if has_ended or not (status.is_over or may_take(row["owner"])):
-                    message = f"{row['name']} is {status} and has that place in the sweep."
+                    message = f"{row['name']} is {status} and already has this place in the sweep."
                     raise request_error(message, "Delete it first.", key="sweep", value=sweep)
             replaced = [row["id"] for row in rows]
             self._drop(connection, replaced)
@@ -119,7 +119,7 @@ class Store(Edits):
         return self.run(run_id)
 
     def begin(self, run_id: str) -> None:
-        """Marks a queued run as running in this process."""
+        """Mark a queued run as running in this process."""
         with self._connection.writing() as connection:
             check_turn(connection, run_id)
             connection.execute(
@@ -129,15 +129,15 @@ class Store(Edits):
             leave(connection, run_id)
 
     def take_up(self, run_id: str) -> FarPlace | None:
-        """Takes over a run that trains on another machine, from a process that is gone, and returns where it
-        is; None for any other run. Raises ProblemError where a process that lives reads it."""
+        """Take over a run on a remote machine from an ended process, and return its place. Return None for
+        any other run. Raises ProblemError if a running process is connected to it."""
         with self._connection.writing() as connection:
             row = row_of(connection, run_id)
             place = kept.place_of(connection, run_id) if row["status"] == Status.RUNNING else None
             if place is None:
                 return None
             if not may_take(row["owner"]):
-                message = f"{row['name']} is read by another Ammeter."
+                message = f"{row['name']} is connected to another instance of Ammeter."
                 raise request_error(message, "Close it there first.", key="run")
             connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (me(), run_id))
             leave(connection, run_id)
@@ -173,16 +173,16 @@ class Store(Edits):
         with self._connection.writing() as connection:
             row = row_of(connection, run_id)
             if not may_take(row["owner"]):
-                message = f"{row['name']} belongs to another Ammeter."
-                raise request_error(message, "Take it out of the queue there.", key="run")
+                message = f"{row['name']} belongs to another instance of Ammeter."
+                raise request_error(message, "Remove it from the queue there.", key="run")
             recording.put_back(connection, run_id)
             leave(connection, run_id)
 
     def record(self, run_id: str, events: Sequence[Event], place: FarPlace | None = None) -> None:
-        """Writes events of a run in one transaction, with the place up to which they were read on another
-        machine; the last one ends the run.
+        """Write events of a run in one transaction, with the place up to which they were read on a remote
+        machine. The last event ends the run.
 
-        A resumed start drops what was recorded after the step that the run resumes from.
+        A resumed start drops everything recorded after the step that the run resumes from.
         """
         with self._connection.writing() as connection:
             row_of(connection, run_id)
@@ -193,18 +193,18 @@ class Store(Edits):
                 kept.keep(connection, run_id, place)
 
     def keep(self, run_id: str, place: FarPlace) -> None:
-        """Notes that a run trains on another machine, where it goes on without this process."""
+        """Record that a run trains on a remote machine, where it continues without this process."""
         with self._connection.writing() as connection:
             row_of(connection, run_id)
             kept.keep(connection, run_id, place)
 
     def kept_place(self, run_id: str) -> FarPlace | None:
-        """Where a run trains on without this process; None where it does not."""
+        """Return where a run trains without this process, or None."""
         with self._connection.reading() as connection:
             return kept.place_of(connection, run_id)
 
     def kept_runs(self, machine: str) -> tuple[str, ...]:
-        """The ids of the runs that train on another machine, whether or not a process reads them."""
+        """Return the ids of the runs on a remote machine, whether or not a process is connected to them."""
         statement = (
             "SELECT id FROM runs JOIN kept_runs ON run = id WHERE kept_runs.machine = ? AND deleted IS NULL"
             " ORDER BY number"
@@ -212,7 +212,7 @@ class Store(Edits):
         return tuple(row["id"] for row in self._connection.read(statement, (machine,)))
 
     def left_runs(self) -> tuple[str, ...]:
-        """The ids of the runs that train on other machines and that no process reads, but those of sweeps."""
+        """Return the ids of runs on remote machines without a connected process, except those of sweeps."""
         statement = (
             "SELECT id, owner FROM runs JOIN kept_runs ON run = id WHERE deleted IS NULL AND sweep IS NULL"
             " AND status = 'running' ORDER BY number"
@@ -220,27 +220,27 @@ class Store(Edits):
         return tuple(row["id"] for row in self._connection.read(statement) if may_take(row["owner"]))
 
     def has(self, run_id: str) -> bool:
-        """True if the run is in the file that is there now."""
+        """Return True if the run is in the present file."""
         return bool(self._connection.read("SELECT 1 FROM runs WHERE id = ?", (run_id,)))
 
-    def twin(self, run_id: str) -> Twin:
-        """A copy of a run, to grow with it. Raises ProblemError where the run is gone."""
+    def in_memory_copy(self, run_id: str) -> InMemoryCopy:
+        """Return a copy of a run that can be kept up to date. Raises ProblemError if the run is gone."""
         with self._connection.reading() as connection:
             row_of(connection, run_id)
-            return Twin(connection, run_id)
+            return InMemoryCopy(connection, run_id)
 
     def add_whole(self, runs: Iterable[WholeRun]) -> tuple[Arrival, ...]:
-        """Adds runs that travelled here from another store, all or none; see `whole_runs.add`."""
+        """Add all runs from another store, or none. See `whole_runs.add`."""
         with self._connection.writing() as connection:
             return whole_runs.add(connection, runs)
 
-    def put_back(self, twin: Twin) -> None:
-        """Adds a whole run that was lost with its file."""
+    def put_back(self, copy: InMemoryCopy) -> None:
+        """Add a complete run that was lost with its file."""
         with self._connection.writing() as connection:
-            twin.put_into(connection)
+            copy.put_into(connection)
 
     def recover(self) -> tuple[str, ...]:
-        """Marks runs whose process is gone as interrupted, with all their samples; returns their ids.
+        """Mark runs whose process has ended as interrupted, with all their samples, and return their ids.
 
         Purges runs deleted more than a day ago, and checkpoints left by an earlier deletion or a kill. Where
         nothing can be saved, only the copy in memory changes.
@@ -283,7 +283,7 @@ class Store(Edits):
         self.studies.clean_up()
 
     def add_comparison(self, title: str) -> str:
-        """Adds a comparison for runs to belong to; returns its id."""
+        """Add a comparison, and return its id."""
         comparison = secrets.token_hex(6)
         with self._connection.writing() as connection:
             add_comparison(connection, comparison, cleaned_name(title))

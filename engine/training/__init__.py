@@ -1,1 +1,1 @@
-"""Training and measuring with PyTorch: with the worker the only part of Ammeter that imports torch."""
+"""Training and measuring with PyTorch. With the worker, it is the only part of Ammeter that imports torch."""

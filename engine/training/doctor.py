@@ -1,4 +1,4 @@
-"""This machine: its devices, the catalog of what it offers, a run's environment, and the doctor's checks."""
+"""This machine: its devices, its catalog, a run's environment, and the doctor's checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from engine.words.numbers import memory_text
 
 
 def environment_of(device: DeviceEntry) -> Environment:
-    """The machine and its software now; CUDA and driver only where the device has them."""
+    """Return the machine and its software now. CUDA and driver only if the device has them."""
     on_cuda = device.name.startswith("cuda")
     return Environment(
         device_name=device.title,
@@ -53,7 +53,7 @@ def environment_of(device: DeviceEntry) -> Environment:
 
 
 def nvidia_driver() -> str | None:
-    """The version of NVIDIA's driver; None without one."""
+    """Return the version of NVIDIA's driver. None without one."""
     # a machine without the driver's library is nothing unusual
     with contextlib.suppress(pynvml.NVMLError):
         start_nvml()
@@ -62,7 +62,7 @@ def nvidia_driver() -> str | None:
 
 
 def device_entries() -> tuple[DeviceEntry, ...]:
-    """Every device, accelerators first and the CPU last; the first is what `auto` means."""
+    """Return every device, accelerators first and the CPU last. The first is the one of `auto`."""
     machine, others = processor(), other_accelerator_precisions()
     entries = []
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
@@ -90,7 +90,7 @@ def _entry(
 
 
 def read_catalog() -> Catalog:
-    """This machine's devices, and all models and datasets. Builds and downloads nothing."""
+    """Return this machine's devices, and all models and datasets. Builds and downloads nothing."""
     return Catalog(
         devices=device_entries(),
         models=model_entries(),
@@ -101,14 +101,14 @@ def read_catalog() -> Catalog:
 
 
 def examine_torch() -> tuple[Check, ...]:
-    """The checks that need torch: the device, its Tensor Cores, BF16, and a step under AMP."""
+    """Return the checks that need torch: the device, its Tensor Cores, BF16, and a step under AMP."""
     device = device_entries()[0]
     bf16 = device.precision(Precision.BF16)
     remark = bf16.reason or bf16.note
-    cores = Check.note("Tensor Cores", "none: expect less from mixed precision")
+    cores = Check.note("Tensor Cores", "none, so mixed precision gains less")
     if device.tensor_cores:
-        cores = Check.ok("Tensor Cores", "available: 16-bit products run on them")
-    in_bf16 = remark or f"{device.title} computes in it"
+        cores = Check.ok("Tensor Cores", "available for 16-bit matmuls")
+    in_bf16 = remark or f"supported by {device.title}"
     return (
         _device_check(device),
         cores,
@@ -122,16 +122,16 @@ def _device_check(device: DeviceEntry) -> Check:
     if device.is_gpu:
         driver = nvidia_driver()
         return Check.ok("Device", memory + (f", driver {driver}" if driver else ""))
-    # a card of the vendor that this build of torch is for
+    # a GPU of the vendor that this build of torch is for
     version = torch.version
     builds = {Vendor.NVIDIA: version.cuda, Vendor.AMD: version.hip, Vendor.INTEL: version.xpu}
     unseen = next((gpu for gpu in hardware_here().gpus if builds.get(gpu.vendor)), None)
     if unseen is None:
-        return Check.ok("Device", f"{memory}; no GPU found, so training runs on the CPU")
-    detail = f"{memory}; PyTorch does not see the {unseen.name}, so training runs on the CPU"
+        return Check.ok("Device", f"{memory}. No GPU was found, so training runs on the CPU.")
+    detail = f"{memory}. PyTorch does not detect the {unseen.name}, so training runs on the CPU."
     remedy = (
-        "Restart the computer if its driver was updated; unset CUDA_VISIBLE_DEVICES; start a "
-        "container with its graphics cards (--gpus all)."
+        "Restart the computer if its driver was updated. Unset CUDA_VISIBLE_DEVICES. Start a container "
+        "with its GPUs (--gpus all)."
     )
     return Check.note("Device", detail, remedy)
 
@@ -144,8 +144,8 @@ def _step_check(entry: DeviceEntry) -> Check:
     except Exception as error:  # noqa: BLE001 - whatever goes wrong here is what the doctor is asked for
         return Check.of(name, problem_of(error))
     if not math.isfinite(loss):
-        return Check.problem(name, f"it ran, but its loss was {loss}")
-    return Check.ok(name, f"forward and backward ran on {entry.name}")
+        return Check.problem(name, f"completed, but the loss was {loss}")
+    return Check.ok(name, f"forward and backward pass ran on {entry.name}")
 
 
 def _one_step(device: torch.device, precision: Precision) -> float:

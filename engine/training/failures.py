@@ -1,4 +1,4 @@
-"""Exceptions of a run as problems in plain words."""
+"""Turns exceptions of a run into problems in plain words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOADER = re.compile(r"torch.utils.data.dataloader\.py$")
 
 
 class TrainingError(ProblemError):
-    """A run that ended with a problem of its own; `summary` has its figures so far."""
+    """A run that ended with its own problem. `summary` has its metrics so far."""
 
     def __init__(self, problem: Problem, summary: Summary) -> None:
         super().__init__(problem)
@@ -31,18 +31,18 @@ class TrainingError(ProblemError):
 
 
 def summary_so_far(error: BaseException) -> Summary | None:
-    """A failed run's figures so far, where it could still compute them."""
+    """Return a failed run's metrics so far, if it could still compute them."""
     return error.summary if isinstance(error, TrainingError) else None
 
 
 def problem_of(error: BaseException) -> Problem:
-    """The problem to show for an exception that ended a run."""
+    """Return the problem to show for an exception that ended a run."""
     if isinstance(error, ProblemError):
         return with_place(error)
     if _is_of_ended_loader(error):
-        message = "A loader process ended in the middle of the run."
+        message = "A loader process ended during the run."
         remedy = (
-            f"Lower {named('data.workers')} or {named('data.prefetch')}: memory may have run out, or in a "
+            f"Lower {named('data.workers')} or {named('data.prefetch')}. Memory may have run out, or in a "
             "container the shared memory."
         )
         return Problem(kind=Kind.WORKER_DIED, message=message, remedy=remedy, key="data.workers")
@@ -53,9 +53,9 @@ def problem_of(error: BaseException) -> Problem:
         )
         return Problem(kind=Kind.OUT_OF_MEMORY, message=OUT_OF_MEMORY, remedy=remedy)
     if isinstance(error, ValueError) and _ONE_VALUE.search(str(error)):
-        message = "A batch of a single sample is too small for this model's batch normalisation."
+        message = "A batch of a single sample is too small for this model's batch normalization."
         remedy = (
-            f"Choose a {named('batch_size')} that does not leave one sample over at the end of an epoch, "
+            f"Choose a {named('batch_size')} that does not leave a single sample at the end of an epoch, "
             f"or a larger {named('image_size')}."
         )
         return request_problem(message, remedy, key="batch_size")
@@ -67,35 +67,37 @@ def problem_of(error: BaseException) -> Problem:
         return request_problem(message, remedy, key="model")
     return Problem(
         kind=Kind.INTERNAL,
-        message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",
-        remedy="The details show where. Try another model or precision; report it if it happens again.",
+        message=f"Training stopped with an unexpected error: {_first_line(error)}",
+        remedy="See the details. Try another model or precision. Report it if it happens again.",
     )
 
 
 def check_normalised(error: ValueError, samples: int) -> None:
-    """Raises ProblemError if it is a normalisation's that had one value per channel, of so many samples."""
+    """Turn BatchNorm's "one value per channel" error into a ProblemError for a batch of `samples`. No-op for
+    other errors."""
     found = _ONE_VALUE.search(str(error))
     if found is None or samples == 1:
         return
     message = (
-        f"A batch normalisation of the model has a single value per channel, for its input is of shape "
-        f"({found[1]}), though the batch has {samples:,} samples."
+        f"A batch normalization of the model has a single value per channel, because its input has shape "
+        f"({found[1]}), although the batch has {samples:,} samples."
     )
-    remedy = "Keep the samples in the first dimension of its input, or normalise by nn.LayerNorm there."
+    remedy = "Keep the samples in the first dimension of its input, or use nn.LayerNorm there."
     problem = own_problem(error) or request_problem(message, remedy, key="model")
     raise ProblemError(problem.model_copy(update={"remedy": remedy})) from error
 
 
 def details_of(error: BaseException) -> str:
-    """The traceback to show for an exception that ended a run: of the user's code only its own frames."""
+    """Return the traceback of an exception that ended a run, with only the user's own frames of their
+    code."""
     detail = error.detail if isinstance(error, ProblemError) else ""
     return own_details(error) or detail or "".join(traceback.format_exception(error))
 
 
 def not_a_number(step: int) -> Problem:
-    """The loss became NaN at `step`, which the experiment counts as a failure."""
+    """Return the problem of a loss that became NaN at `step`, which the experiment counts as a failure."""
     remedy = (
-        "Nothing was updated by then: check the data, the initial weights and the loss, or try bf16 or fp32."
+        "No weights were updated yet. Check the data, the initial weights and the loss, or try bf16 or fp32."
         if step == 1
         else f"Lower the {named('optimizer.learning_rate')}, {named('step.clip_norm')}, or try bf16 or fp32."
     )
@@ -104,7 +106,7 @@ def not_a_number(step: int) -> Problem:
 
 
 def capped(problem: Problem, cap_gib: float | None) -> Problem:
-    """Return the problem of a training under a memory cap, which names it where memory ran out."""
+    """Return the problem of training under a memory cap, which names the cap if memory ran out."""
     if cap_gib is None or problem.kind is not Kind.OUT_OF_MEMORY:
         return problem
     remedy = f"Lower {named('batch_size')}, raise {named('memory_cap_gib')}, or remove it."

@@ -1,4 +1,4 @@
-"""A run's memory before it runs: one step with fake tensors, which have sizes but no content."""
+"""Estimates a run's memory from one step with fake tensors, which have sizes but no content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.training.models.recompute import checkpoint_activations, keep_in_flo
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan
 from engine.training.steps.captured import no_collection
-from engine.training.steps.few_bits import imagine_steps, is_torchaos
+from engine.training.steps.low_bit_optimizers import imagine_steps, is_torchaos
 from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
@@ -41,15 +41,16 @@ _SIZES = (64, 128)  # a fake batch costs the same at any size; these fill an all
 _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are traced: from the second on all are alike
 _CPU = torch.device("cpu")
-_COMPILED = "Compiled, it will need less: the forecast is for the uncompiled step."
+_COMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """The experiment's memory at any batch size, on hardly any device or memory. Raises ProblemError."""
+    """Estimate the experiment's memory at any batch size, with almost no device or memory. Raises
+    ProblemError."""
     began = time.perf_counter()
     plan = RunPlan(experiment, catalog or read_catalog())
     if plan.workload.body is not None:
-        raise ProblemError(_unknown(experiment.model, "its step is its own"))
+        raise ProblemError(_unknown(experiment.model, "it has its own step"))
     try:
         small, large, parts = _imagined_steps(plan)
     except ProblemError:
@@ -225,6 +226,6 @@ def _line(small: int, large: int) -> MemoryLine:
 
 def _unknown(model: str, failure: object) -> Problem:
     lines = str(failure).strip().splitlines()
-    message = f"The memory of {model} cannot be forecast: {lines[0] if lines else 'no reason is known'}"
-    remedy = "Find the largest batch by trials, which need no forecast."
+    message = f"The memory of {model} cannot be estimated: {lines[0] if lines else 'unknown reason'}"
+    remedy = "Find the largest batch by trials, which need no estimate."
     return Problem(kind=Kind.INTERNAL, message=message, remedy=remedy, key="model", value=model)

@@ -1,4 +1,4 @@
-"""Number formats: which ones a device or processor supports, and how each is switched on."""
+"""Number formats: which ones a device supports, and how each is turned on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FP16_FLAGS = frozenset({"avx512_fp16", "amx_fp16", "fphp", "asimdhp"})
 
 @dataclass(frozen=True)
 class Processor:
-    """`title` as people know it; `computes_bf16` and `computes_fp16` are None where unknown."""
+    """A CPU. `title` is its common name. `computes_bf16` and `computes_fp16` are None if unknown."""
 
     title: str
     memory_mib: float
@@ -38,7 +38,7 @@ class Processor:
 
 @cache
 def processor() -> Processor:
-    """This machine's processor."""
+    """Return this machine's CPU."""
     memory_mib = psutil.virtual_memory().total / BYTES_PER_MIB
     if sys.platform == "linux":
         return from_cpuinfo(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"), memory_mib)
@@ -65,7 +65,7 @@ _MACOS_PROCESSOR = ("/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string")
 
 
 def from_cpuinfo(text: str, memory_mib: float) -> Processor:
-    """The processor that Linux's /proc/cpuinfo describes; x86 says "flags", ARM "Features"."""
+    """Return the CPU described by Linux's /proc/cpuinfo. x86 has "flags", ARM "Features"."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
@@ -88,27 +88,25 @@ _AUTOCAST_DTYPES = {
     Precision.FP8: torch.bfloat16,
 }
 _ADA, _AMPERE, _TURING, _VOLTA = (8, 9), (8, 0), (7, 5), (7, 0)
-_NOT_NVIDIA = "TF32 is a format of NVIDIA GPUs"
-_SAME_AS_FP32 = "the same as FP32, since TF32 is a format of NVIDIA GPUs"
-_NO_FP8 = "FP8 is tried on NVIDIA GPUs only"
+_NOT_NVIDIA = "Ammeter uses TF32 on NVIDIA GPUs only"
+_SAME_AS_FP32 = "the same as FP32, because TF32 is not used here"
+_NO_FP8 = "Ammeter uses FP8 on NVIDIA GPUs only"
 _NO_TORCHAO = (
-    "torchao is not installed here; `ammeter engine install --with torchao`, or `uv sync --extra fp8` in a "
-    "clone, installs it"
+    "torchao is not installed here (install it with `ammeter engine install --with torchao`, or in a clone "
+    "with `uv sync --extra fp8`)"
 )
-EMULATED_NOTE = (
-    "FP8 is emulated on a CPU: the losses are as on a GPU, but its speed says nothing about a GPU."
-)
-_EMULATED = "emulated, which shows losses and no speed"
-_UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
+EMULATED_NOTE = "FP8 is emulated on a CPU. The losses are as on a GPU, but the speed is not."
+_EMULATED = "emulated, which shows losses but not speed"
+_UNSCALED = "trains without a loss scaler, so small gradients underflow"
 
 
 def autocast(
     precision: Precision, device: torch.device, cache_enabled: bool = True
 ) -> AbstractContextManager[object]:
-    """The context of one forward pass.
+    """Return the context of one forward pass.
 
-    Autocast is thread-local: enter it in the training thread, around the forward pass only. Its cache of
-    cast weights must be off while a CUDA graph is captured: a replay would find them outdated.
+    Autocast is thread-local: enter it in the training thread, around the forward pass only. Its cache of cast
+    weights must be off while a CUDA graph is captured, because replays would use outdated ones.
     """
     dtype = autocast_dtype(precision)
     if dtype is None:
@@ -117,12 +115,12 @@ def autocast(
 
 
 def autocast_dtype(precision: Precision) -> torch.dtype | None:
-    """The format that weights and activations are cast to; None without a cast."""
+    """Return the dtype that weights and activations are cast to. None without a cast."""
     return _AUTOCAST_DTYPES.get(precision)
 
 
 def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Float32Mode:
-    """The computation of float32 products: strict, in TF32, or by PyTorch's own flags."""
+    """Return how float32 matmuls are computed: strict, in TF32, or by PyTorch's default flags."""
     if precision is Precision.DEFAULT:
         return "default"
     allows_tf32 = precision is Precision.TF32 or (precision.is_autocast and autocast_tf32)
@@ -131,10 +129,10 @@ def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Floa
 
 @contextmanager
 def float32_mode(precision: Precision, autocast_tf32: bool = False) -> Iterator[None]:
-    """Computes float32 products as `float32_mode_name` says while the context lasts; then restores all flags.
+    """Compute float32 matmuls as named by `float32_mode_name` in this context, then restore all flags.
 
-    TF32 is off under autocast too, unless `autocast_tf32`: what autocast leaves in float32 is then true
-    float32, and a comparison measures only the format it names.
+    TF32 is also off under autocast, unless `autocast_tf32`. Operations that autocast keeps in float32 are
+    then true float32, so a comparison measures only the named precision.
     """
     mode = float32_mode_name(precision, autocast_tf32)
     if mode == "default":
@@ -150,7 +148,7 @@ def float32_mode(precision: Precision, autocast_tf32: bool = False) -> Iterator[
 
 
 class _Flags(NamedTuple):
-    """PyTorch's flags for float32 products: the older two, and the newer one of each of `_backends()`."""
+    """PyTorch's flags for float32 matmuls: the two older ones, and the newer one of each of `_backends()`."""
 
     matmul: str
     cudnn_allows_tf32: bool
@@ -180,35 +178,36 @@ _WITHOUT_TENSOR_CORES = r"GTX 16\d\d|MX[45]50|\bT(400|500|550|600|1000|1200|2000
 
 
 def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
-    """True if the NVIDIA card of that name and compute capability has Tensor Cores."""
+    """Return True if the NVIDIA GPU with that name and compute capability has Tensor Cores."""
     lacks = capability == _TURING and re.search(_WITHOUT_TENSOR_CORES, name) is not None
     return capability >= _VOLTA and not lacks
 
 
 def cuda_precisions(capability: tuple[int, int], name: str = "") -> tuple[PrecisionEntry, ...]:
-    """The precisions of a CUDA card of that compute capability; by its `name` some lack Tensor Cores."""
-    fp16 = "without Tensor Cores FP16 saves memory but hardly any time"
+    """Return the precisions of a CUDA GPU of that compute capability. Some, known by `name`, lack Tensor
+    Cores."""
+    fp16 = "without Tensor Cores, FP16 saves memory but little time"
     if has_tensor_cores(name, capability):
         fp16 = ""
     shown = ".".join(map(str, capability))
-    fp8 = "" if capability >= _ADA else f"FP8 needs compute capability 8.9; this one has {shown}"
+    fp8 = "" if capability >= _ADA else f"FP8 needs compute capability 8.9, but this GPU has {shown}"
     if capability >= _AMPERE:
         return _entries(fp16=fp16, fp8=fp8)
-    tf32 = f"TF32 needs an Ampere card (compute capability 8.0); this one has {shown}"
-    return _entries(tf32, _SAME_AS_FP32, fp16, "before Ampere BF16 is emulated and slow", fp8=fp8)
+    tf32 = f"TF32 needs an Ampere GPU (compute capability 8.0), but this one has {shown}"
+    return _entries(tf32, _SAME_AS_FP32, fp16, "before Ampere, BF16 is emulated and slow", fp8=fp8)
 
 
 def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
-    """The precisions of an accelerator other than an NVIDIA card."""
+    """Return the precisions of an accelerator other than an NVIDIA GPU."""
     return _entries(_NOT_NVIDIA, _SAME_AS_FP32, fp8=_NO_FP8)
 
 
 def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
-    """The precisions of a CPU: all but TF32, though not all of them fast."""
-    fp16 = "" if processor.computes_fp16 else "slow here, since most CPUs do not compute in FP16"
-    bf16 = "" if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 and AMX"
+    """Return the precisions of a CPU: all but TF32, though not all of them fast."""
+    fp16 = "" if processor.computes_fp16 else "slow here, because most CPUs do not compute in FP16"
+    bf16 = "" if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 or AMX"
     if processor.computes_bf16 is None:
-        bf16 = "saves time only where the CPU computes in BF16"
+        bf16 = "saves time only if the CPU computes in BF16"
 
     def clause(precision: Precision, note: str) -> str:
         return f"{precision.label} {'is ' if note in (fp16, _EMULATED) else ''}{note}"
@@ -226,7 +225,7 @@ def _entries(
     fp8: str = "",
     fp8_note: str = "",
 ) -> tuple[PrecisionEntry, ...]:
-    """An entry for each precision: reasons against TF32 and FP8, notes on others, and clauses from these."""
+    """Return an entry for each precision, with reasons against TF32 and FP8, and notes on others."""
     reasons = {Precision.TF32: tf32, Precision.FP8: fp8 or ("" if find_spec("torchao") else _NO_TORCHAO)}
     notes = {Precision.DEFAULT: default, Precision.FP16: fp16, Precision.BF16: bf16}
     notes[Precision.BF16_PURE] = bf16
@@ -254,7 +253,7 @@ _MASKS = torch.tensor(
 
 
 def masks_with(tensors: Iterable[torch.Tensor], numbers: Iterable[float] = ()) -> bool:
-    """Return whether a number, or the least value of a tensor, is one that masks use in place of -Inf."""
+    """Return whether a number, or the smallest value of a tensor, is one used in masks for -Inf."""
     least = [(float(tensor.min()), tensor.dtype) for tensor in tensors if tensor.numel()]
     least += [(number, torch.float64) for number in numbers]
     return any(value in _MASKS.to(dtype).tolist() for value, dtype in least if math.isfinite(value))

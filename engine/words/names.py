@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.experiment.catalog import OWN, DataRef
+from engine.experiment.catalog import OWN_DATA, DataRef
 from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
 from engine.experiment.own.code import code_from
-from engine.experiment.setting import Chosen
+from engine.experiment.setting import FormValues
 from engine.experiment.settings import FAST, PLAIN
 
 _PART_WORDS = {
@@ -43,7 +43,7 @@ def speed_unit(datasets: Iterable[str]) -> str:
 
 def dataset_words(dataset: str) -> str:
     """Return the words for a dataset after "on"."""
-    return "its own data" if dataset == OWN else dataset
+    return "its own data" if dataset == OWN_DATA else dataset
 
 
 _PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing", "fp8": "FP8"}
@@ -83,7 +83,7 @@ GLOSSARY: Mapping[str, str] = {
 }
 
 
-def applies(key: str, chosen: Chosen) -> bool:
+def applies(key: str, chosen: FormValues) -> bool:
     """True if a setting applies, given the other settings. Others are shown nowhere."""
     return all_settings()[key].when(chosen)
 
@@ -109,9 +109,9 @@ def is_validated(experiment: Experiment) -> bool:
     return _chosen(experiment, flattened(experiment)).is_validated()
 
 
-def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> Chosen:
+def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> FormValues:
     code = experiment.own_code if experiment.model.file is not None else None
-    return Chosen(
+    return FormValues(
         lambda key: str(values[key]),
         (experiment.precision,),
         experiment.device == "cpu",

@@ -1,9 +1,9 @@
-"""The worker process: reads jobs from its stdin, runs them, and writes events to its stdout.
+"""The worker process. It reads jobs from its stdin, runs them, and writes events to its stdout.
 
     python -P -m engine.worker
 
-It ends after one measured job, and when its stdin closes, so that a killed window leaves no process behind.
-Only the protocol reaches its stdout: what a library prints goes to stderr.
+It ends after one measured job, and when its stdin closes, so a killed window leaves no process behind.
+Only the protocol uses its stdout. Output of libraries goes to stderr.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ HEARTBEAT_SECONDS = 1.0
 
 
 class EventWriter:
-    """Writes events to a file descriptor, in order, from a thread of its own; `put` never blocks.
+    """Writes events in order to a file descriptor, from its own thread. `put` never blocks.
 
-    While more than `capacity` events wait, a sample batch is merged into the one waiting before it, so that a
-    stalled reader costs no more memory than its numbers take, and loses none.
+    While more than `capacity` events wait, a batch of samples is merged into the waiting one. A stalled
+    reader therefore loses no samples and costs only the memory of their numbers.
     """
 
     def __init__(self, file_descriptor: int, capacity: int = 64) -> None:
@@ -45,7 +45,7 @@ class EventWriter:
         self._thread.start()
 
     def put(self, event: Event) -> None:
-        """Queues the event; it is dropped once the other end has closed."""
+        """Queue the event. It is dropped once the other end has closed."""
         if self._reader_is_gone:
             return
         with self._changed:
@@ -58,7 +58,7 @@ class EventWriter:
             self._changed.notify()
 
     def close(self) -> None:
-        """Waits until all is written or the reader is gone, however long the reader stalls."""
+        """Wait until all is written or the reader is gone, however long it stalls."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -81,7 +81,8 @@ class EventWriter:
 
 
 def take_private_streams() -> tuple[int, int]:
-    """Duplicates of stdin and stdout for the protocol; the originals read nothing and write to stderr."""
+    """Return duplicates of stdin and stdout for the protocol. The originals read nothing and write to
+    stderr."""
     private_input, private_output = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -133,7 +134,7 @@ def _beat(control: jobs.Control, writer: EventWriter, done: threading.Event) -> 
 
 
 class _RequestReader:
-    """Reads requests from the input: jobs are queued, commands reach the running job at once."""
+    """Reads requests. Jobs are queued, commands reach the running job at once."""
 
     def __init__(self) -> None:
         self.control = jobs.Control()
@@ -141,7 +142,7 @@ class _RequestReader:
         self._busy = self._is_closed = False
 
     def next_job(self) -> jobs.Job | None:
-        """Waits for a job; None when there will be no more, or the supervisor is gone."""
+        """Wait for the next job. Return None if there are no more, or the supervisor is gone."""
         self._busy = False
         job = self._jobs.get()
         # Set before checking whether the input has closed; the reader does it the other way round, so one of
@@ -150,7 +151,7 @@ class _RequestReader:
         return None if self._is_closed else job
 
     def read(self, input_descriptor: int) -> None:
-        """Reads to the end of the input; a line that is not a request, such as half of one, ends it too."""
+        """Read to the end of the input, or to the first line that is not a request."""
         try:
             with os.fdopen(input_descriptor, "rb") as lines:
                 for line in lines:
@@ -161,7 +162,7 @@ class _RequestReader:
                         self._jobs.put(request)
         except ValueError as error:
             # the supervisor shows the end of this process's stderr
-            sys.stderr.write(f"The worker was sent something that is not a request: {error}\n")
+            sys.stderr.write(f"The worker received an invalid request: {error}\n")
         self._is_closed = True
         if self._busy:
             _end_children()

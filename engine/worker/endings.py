@@ -1,4 +1,4 @@
-"""The problems of workers that died, hung, or sent what is no event, and where the user's code was."""
+"""The problems of workers that died, hung, or sent an invalid line, with the place in the user's code."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from engine.protocol.trials import SPILLED
 
 _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)')
 _THREAD = re.compile(r"(?P<other>Thread 0x)?.*\(most recent call first\):")
-"""The head of a thread's frames; those of the thread that dumped begin with "Current thread" or "Stack"."""
+"""The line before a thread's frames. For the thread that dumped, it starts with "Current thread" or
+"Stack"."""
 _MODULES = re.compile(r"Extension modules: |<truncated rest of")
 _FIRST_CRASH = 0x80000000  # on Windows an exit status from here on is an NTSTATUS of an error
 _CORRECT = {
-    Kind.HANG: "Look there for a loop that never ends.",
-    Kind.WORKER_DIED: "Correct that line, which crashed outside Python, where it raises no error.",
+    Kind.HANG: "Look there for an infinite loop.",
+    Kind.WORKER_DIED: "Fix that line. It crashed outside Python, so it raised no error.",
 }
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A line of the user's code that was being run."""
+    """A line of the user's code that was running."""
 
     file: str
     line: int
@@ -32,21 +33,21 @@ class Frame:
 
     @property
     def place(self) -> str:
-        """The place as errors of the user's code name it: "net.py, line 12, in forward"."""
+        """The place for a message: "net.py, line 12, in forward"."""
         function = "" if self.function.startswith("<") else f", in {self.function}"
         return f"{self.file}, line {self.line}{function}"
 
 
 @dataclass(frozen=True)
 class LastWords:
-    """The user's frames, the innermost first, and what else the worker wrote."""
+    """The user's frames, the innermost first, and the rest of the worker's stderr."""
 
     frames: tuple[Frame, ...]
     rest: str
 
     @property
     def frame(self) -> Frame | None:
-        """The innermost line; None where no line of the user's was being run."""
+        """The innermost line. None if no line of the user's code was running."""
         return self.frames[0] if self.frames else None
 
     @property
@@ -58,9 +59,9 @@ class LastWords:
 
 
 def last_words(stderr: str, code: Code) -> LastWords:
-    """Reads a dump by faulthandler from the end of a worker's stderr.
+    """Read a dump by faulthandler from the end of a worker's stderr.
 
-    Of several threads the one that dumped counts, or else the first that ran the user's code.
+    The thread that dumped counts, or else the first one that ran the user's code.
     """
     paths = {str(Path(code.folder) / name): name for name in (code.file, *code.beside)}
     # as faulthandler writes them
@@ -85,17 +86,17 @@ def broken_protocol(sent: str) -> Problem:
     return Problem(
         kind=Kind.PROTOCOL,
         message=f"The training process sent {sent}.",
-        remedy="Run it again; if it happens again, report it with the details below.",
+        remedy="Run it again. If it happens again, report it with the details below.",
     )
 
 
 def spilled() -> Problem:
-    """The problem of a trial that crawls in the host's memory, and was ended."""
+    """Return the problem of a trial that was ended because it spilled to system memory."""
     return Problem(kind=Kind.SPILLED, message=SPILLED, remedy="Try a smaller batch.")
 
 
 def death(status: int) -> Problem:
-    """The problem of a worker that ended with that exit status."""
+    """Return the problem of a worker that ended with this exit status."""
     remedy = "The details below show its last output."
     if status >= 0:
         # Windows' codes of crashes are known in hexadecimal: 0xC0000005
@@ -104,23 +105,23 @@ def death(status: int) -> Problem:
         known = -status in set(signal.Signals)
         how = f"by signal {-status}{f' ({signal.Signals(-status).name})' if known else ''}"
         if -status == getattr(signal, "SIGKILL", 9):
-            remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
+            remedy = "If you did not end it, the system probably ran out of memory. Try a smaller batch."
     return Problem(kind=Kind.WORKER_DIED, message=f"The training process ended mid-run {how}.", remedy=remedy)
 
 
 def lost(why: str, kind: Kind = Kind.WORKER_DIED) -> Problem:
-    """The problem of a worker that another machine has lost."""
-    remedy = "What came from it until then is saved. Train the run again, or resume it from a checkpoint."
+    """Return the problem of a worker that a remote machine has lost."""
+    remedy = "Its results until then are saved. Train the run again, or resume it from a checkpoint."
     return Problem(kind=kind, message=why, remedy=remedy)
 
 
 def at_line(problem: Problem, code: Code, words: LastWords) -> Problem:
-    """The problem with the user's line that was being run, or at least the file."""
+    """Return the problem with the line of the user's code that was running, or at least the file."""
     if words.frame is not None and problem.kind in _CORRECT:
         message = f"{words.frame.place}: {problem.message}"
         update = {"message": message, "key": "model", "remedy": _CORRECT[problem.kind]}
         return problem.model_copy(update=update)
     if problem.kind is Kind.WORKER_DIED:
-        message = f"{problem.message.removesuffix('.')} while it ran {code.file}."
+        message = f"{problem.message.removesuffix('.')} while running {code.file}."
         return problem.model_copy(update={"message": message})
     return problem

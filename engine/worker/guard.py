@@ -1,10 +1,10 @@
-"""Kills what a program that was killed has left: its workers, their ranks and loader processes, and what the
-user's code started.
+"""Kills the processes left by a killed program: its workers, their ranks and loader processes, and processes
+of the user's code.
 
     python -P -m engine.worker.guard MARK
 
 A worker ends by itself when its stdin closes, but not while it is stopped or while the user's code holds the
-interpreter's lock. A keeper has a guard too. Needs nothing beside the standard library, and /proc.
+interpreter's lock. A keeper has a guard too. It needs only the standard library and /proc.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 MARK = "AMMETER_WORKER"
-"""In the environment of a worker and of all that it starts, whose own marks begin with the worker's."""
+"""An environment variable of a worker and of all its processes, whose marks start with the worker's."""
 _GRACE_SECONDS = 3.0
 _LOOK_SECONDS = 0.1
 _STUCK_SECONDS = 5.0  # after a kill: a process may hang in a driver
@@ -29,7 +29,7 @@ _guards: list[subprocess.Popen[bytes]] = []
 
 
 def start_guard(mark: str) -> None:
-    """Start the guard of this process, once it begins to start what has that mark."""
+    """Start the guard of this process, before it starts processes with that mark."""
     if sys.platform != "linux":
         return
     with suppress(OSError):
@@ -44,7 +44,7 @@ def start_guard(mark: str) -> None:
 
 
 def kill_marked(mark: str) -> int:
-    """Kill each process that has the mark, or one that begins with it, and return how many there were."""
+    """Kill each process with the mark, or one that starts with it, and return their number."""
     killed = 0
     for pid in _marked(mark):
         killed += 1

@@ -1,20 +1,20 @@
-"""The keeper: a process on another machine that owns one worker there, and keeps it while the line is cut.
+"""The keeper: a process on a remote machine that owns one worker there, and keeps it while disconnected.
 
     python -P -m engine.worker.keeper FOLDER
 
-All that it says and is told passes through files of a private folder, so that the line may be cut at any
-moment; a relay (`relay.py`) reads and writes them for the program at the other end:
+It communicates through files in a private folder, so the connection may be lost at any moment. A relay
+(`relay.py`) reads and writes them for the program at the other end:
 
     opened.json  written first, by the relay: the worker's environment, and the keeper's patience
     keeper.json  who keeps it
     lock         held (flock) while the keeper lives
     events       the worker's stdout, which it writes itself
-    errors       its stderr, with an end to how much
-    requests     one JSON object a line, numbered; a number that was taken is not taken again
-    seen         touched while somebody is connected
-    ended        the worker's exit status, and why it was ended, if it was; written last
+    errors       its stderr, limited in size
+    requests     one JSON object per line, numbered. Each number is taken once
+    seen         touched while a relay is connected
+    ended        the worker's exit status, and why it was ended, if so. Written last
 
-It needs nothing beside the standard library, and no torch: it stays small beside what it keeps.
+It needs only the standard library, without torch, so it stays small.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ERROR_TAIL_BYTES = 64 * 2**10
 
 
 def is_kept(folder: Path) -> bool:
-    """True while the keeper of a worker's folder lives, on whatever node that shares the file system."""
+    """Return True while the keeper of a worker's folder runs, on any node that shares the file system."""
     try:
         lock = os.open(folder / "lock", os.O_RDWR)
     except FileNotFoundError:
@@ -63,15 +63,15 @@ def is_kept(folder: Path) -> bool:
 
 
 def boot_id() -> str:
-    """What this machine's kernel calls the time since it was started."""
+    """Return the kernel's id of the current boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a worker, with its `own` variables.
 
-    A worker works in the folder of the user's model, so neither it nor a process that torch starts in it may
-    import or run what merely lies in its current folder.
+    A worker runs in the folder of the user's model, so neither it nor a process started by torch may import
+    or run files just because they are in the current folder.
     """
     path = filter(os.path.isabs, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     safe = {"PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
@@ -79,7 +79,7 @@ def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_whole(path: Path, value: dict[str, Any]) -> None:
-    """Writes JSON so that no reader finds half of it."""
+    """Write JSON atomically."""
     part = path.with_name(f"{path.name}.part")
     part.write_text(json.dumps(value))
     part.replace(path)
@@ -121,7 +121,7 @@ class Keeper:
         write_whole(folder / "keeper.json", {**pids, **place, "boot": boot_id()})
 
     def keep(self) -> None:
-        """Returns once the worker has ended and `ended` says so."""
+        """Run until the worker has ended and `ended` is written."""
         disk_looked = time.monotonic()
         while (status := self._worker.poll()) is None:
             self._take_requests()
@@ -238,7 +238,7 @@ class Keeper:
 
 
 def requests_in(lines: bytes) -> list[dict[str, Any]]:
-    """The requests on whole lines; what a relay that was killed left of a line is none."""
+    """Return the requests on complete lines. Part of a line, left by a killed relay, is ignored."""
     found = []
     for line in lines.splitlines():
         with contextlib.suppress(ValueError):

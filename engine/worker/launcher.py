@@ -1,4 +1,4 @@
-"""Starts a worker at a target, supervises it, and iterates its events; tries out an engine."""
+"""Starts and supervises workers, iterates their events, and tries out a PyTorch installation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LAST_ERROR = re.compile(r"^[\w.]+Error: (.+)\Z", re.MULTILINE)
 
 
 class Target(StrEnum):
-    """The place of a job: a process of its own, or a thread of this one (for debugging and contrast)."""
+    """The place of a job: its own process, or a thread of this one (for debugging and contrast)."""
 
     PROCESS = "process"
     THREAD = "thread"
@@ -36,34 +36,34 @@ class Target(StrEnum):
 class Session(Protocol):
     """A running job. Its last event is one for which `is_last` holds, whatever happens.
 
-    Any thread may stop it, pause it and have it go on; it ends or waits after the step in flight.
+    Any thread may stop, pause and resume it. It then ends or waits after the current step.
     """
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """The next event; None after the timeout, or after the last one."""
+        """Return the next event. None after the timeout, or after the last event."""
 
     @property
     def is_over(self) -> bool:
         """True once the last event was returned."""
 
     def stop(self) -> None:
-        """Asks the job to end, and later forces it."""
+        """Ask the job to end, and force it later."""
 
     def pause(self) -> None:
-        """Asks the job to wait until `go_on` or `stop`."""
+        """Ask the job to wait until `resume` or `stop`."""
 
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
     def close(self) -> None:
-        """Ends the job if it still runs, and frees what it held."""
+        """End the job if it still runs, and free its resources."""
 
 
 class Launcher:
-    """Gives each measured job a fresh worker, and keeps a spare that has already imported torch.
+    """Starts each measured job in a new worker, and keeps a spare that has already imported torch.
 
-    Light jobs share a worker, which is ended before a measured job begins. The usual command needs an engine;
-    an idle worker is ended once another installation of the engine is in use. Sessions are started from one
-    thread at a time. It is the one gate to a worker: no job passes whose experiment has code that is not in
+    Light jobs share a worker, which is ended before a measured job starts. The usual command needs PyTorch.
+    An idle worker is ended once another installation of PyTorch is used. Sessions are started from one thread
+    at a time. This is the only way to a worker. It refuses jobs whose experiment has code that is not in
     `trusted_code`.
     """
 
@@ -86,7 +86,8 @@ class Launcher:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Starts a spare if there is none. Call it on an idle machine: importing torch takes a core."""
+        """Start a spare if there is none. Call it on an idle machine, because importing torch takes a
+        core."""
         with self._lock:
             self._end_outdated()
             self._end("light")
@@ -100,7 +101,7 @@ class Launcher:
 
     @property
     def idle_worker_pids(self) -> frozenset[int]:
-        """The idle workers: the spare, and the one for light jobs."""
+        """Process IDs of the idle workers: the spare, and the one for light jobs."""
         return frozenset(worker.pid for worker in tuple(self._idle.values()))
 
     @property
@@ -110,10 +111,10 @@ class Launcher:
         return spare is not None and spare.has_spoken
 
     def start(self, job: jobs.Job, keep: Callable[[FarPlace], None] | None = None) -> Session:
-        """Gives the job to a worker. Raises ProblemError where none can be started, or there is no engine.
+        """Start the job in a worker. Raises ProblemError if none can be started, or PyTorch is missing.
 
-        Raises UntrustedCodeError, a ProblemError, for code that may not run. On another machine the job can
-        outlive this program: before it is sent, `keep` is told where its worker is.
+        Raises UntrustedCodeError, a ProblemError, for code that may not run. On a remote machine the job can
+        outlive this program. Before it is sent, `keep` is called with the place of its worker.
         """
         self._check(job)
         if self.target is Target.THREAD:
@@ -131,17 +132,18 @@ class Launcher:
         return ProcessSession(worker, job, self.limits)
 
     def take_up(self, place: FarPlace, job: jobs.Job) -> ProcessSession:
-        """Goes on with a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
+        """Resume a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
         self._check(job)
-        return ProcessSession(self.site.take_up(place, job), job, self.limits, goes_on=True)
+        return ProcessSession(self.site.take_up(place, job), job, self.limits, resumes=True)
 
     def start_on(self, worker: Worker, job: jobs.Job, limits: Limits) -> ProcessSession:
-        """Gives the job to a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
+        """Start the job in a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""
         self._check(job)
         return ProcessSession(worker, job, limits)
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> Worker:
-        """A worker for the caller to use and close; that for light jobs is ended. Raises ProblemError."""
+        """Return a worker for the caller to use and close. Ends the one for light jobs. Raises
+        ProblemError."""
         with self._lock:
             if not environment:
                 return self._take_fresh()
@@ -149,7 +151,7 @@ class Launcher:
             return self._new_worker(environment)
 
     def close(self) -> None:
-        """Ends the idle workers; sessions are closed by whoever started them."""
+        """End the idle workers. Sessions are closed by their callers."""
         with self._lock:
             self._end("light")
             self._end("spare")
@@ -203,13 +205,13 @@ class Launcher:
 
 
 def iterate(session: Session) -> Iterator[Event | None]:
-    """The session's events as they come, and None several times a second without one."""
+    """Yield the session's events as they come, and None several times a second without one."""
     while not session.is_over:
         yield session.next_event(_TICK_SECONDS)
 
 
 def try_out(packages: Path, command: tuple[str, ...] = COMMAND) -> None:
-    """Has a worker with these packages train a step. Raises ProblemError where it does not."""
+    """Train a step in a worker with these packages. Raises ProblemError if that fails."""
     with (
         Launcher(command=command, environment={TRIED_PACKAGES: str(packages)}) as launcher,
         closing(launcher.start(jobs.Examine())) as session,
@@ -230,14 +232,14 @@ def _useless(why: str, detail: str = "") -> ProblemError:
     problem = Problem(
         kind=Kind.NO_ENGINE,
         message=f"This build of PyTorch was installed, but it does not train here: {why.rstrip('.')}.",
-        remedy="Choose another build. An engine that was in use still is, and what was fetched is kept.",
+        remedy="Choose another build. Any earlier installation stays in use, and downloads are kept.",
     )
     return ProblemError(problem, detail=detail)
 
 
 @contextmanager
 def kept_awake() -> Iterator[bool]:
-    """Keeps the system awake while entered, if it can; leave it in the same thread."""
+    """Keep the system awake while entered, if possible. Leave it in the same thread."""
     # the import takes a tenth of a second
     from wakepy import keep
 

@@ -1,4 +1,4 @@
-"""Makes the events of one run or trial from those of its ranks: means of losses, the time of the slowest."""
+"""Merges the events of ranks into those of one run or trial: mean losses, the time of the slowest rank."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _OF_FIRST = frozenset({"step", "learning_rate", "grad_scale", "grad_norm"})
 
 
 class Merger:
-    """Takes the events of each rank, in its order, and gives those of the run.
+    """Merges the events of the ranks, each in its order, into those of the run.
 
-    `asked` is the experiment as the user gave it, `experiment` as it is trained, on its first device of
-    `devices`, such as "cuda:1" for the second rank.
+    `asked` is the experiment of the user, `experiment` the one that is trained, on the first of `devices`,
+    such as "cuda:1" for the second rank.
     """
 
     def __init__(self, asked: Experiment, experiment: Experiment, devices: Sequence[str]) -> None:
@@ -70,16 +70,16 @@ class Merger:
 
     @property
     def is_synchronous(self) -> bool:
-        """True on a CPU, where a rank that waits for others stands in the call that does."""
+        """True on a CPU, where the call that waits for other ranks blocks."""
         return self._devices[0] == "cpu"
 
     def of_rank(self, rank: int, message: str) -> str:
-        """A sentence about one rank, which it names."""
+        """Return a message with the name of its rank in front."""
         where = "" if self._devices[rank] == "cpu" else f", on {self._devices[rank]}"
         return f"Rank {rank} of {self._count}{where}: {message}"
 
     def take(self, rank: int, event: Event) -> Iterator[Event]:
-        """The run's events that this one completes."""
+        """Yield the run's events that this event completes."""
         match event:
             case Samples(step=(*_, step)):
                 self._completed[rank] = int(step)
@@ -121,18 +121,18 @@ class Merger:
                     yield event
 
     def ending(self) -> Iterator[Event]:
-        """The last events, once each rank has sent its own."""
+        """Yield the last events, once each rank has sent its own."""
         if self._tried:
             yield self._fitting([self._tried[rank] for rank in range(self._count)])
             return
         if any(steps != self._skipped[0] for steps in self._skipped):
-            message = "The ranks skipped different steps, so that their weights are no longer the same."
+            message = "The ranks skipped different steps, so their weights now differ."
             yield Log(level="problem", message=message)
         summary = merged([self._finished[rank].summary for rank in range(self._count)])
         if (slowest := slowest_rank(summary.ranks)) is not None:
             rank, wait_ms = slowest
-            wait = f"{wait_ms:.1f} ms of a step's {summary.step_ms:.1f}"
-            message = f"it is slower than the others, which wait {wait} for it."
+            wait = f"{wait_ms:.1f} ms of each step ({summary.step_ms:.1f} ms)"
+            message = f"slower than the others, which wait {wait} for it."
             yield Log(level="warning", message=self.of_rank(rank, message))
         if self._experiment.on_nan == "fail" and summary.first_nan_step is not None:
             yield Failed(problem=not_a_number(summary.first_nan_step), summary=summary)
@@ -140,7 +140,7 @@ class Merger:
             yield Finished(summary=summary, stopped=any(each.stopped for each in self._finished.values()))
 
     def unfit(self, rank: int, tried: Tried) -> Tried:
-        """The answer of a trial that did not fit on one rank, for which the others wait in vain."""
+        """Return the answer of a trial that did not fit on one rank."""
         return self._of_all(tried, note=self.of_rank(rank, tried.trial.note or OUT_OF_MEMORY))
 
     def _fitting(self, tried: list[Tried]) -> Tried:
@@ -170,7 +170,7 @@ class Merger:
                 steps.discard(step)
             if len(ranks) == 1 and not self._is_named[ranks[0]]:
                 self._is_named[ranks[0]] = True
-                message = f"step {step:,} was skipped on all, but only its own gradients had overflowed."
+                message = f"all ranks skipped step {step:,}, but only this rank's gradients overflowed."
                 yield Log(level="warning", message=self.of_rank(ranks[0], message), step=step)
 
     def _common_steps(self) -> Iterator[Samples | RankMemory]:
@@ -221,7 +221,7 @@ _PEAKS = (
 
 
 def merged(summaries: list[Summary]) -> Summary:
-    """The summary of a run from those of its ranks, in their order."""
+    """Merge the summaries of the ranks, in their order, into that of the run."""
     speeds = [each.samples_per_second for each in summaries]
     known = [speed for speed in speeds if speed is not None]
     has_speed = len(known) == len(speeds)

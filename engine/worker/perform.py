@@ -1,4 +1,4 @@
-"""A job run in this process, in the calling thread or in one of its own."""
+"""Runs a job in this process, in the calling thread or in its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.worker.ranks import on_devices
 
 
 def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
-    """The events of a job; the last one ends it, and any error becomes `Failed`."""
+    """Yield the events of a job. The last one ends it. Any error becomes `Failed`."""
     failure: Failed | None = None
     try:
         match job:
@@ -50,14 +50,14 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
 
 
 def ready() -> Ready:
-    """The event that torch is imported; no device has been touched."""
+    """Return the event that torch is imported. No device has been used."""
     return Ready(
         pid=os.getpid(), python=platform.python_version(), torch=torch.__version__, ammeter=__version__
     )
 
 
 class ThreadSession:
-    """A `Session` in a thread, for debugging, which cannot be killed: closing waits for the step."""
+    """A `Session` in a thread, for debugging. It cannot be killed, so closing waits for the step."""
 
     def __init__(self, job: jobs.Job) -> None:
         self._control = jobs.Control()
@@ -73,7 +73,7 @@ class ThreadSession:
     def pause(self) -> None:
         self._control.obey(jobs.Pause())
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._control.obey(jobs.Continue())
 
     def close(self) -> None:

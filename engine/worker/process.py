@@ -1,4 +1,4 @@
-"""A worker process as its supervisor sees it: lines out, requests in, the tail of its stderr, and its end."""
+"""A worker process as its supervisor sees it: events, requests, the tail of its stderr, and its end."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _STDERR_BYTES_PASSED_ON = 2**20
 _LONGEST_LINE_BYTES = 32 * 2**20  # of an event, of which the largest take less; a longer one is cut
 _LONGEST_STDERR_BYTES = 8 * 2**10
 _STDERR_BLOCK_BYTES = 64 * 2**10
-"""Read at once, and kept, of what comes after the lines passed on: megabytes cost next to nothing."""
+"""Bytes of stderr that are read at once and kept, after the lines passed on."""
 _REAP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5  # stdout's end waits for stderr's, which a process outside the tree may keep open
 
 
 def interpreter() -> str:
-    """This process's interpreter; that with standard streams where this is Windows' without them."""
+    """Return this process's interpreter. On Windows, return the one with standard streams."""
     path = Path(sys.executable)
     return str(path.with_name("python.exe")) if path.name.lower() == "pythonw.exe" else sys.executable
 
@@ -50,19 +50,19 @@ COMMAND = (interpreter(), "-P", "-m", "engine.worker")
 _CREATION_FLAGS = sum(
     getattr(subprocess, name, 0) for name in ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
 )
-"""On Windows: Ctrl+C does not reach a worker, and no console opens beside the window."""
+"""On Windows, Ctrl+C does not reach a worker, and no console opens."""
 
 
 @dataclass(frozen=True)
 class Garbage:
-    """The beginning of a line on the worker's stdout that is not an event, and `why`."""
+    """The start of a line on the worker's stdout that is not an event, and `why`."""
 
     shown: str
     why: str
 
 
 def item_of(line: bytes) -> Event | Garbage:
-    """The event on a line of the worker's stdout; an overlong line may be cut."""
+    """Return the event on a line of the worker's stdout. An overlong line may be cut."""
     try:
         if len(line) >= _LONGEST_LINE_BYTES:
             raise ValueError(f"a line has more than {_LONGEST_LINE_BYTES:,} bytes")
@@ -72,13 +72,12 @@ def item_of(line: bytes) -> Event | Garbage:
 
 
 class End:
-    """The worker's stdout has closed: it has ended or is about to."""
+    """The worker's stdout has closed. It has ended or is about to."""
 
 
 @dataclass(frozen=True)
 class Lost(End):
-    """A worker on another machine that is gone; `why` is a sentence. What it did was interrupted, unless it
-    `has_failed`."""
+    """A remote worker is gone. `why` is a sentence. Its job was interrupted, unless it `has_failed`."""
 
     why: str
     kind: Kind = Kind.WORKER_DIED
@@ -92,7 +91,7 @@ def _guard() -> None:
 
 
 class WorkerProcess:
-    """A worker in a session of its own, read on two threads; any thread may call it. Raises ProblemError."""
+    """A worker in its own session, read by two threads. Any thread may call it. Raises ProblemError."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
         self._mark = f"{_OUTER_MARK}/{uuid.uuid4().hex}"
@@ -126,7 +125,7 @@ class WorkerProcess:
 
     @property
     def has_spoken(self) -> bool:
-        """True if a message waits to be read; from an idle worker that is its `Ready`."""
+        """True if a message waits to be read, such as `Ready` from an idle worker."""
         return not self._inbox.empty()
 
     @property
@@ -136,25 +135,25 @@ class WorkerProcess:
         return "\n".join([*self._stderr_lines, *cut][-_STDERR_TAIL_LINES:])
 
     def send(self, request: jobs.Request) -> None:
-        """Sends a request; it is lost if the worker has ended, which its `End` shows."""
+        """Send a request. It is lost if the worker has ended, which its `End` shows."""
         with self._input_lock, contextlib.suppress(OSError, ValueError):
             self._input.write(jobs.to_line(request))
             self._input.flush()
 
     def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None:
-        """The next item from the worker; None after the timeout."""
+        """Return the next item from the worker. None after the timeout."""
         try:
             return self._inbox.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             return None
 
     def terminate(self) -> None:
-        """Asks the process to end by a signal; `kill` ends its children."""
+        """Ask the process to end by a signal. `kill` ends its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self._process.terminate()
 
     def kill(self) -> None:
-        """Kills the whole tree: the process, its children, and orphaned children."""
+        """Kill the process, its children, and orphaned children."""
         if self._process.returncode is not None:
             # it was reaped, and its pid may be another process's by now
             return
@@ -171,20 +170,20 @@ class WorkerProcess:
             self._process.kill()
 
     def kill_orphans(self) -> None:
-        """Kills what the worker started and left behind, in whatever session."""
+        """Kill processes that the worker started and left, in any session."""
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if process.pid != self.pid and process.environ().get(MARK, "").startswith(self._mark):
                     process.kill()
 
     def ask_where(self) -> None:
-        """Has the worker dump its frames to stderr, where the system has a signal for it."""
+        """Make the worker dump its frames to stderr, if the system has a signal for it."""
         if hasattr(signal, "SIGUSR1") and self.is_alive:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGUSR1)
 
     def close(self, timeout_seconds: float = 2.0) -> int:
-        """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status."""
+        """Close stdin, which ends a worker, wait, and kill what is left. Return the exit status."""
         with self._input_lock, contextlib.suppress(OSError):
             self._input.close()
         # its stdout ends when it does; it is not reaped yet, so that kill() can still signal its group
@@ -202,16 +201,17 @@ class WorkerProcess:
         return status
 
     def keep(self) -> None:
-        """A process of this machine ends with this program all the same."""
+        """No-op: a process of this machine ends with this program."""
 
     def leave(self) -> None:
         self.discard()
 
     def forget(self) -> None:
-        """Nothing is kept of a process of this machine."""
+        """No-op: nothing is kept of a process of this machine."""
 
     def discard(self) -> None:
-        """Kills a worker that has no job: one that is still importing torch would take seconds to end."""
+        """Kill a worker without a job, because one that is still importing torch would take seconds to
+        end."""
         self.kill()
         self.close()
 
@@ -246,7 +246,7 @@ class WorkerProcess:
 
 
 def stderr_text(line: bytes) -> str:
-    """A line of a worker's stderr, as it may be shown."""
+    """Return a line of a worker's stderr, safe to show."""
     # a progress bar overwrites itself by returning to the line's start
     return one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
 
@@ -267,6 +267,6 @@ def _started(command: tuple[str, ...], environment: dict[str, str]) -> subproces
         problem = Problem(
             kind=Kind.WORKER_DIED,
             message=f"The training process could not be started: {error.strerror or error}.",
-            remedy="Close other programs to make room for it, then run it again.",
+            remedy="Close other programs to free memory, then run it again.",
         )
         raise ProblemError(problem) from error

@@ -1,4 +1,4 @@
-"""A run, a trial or a profile on several devices: a worker for each, whose events become those of one."""
+"""A run, trial or profile on multiple devices: a worker for each, with their events merged into one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FOLDER = "ammeter-ranks-"  # before the number of the process that made it, in 
 _LOOK_SECONDS = 0.02
 _ANSWER_SECONDS, _SILENT_ANSWER_SECONDS = 5.0, 1.0
 LIMITS = Limits(standstill={phase: 0.9 * limit for phase, limit in Limits().standstill.items()})
-"""Of a rank: sooner than those of the whole run, which name none."""
+"""Limits of a rank, shorter than those of the run, whose errors name no rank."""
 _PLACE = re.compile(r"Current thread 0x.*\n((?:  File .*\n)+)")
 _FILE = re.compile(r'  File "(.*?)", line')
 _WAITING = re.compile(
@@ -44,8 +44,8 @@ _WAITING = re.compile(
     r'  File ".*/(torch/(autograd/graph|distributed/.*|amp/grad_scaler|nn/modules/.*|optim/.*'
     r"|(cuda|accelerator)/.*)|engine/training/(ranks/.*|measuring/(telemetry|speed)))\.py\""
 )
-"""The innermost frame of a rank that waits for others, or for its device, which does: a backward pass sends
-gradients, and a full launch queue blocks any operation."""
+"""The innermost frame of a rank that waits for others, or for its device that waits for others: a backward
+pass sends gradients, and a full launch queue blocks any operation."""
 _PYTHONS = re.compile(r"^<|/lib(64)?/python3[^/]*/(?!(site|dist)-packages/)")
 _OF_LIBRARY = re.compile(r"/torch/|/engine/(experiment|protocol|training|worker)/")
 _LOADS_DATA = re.compile(r"/torch/utils/data/|/engine/training/data/")
@@ -53,7 +53,8 @@ _OTHERS_SECONDS = 1.0  # after a failure the others lose the rank: the first to 
 
 
 def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
-    """Trains, profiles or tries on several devices, a worker on each. Raises ProblemError of kind REQUEST."""
+    """Train, profile or try on multiple devices, with a worker on each. Raises ProblemError of kind
+    REQUEST."""
     if job.rank is not None or job.experiment.devices == 1:
         yield from _here(job, control)
         return
@@ -142,7 +143,7 @@ class _Together:
         self._is_synchronous = merger.is_synchronous
 
     def events(self) -> Iterator[Event]:
-        """The events of the job; the last is `Finished`, `Failed` or `Tried`."""
+        """Yield the events of the job. The last is `Finished`, `Failed` or `Tried`."""
         while len(self._over) < len(self._workers):
             if not self._is_kept and self._control.stop_requested.is_set():
                 # nothing of it is kept, so that the ranks need not end at the same step
@@ -285,9 +286,9 @@ class _Together:
 
 
 def hung_rank(tails: Sequence[str], begun: Sequence[int | None], *, is_synchronous: bool) -> int | None:
-    """Return the rank for which the others wait, from the frames and the steps begun of each, or None.
+    """Return the rank that the others wait for, from the frames and the started steps of each, or None.
 
-    Where operations are not synchronous, those of NCCL, a rank that waits may stand in any of torch's frames.
+    With asynchronous operations (NCCL), a waiting rank may be in any of torch's frames.
     """
     known = [steps for steps in begun if steps is not None]
     least = min(known) if len(known) == len(begun) else None

@@ -1,21 +1,21 @@
-"""The relay: what ssh starts on another machine. It copies the files of a worker's keeper to its stdout, and
-requests from its stdin to the keeper.
+"""The relay: the program that ssh starts on a remote machine. It copies the files of a worker's keeper to its
+stdout, and requests from its stdin to the keeper.
 
     python -P -m engine.worker.relay HOME WORKER EVENTS_AT ERRORS_AT NONCE
 
-Down, one JSON object a line: first {"open": {...}}, which makes the worker if there is none, or {}; then
+Input, one JSON object per line: first {"open": {...}}, which creates the worker if there is none, or {}. Then
 {"n": 1, "do": ...} for the keeper, which may be sent again, and {"ping": 7}.
 
-Up, first what the login printed, then a header with the nonce, `ammeter NONCE {...}`, then lines whose first
-byte says what they are:
+Output: first the text printed by the login, then a header with the nonce, `ammeter NONCE {...}`, then lines
+whose first byte is their kind:
 
-    o e   a line of the worker's stdout or stderr; O and E: a part of one that has no end yet
+    o e   a line of the worker's stdout or stderr. O and E: part of an unfinished line
     .     the answer to a ping
-    s     the worker waits for Slurm: the state of its job; "KEPT" once it has a keeper
-    x     the worker has ended, and all of it was sent: its status, and why
-    g     nobody keeps the worker: it was lost at a restart, with its keeper or its job, or was never here
+    s     the worker waits for Slurm: the state of its job. "KEPT" once it has a keeper
+    x     the worker has ended, and all its output was sent: its status, and why
+    g     the worker has no keeper: it was lost at a restart, with its keeper or its job, or was never here
 
-The offsets are bytes of the two files, so that a relay goes on where another was cut off.
+The offsets are bytes of the two files, so a relay continues where another one was cut off.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FOLDERS = {"AMMETER_HOME": "home", "AMMETER_DATA": "datasets", "AMMETER_ENGINE":
 
 
 class Tail:
-    """Sends the lines that are appended to a file from an offset on."""
+    """Sends the lines appended to a file, starting at an offset."""
 
     def __init__(self, kind: bytes, path: Path, at: int, longest: int) -> None:
         self._kind, self._path, self._longest = kind, path, longest
@@ -60,11 +60,11 @@ class Tail:
 
     @property
     def is_beyond(self) -> bool:
-        """True if more was read once than there is: a power cut took it."""
+        """True if the file is shorter than the offset, as after a power failure."""
         return self._at > (self._path.stat().st_size if self._path.exists() else 0)
 
     def send(self) -> bool:
-        """True if there may be more of it."""
+        """Send the next lines. Return True if there may be more."""
         if self._file < 0:
             with contextlib.suppress(FileNotFoundError):
                 self._file = os.open(self._path, os.O_RDONLY)
@@ -93,7 +93,7 @@ class Relay:
         )
 
     def open(self, opened: dict[str, Any]) -> None:
-        """Makes the worker's folder and starts its keeper, unless an earlier relay did."""
+        """Create the worker's folder and start its keeper, unless an earlier relay did."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (self._folder / "keeper.json").exists():
             return
@@ -116,7 +116,7 @@ class Relay:
                 log_lines = (self._folder / "keeper.log").read_text(errors="replace").splitlines()
                 if keeper.poll():
                     _remove(self._folder)
-                raise OSError(f"the keeper did not start: {log_lines[-1] if log_lines else 'no reason told'}")
+                raise OSError(f"the keeper did not start: {log_lines[-1] if log_lines else 'unknown reason'}")
             time.sleep(_SLEEP_SECONDS)
 
     def tell_header(self, nonce: str) -> None:
@@ -133,7 +133,7 @@ class Relay:
         _write(f"\nammeter {nonce} {json.dumps(header)}\n".encode())
 
     def relay(self) -> None:
-        """Returns once the worker is forgotten or unknown, or nobody listens any more."""
+        """Copy until the worker is forgotten or unknown, or the other side is gone."""
         self._job = job_of(self._home, self._folder)
         if self._job is None and not (self._folder / "keeper.json").exists():
             return _tell("g", {"why": "unknown"})
@@ -174,7 +174,7 @@ class Relay:
         return None
 
     def _follow(self, job: JobWatch) -> None:
-        """Tells what Slurm says of a worker that waits, and lets it end before it has begun."""
+        """Report Slurm's state of a waiting worker, and let it be ended before it starts."""
         if (news := job.news()) is not None:
             _tell("s", news)
         if self._ends:
@@ -242,9 +242,9 @@ def _remove(folder: Path) -> None:
 
 
 def _clean(home: Path) -> None:
-    """Removes what nobody came back for, but no run that was not read to its end, and no job that waits.
+    """Remove the folders of old workers, but no run that was not read to its end, and no waiting job.
 
-    Only what nobody can miss goes by the clock, which may jump.
+    Only harmless decisions depend on the clock, which may jump.
     """
     oldest = time.time() - _DAYS_KEPT * 24 * 3_600
     workers, asked = [*home.glob("workers/*")], set[str]()

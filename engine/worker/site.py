@@ -1,4 +1,4 @@
-"""Where workers are made: on this machine, or on another, where each has a keeper."""
+"""Sites, which start workers: on this machine, or on a remote one, where each worker has a keeper."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from engine.worker.process import End, Garbage, WorkerProcess
 
 
 class Worker(Protocol):
-    """A worker as its supervisor sees it; any thread may call its methods.
+    """A worker as its supervisor sees it. Any thread may call its methods.
 
-    On another machine it has a keeper, which `keep` asks to have it live without this program; `leave` loses
-    sight of it while it goes on there, and `forget` removes it there, once its job's end is recorded. `place`
-    is that after the last item given. While the connection is cut it `is_away`: nothing of it is overdue, nor
-    while it `is_waiting` for its turn in a cluster.
-    `delay_seconds` is how long an answer takes.
+    On a remote machine it has a keeper. After `keep` it lives on without this program. `leave` disconnects
+    from it, and it continues there. `forget` removes it there, once its job's end is recorded. `place` is the
+    place after the last item returned. No limits apply while it `is_away` (disconnected) or `is_waiting` in a
+    cluster's queue. `delay_seconds` is the time that an answer takes.
     """
 
     @property
@@ -53,10 +52,10 @@ class Worker(Protocol):
 
 
 class Site(Protocol):
-    """Makes workers on one machine, and knows what they need there. `name` is "" for this machine.
+    """A machine that runs workers, with their paths and needs. `name` is "" for this machine.
 
-    With `keeps_spare` a worker may wait there for the next job; where it `has_nodes`, one job may train on
-    another computer than the next.
+    With `keeps_spare` a worker may wait there for the next job. If it `has_nodes`, jobs may train on
+    different nodes.
     """
 
     name: str
@@ -64,38 +63,37 @@ class Site(Protocol):
     has_nodes: bool
 
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
-        """A new worker. Raises ProblemError where none can be started."""
+        """Return a new worker. Raises ProblemError if none can be started."""
 
     def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
-        """A worker that was kept, read on from its place; it is given the job if it was not. Raises
+        """Return a kept worker, to be read from its place on. It gets the job unless it has it. Raises
         ProblemError."""
 
     @property
     def engine(self) -> object:
-        """What tells one installation of the engine from the next: workers of another one are outdated."""
+        """Identifies the installation of PyTorch. Workers of another one are outdated."""
 
     def require_engine(self) -> None:
-        """Raises ProblemError where there is no engine."""
+        """Raise ProblemError if PyTorch is missing."""
 
     @property
     def is_glibc(self) -> bool:
-        """True where the C library is glibc, whose allocator can be told to return memory."""
+        """True if the C library is glibc, whose allocator can be made to return memory."""
 
     def checkpoints(self, folder: Path) -> str:
-        """The path of a run's folder of checkpoints, as its worker reads it; `folder` is that of this
-        machine."""
+        """Return the path of a run's checkpoints on the site. `folder` is the path on this machine."""
 
     def trace(self, path: Path) -> str:
-        """The path of a trace, as its worker reads it."""
+        """Return the path of a trace on the site."""
 
     def fetch(self, path: Path) -> None:
-        """Brings the file here that `trace` named there. Raises ProblemError."""
+        """Copy the trace from the site to this machine. Raises ProblemError."""
 
     def begin_block(self, node: str = "") -> None:
-        """What is measured from now on is compared: in a cluster it gets a node of its own, or that node."""
+        """Start a block of runs to compare. In a cluster they get one node, or the given `node`."""
 
     def close(self) -> None:
-        """Gives back what it holds there; what still trains goes on."""
+        """Release the site's resources. Runs still training continue."""
 
 
 class ThisMachine:
@@ -109,7 +107,7 @@ class ThisMachine:
         return WorkerProcess(command, environment)
 
     def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
-        raise AssertionError(f"a worker of this machine ends with its program: {place}")
+        raise AssertionError(f"a worker on this machine ends with its program: {place}")
 
     @property
     def engine(self) -> object:
@@ -129,13 +127,13 @@ class ThisMachine:
         return str(path)
 
     def fetch(self, path: Path) -> None:
-        """It is here."""
+        """No-op: the file is already on this machine."""
 
     def begin_block(self, node: str = "") -> None:
-        """It is always on this machine."""
+        """No-op: all runs are on this machine."""
 
     def close(self) -> None:
-        """It holds nothing."""
+        """No-op: it has no resources."""
 
 
 HERE = ThisMachine()

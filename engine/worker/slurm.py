@@ -1,17 +1,17 @@
-"""Slurm, as a machine's relays see it: an allocation is a job on a node of its own (`serve`), in which each
-worker that asks gets a keeper, so that one wait in the queue serves a run and what follows it.
+"""Slurm, as a machine's relays see it. An allocation is a job on its own node (`serve`). In it each worker
+that asks gets a keeper, so one wait in the queue serves a run and the runs after it.
 
     python -P -m engine.worker.slurm serve|give-back HOME ALLOCATION
 
-Those who ask and the job meet in the folder allocations/ALLOCATION, which login node and nodes share:
+Relays and the job communicate in the folder allocations/ALLOCATION, which login node and nodes share:
 
-    lock     held (flock) while somebody decides whether there is a job
-    job      its id; `output` is what it wrote, and `served` is there once it runs
-    WORKER   a worker that waits for its keeper, named as its folder is
-    given    nobody will ask for more (`give-back`): the job ends once nothing in it runs
-    over     it takes no more workers
+    lock     held (flock) while a relay decides whether there is a job
+    job      its id. `output` is its output, and `served` exists once it runs
+    WORKER   a worker that waits for its keeper, with the name of its folder
+    given    no more workers will come (`give-back`): the job ends once nothing in it runs
+    over     the job takes no more workers
 
-Needs nothing beside the standard library.
+It needs only the standard library.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if sys.platform != "win32":
 _ANSWER_SECONDS = 25.0
 _MOST_ANSWER = 64 * 2**10
 _LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 10.0
-"""Between two questions to Slurm: while a worker waits, and while it runs."""
+"""Seconds between two queries to Slurm: while a worker waits, and while it runs."""
 _SERVE_SECONDS = 0.2
 _IDLE_SECONDS = 120.0
 _ENDING_SECONDS = 8.0
@@ -57,8 +57,8 @@ class Allocation:
         self.home, self.folder = home, home / "allocations" / name
 
     def ask(self, worker: str, arguments: list[str]) -> None:
-        """Has a worker's keeper started in it, in a new job unless there is one. Raises OSError in the words
-        of sbatch."""
+        """Start a worker's keeper in the allocation's job, in a new one if needed. Raises OSError with the
+        message of sbatch."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             (self.folder / "given").unlink(missing_ok=True)
@@ -67,8 +67,8 @@ class Allocation:
             (self.folder / worker).touch()
 
     def withdraw(self, worker: str) -> bool:
-        """A worker is not wanted any more: False if its keeper was started. A job that nobody waits for then
-        is cancelled."""
+        """Withdraw a waiting worker. Return False if its keeper was started. A job without waiting workers is
+        then cancelled."""
         with self._locked():
             try:
                 (self.folder / worker).unlink()
@@ -78,19 +78,19 @@ class Allocation:
         return True
 
     def end(self) -> None:
-        """The job takes no more workers, unless one waits."""
+        """Take no more workers, unless one waits."""
         with self._locked():
             if not self.waiting():
                 (self.folder / "over").touch()
 
     def give_back(self) -> None:
-        """Nobody will ask for more: the job ends once nothing in it runs."""
+        """End the job once nothing in it runs."""
         with self._locked():
             (self.folder / "given").touch()
             self._cancel_unused()
 
     def waiting(self) -> list[str]:
-        """The workers that wait."""
+        """Return the waiting workers."""
         return [name for name in os.listdir(self.folder) if _WORKER.fullmatch(name)]  # noqa: PTH208 - many times
 
     @property
@@ -100,7 +100,7 @@ class Allocation:
         return ""
 
     def state(self) -> dict[str, str]:
-        """What squeue, or sacct, says of the job: "GONE" if nobody knows it, "" if nobody could be asked."""
+        """Return the job's state by squeue or sacct: "GONE" if unknown, "" if neither answered."""
         if not (job := self.job):
             return {"state": "GONE"}
         status, said = _answer("squeue", "-h", "-t", "all", "-j", job, "-o", "%T|%r|%S|%N|%l")
@@ -139,7 +139,7 @@ class Allocation:
         job = said.strip().rpartition("\n")[2].partition(";")[0]
         if status or not re.fullmatch(r"\d+", job):
             lines = (line.removeprefix("sbatch: error: ").strip() for line in said.splitlines())
-            raise OSError(f"sbatch: {'; '.join(filter(None, lines)) or 'it said nothing'}")
+            raise OSError(f"sbatch: {', '.join(filter(None, lines)) or 'no message'}")
         (self.folder / "job").write_text(job)
 
     def _cancel_unused(self) -> None:
@@ -149,7 +149,7 @@ class Allocation:
 
 
 class JobWatch:
-    """The state of a worker's job, asked for in a thread of its own, since Slurm may take its time."""
+    """The state of a worker's job, queried in a thread because Slurm may be slow."""
 
     def __init__(self, allocation: Allocation, folder: Path) -> None:
         self.allocation, self._kept = allocation, folder / "keeper.json"
@@ -164,7 +164,7 @@ class JobWatch:
         return self.state["state"] in _OVER
 
     def news(self) -> dict[str, Any] | None:
-        """What is to be told of a worker that waits: each change, and at last that it is "KEPT"."""
+        """Return the new state of a waiting worker's job, finally "KEPT"."""
         if self._is_kept:
             return None
         known = self.state
@@ -177,7 +177,7 @@ class JobWatch:
         return {**known, "starts_in": _seconds_until(known.get("start", ""))}
 
     def ending(self) -> dict[str, str]:
-        """How the job has ended, once Slurm has made up its mind: it may notice later than we do."""
+        """Return how the job has ended, once Slurm knows, which may be late."""
         deadline = time.monotonic() + _ENDING_SECONDS
         while not self.is_over and time.monotonic() < deadline:
             self.state = self.allocation.state()
@@ -194,7 +194,7 @@ class JobWatch:
 
 
 def job_of(home: Path, folder: Path) -> JobWatch | None:
-    """The job of a worker that waits for Slurm, or runs in it; None for any other."""
+    """Return the job of a worker that waits for Slurm or runs in it. None for any other."""
     with contextlib.suppress(FileNotFoundError):
         if asked := json.loads((folder / "opened.json").read_text()).get("allocation"):
             return JobWatch(Allocation(home, asked["name"]), folder)
@@ -202,7 +202,7 @@ def job_of(home: Path, folder: Path) -> JobWatch | None:
 
 
 def serve(allocation: Allocation) -> None:
-    """Starts the keepers of the workers that ask for them; returns after a while without any."""
+    """Start the keepers of the workers that ask. Return after some time without any."""
     (allocation.folder / "served").touch()
     keepers: list[subprocess.Popen[bytes]] = []
     idle_since = time.monotonic()
@@ -221,7 +221,7 @@ def serve(allocation: Allocation) -> None:
 
 
 def start_keeper(home: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """Starts the keeper of a worker's folder. None of its streams is ours: ssh would wait for them."""
+    """Start the keeper of a worker's folder, without our streams, for which ssh would wait."""
     with (folder / "keeper.log").open("ab") as log:
         return subprocess.Popen(
             (_python(), "-P", "-m", "engine.worker.keeper", str(folder)),
@@ -234,19 +234,19 @@ def start_keeper(home: Path, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _python() -> str:
-    """The interpreter in the folder of its own program: `current` may lead to another one before long."""
+    """Return the interpreter in its program's own folder, because `current` may change."""
     python = Path(sys.executable)
     return str(python.parent.resolve() / python.name)
 
 
 def _answer(*words: str, stdin: str = "") -> tuple[int, str]:
-    """The status of one of Slurm's programs, and what it said."""
+    """Return the status and the output of one of Slurm's programs."""
     own, pipes = {"SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"}, (subprocess.PIPE, subprocess.STDOUT)
     how: dict[str, Any] = dict(zip(("stdout", "stderr"), pipes, strict=True), env={**os.environ, **own})
     try:
         done = subprocess.run(words, input=stdin.encode(), timeout=_ANSWER_SECONDS, check=False, **how)
     except (OSError, subprocess.TimeoutExpired):
-        return 127, f"{words[0]} does not answer"
+        return 127, f"{words[0]} did not answer"
     return done.returncode, done.stdout[:_MOST_ANSWER].decode(errors="replace")
 
 

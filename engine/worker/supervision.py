@@ -1,4 +1,4 @@
-"""Watches a job in a worker process: silence, standstill, garbage or death ends it with a `Problem`."""
+"""Supervises a job in a worker: silence, standstill, invalid lines or death end it with a `Problem`."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from engine.worker.site import Worker
 
 
 class Progress:
-    """A run's progress by its events; `step` is the last completed one, `so_far` has its figures."""
+    """A run's progress from its events. `step` is the last completed one, `so_far` has the metrics."""
 
     def __init__(self) -> None:
         self.step, self.so_far = 0, EarlyEnd()
 
     def note_event(self, event: Event) -> bool:
-        """Takes in the event; returns whether a step has completed since the last one."""
+        """Add the event. Return whether a step was completed since the last one."""
         before = self.step
         self.so_far.take(event)
         match event:
@@ -65,10 +65,10 @@ _STANDSTILL_SECONDS: Mapping[PhaseName, float] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """The seconds after which the supervisor gives a worker up.
+    """The seconds after which the supervisor ends a worker.
 
     `ready`: to import torch. `silence`: without any line. `standstill`, by phase: without a completed step or
-    other progress despite the heartbeat. `stop`: from the request to the signal; `terminate`: to the kill.
+    other progress despite the heartbeat. `stop`: from the request to the signal. `terminate`: to the kill.
     """
 
     ready: float = 180.0
@@ -79,32 +79,32 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process; one that `goes_on` was sent by an earlier program.
+    """A `Session`: one job in a worker process. With `resumes` an earlier program sent the job.
 
-    It `is_lost` if another machine has lost the worker, as in a restart: the job was interrupted.
+    It `is_lost` if a remote machine has lost the worker, as in a restart. The job was interrupted.
     """
 
-    def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
+    def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, resumes: bool = False) -> None:
         self._worker = worker
         self._job = job
         self._limits = limits
         self._watch = Watch(limits)
         self._stop_asked: float | None = None
         self._terminated: float | None = None
-        self._writes = goes_on
+        self._writes = resumes
         self.is_over = self.is_lost = self._is_worker_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
-        if not goes_on:
+        if not resumes:
             worker.send(job)
 
     @property
     def place(self) -> FarPlace | None:
-        """How far the job's worker on another machine was read; None on this one."""
+        """How far the job's remote worker was read. None on this machine."""
         return self._worker.place
 
     def leave(self) -> None:
-        """Leaves a job on another machine to itself, to be taken up later; on this one it is ended."""
+        """Leave a remote job running, to be resumed later. End it on this machine."""
         self.is_over = True
         self._worker.leave()
 
@@ -116,11 +116,11 @@ class ProcessSession:
     def pause(self) -> None:
         self._worker.send(jobs.Pause())
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._worker.send(jobs.Continue())
 
     def close(self) -> None:
-        """Ends the job if it still runs; call it once its last event is recorded."""
+        """End the job if it still runs. Call it once its last event is recorded."""
         if not self.is_over:
             self._finish(kill=True)
         if self._is_worker_over:
@@ -149,7 +149,7 @@ class ProcessSession:
         return ending
 
     def _with_its_place(self, event: Event) -> Event:
-        """Says of a path that is on this machine, and fails on another, where it was looked for."""
+        """Add the machine to the error of a path that exists here and is missing there."""
         place = self._worker.place
         if place is None or not isinstance(event, Failed) or event.problem.key != "path":
             return event
@@ -157,7 +157,7 @@ class ProcessSession:
         path = None if experiment is None else experiment.path
         if path is None or not is_here(path):
             return event
-        remedy = f"{event.problem.remedy} It was looked for on {place.machine}, not on this machine."
+        remedy = f"{event.problem.remedy} The path must exist on {place.machine}."
         return event.model_copy(update={"problem": event.problem.model_copy(update={"remedy": remedy})})
 
     def _finish(self, *, kill: bool) -> None:
@@ -196,7 +196,7 @@ class ProcessSession:
             self._terminated = now
             self._worker.terminate()
         if self._terminated is not None and now - self._terminated > self._limits.terminate:
-            return self._stopped(f"The worker did not stop when asked and was ended.{self._where}")
+            return self._stopped(f"The worker did not stop on request and was ended.{self._where}")
         return None
 
     def _stopped(self, why: str) -> Finished:
@@ -244,9 +244,7 @@ class ProcessSession:
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
-                return self._stopped(
-                    f"The worker ended {how} and could not say how far it had got.{self._where}"
-                )
+                return self._stopped(f"The worker ended {how} without a report of its progress.{self._where}")
             self._worker.kill()
             return self._failed(death(self._worker.close()))
         if isinstance(item, Failed) and item.problem.kind in (Kind.WORKER_DIED, Kind.HANG):
@@ -260,7 +258,7 @@ class ProcessSession:
 
 
 class Watch:
-    """The times of the worker's last message and progress, counting only time when someone was looking."""
+    """The times of the worker's last message and progress. Only supervised time counts."""
 
     def __init__(self, limits: Limits) -> None:
         now = time.monotonic()
@@ -271,7 +269,7 @@ class Watch:
         self.phase = PhaseName.BUILDING
 
     def note_look(self) -> None:
-        """Notes that someone is looking: a program that was suspended must not call its worker silent."""
+        """Note that the worker is supervised now. A program that was suspended must not call it silent."""
         now = time.monotonic()
         unwatched = now - self._looked
         self._looked = now
@@ -280,7 +278,7 @@ class Watch:
             self._advanced += unwatched
 
     def wait(self) -> None:
-        """Counts no time up to now: nothing can be heard of a worker whose connection is cut."""
+        """Do not count the time up to now, because the worker is disconnected."""
         self._heard = self._advanced = time.monotonic()
 
     def note_event(self, event: Event) -> None:
@@ -294,7 +292,7 @@ class Watch:
 
     @property
     def is_silent(self) -> bool:
-        """True once a worker that was ready has sent nothing for too long, not even a heartbeat."""
+        """True once a ready worker has sent nothing for too long, not even a heartbeat."""
         return self._is_ready and time.monotonic() - self._heard > self._limits.silence
 
     def overdue(self) -> Problem | None:
@@ -304,19 +302,19 @@ class Watch:
             sentence = f"The training process was not ready after {limit:.0f} seconds."
         elif self.is_silent:
             waited, limit = now - self._heard, self._limits.silence
-            sentence = f"The training process fell silent for {limit:.0f} seconds and was ended."
+            sentence = f"The training process was silent for {limit:.0f} seconds and was ended."
         else:
             waited, limit = now - self._advanced, self._limits.standstill[self.phase]
             sentence = (
                 f"There was no progress for {limit:.0f} seconds while {self.phase.value}, "
-                f"after step {self.progress.step:,}; the training process was ended."
+                f"after step {self.progress.step:,}. The training process was ended."
             )
         if waited <= limit:
             return None
         return Problem(
             kind=Kind.HANG,
             message=sentence,
-            remedy="The device or its driver may hang: check that other programs can use it, then run again.",
+            remedy="The device or its driver may hang. Check that other programs can use it, then run again.",
         )
 
 

@@ -1,4 +1,4 @@
-"""The cards of a comparison: bars of the speed, the settings of two sides, and published figures."""
+"""The cards of a comparison: speed bars, settings of two sides, devices, and published results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SettingsCard(Surface):
         super().__init__("panel", "Settings", parent)
         self._rows: tuple[SettingRow, ...] = ()
         self._texts: list[list[str]] = []
-        self.show_all = Button("Show all", "inline", "List all settings, or the most important ones alone")
+        self.show_all = Button("Show all", "inline", "Show all settings, or only the most important ones")
         self.show_all.setCheckable(True)
         self.show_all.toggled.connect(lambda _on: self._fill())
         self._rows_holder = QWidget()
@@ -47,13 +47,13 @@ class SettingsCard(Surface):
         self._column = in_column(head, self._rows_holder, Stretch(1), parent=self, margins=_MARGIN, spacing=8)
 
     def show_pair(self, comparison: Comparison, side: Side) -> None:
-        """Lists the settings of the baseline and of `side`, which may be the baseline itself."""
+        """Show the settings of the baseline and of `side`, which may be the baseline itself."""
         pair = (comparison.baseline, side) if side is not comparison.baseline else (side,)
         self._rows = tuple(setting_rows(pair))
         self._fill()
 
     def texts(self) -> list[list[str]]:
-        """The rows' texts: title, then the values, one where both have the same."""
+        """Return the texts of the rows: title, then the values, or one value if both are the same."""
         return self._texts
 
     def _fill(self) -> None:
@@ -110,7 +110,7 @@ def _cell(text: str, role: str) -> QLabel:
 
 
 class BarPanel(Surface):
-    """The bar chart with its title, and what its whiskers mean."""
+    """The bar chart with its title and the meaning of its whiskers."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -120,13 +120,13 @@ class BarPanel(Surface):
         in_column(head, wide(self.chart), Stretch(), parent=self, margins=(12, 14, 12, 8), spacing=8)
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Shows a bar per side."""
+        """Show one bar per side."""
         row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
         self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
         looks, bars = side_looks(comparison.sides), []
         for report, cell in zip(comparison.reports, row.cells, strict=True):
             side = report.side
-            note = ", ".join(part for part in (side.note, "not clean" if report.is_disturbed else "") if part)
+            note = ", ".join(filter(None, (side.note, "unreliable" if report.is_disturbed else "")))
             bars.append(
                 Bar(
                     looks[side.id],
@@ -145,7 +145,7 @@ def _why_none(comparison: Comparison) -> str:
     runs = [run for side in comparison.sides for run in side.runs]
     reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
     reason = next(filter(None, reasons), "")
-    sentence = "None of these runs has a speed." if len(runs) > 1 else "This run has no speed."
+    sentence = f"No speed was measured in {'these runs' if len(runs) > 1 else 'this run'}."
     if not reason:
         return sentence
     return f"{sentence} {reason[:1].upper()}{reason[1:].rstrip('.')}."
@@ -156,14 +156,14 @@ def _whiskers(row: FigureRow) -> str:
     if not kinds:
         return ""
     if kinds == {"repeats"}:
-        return ", 95% over repeats"
+        return ", 95% interval over repeats"
     if kinds == {"within run"}:
-        return ", 95% within the run"
-    return ", 95% over repeats or in a run"
+        return ", 95% interval within the run"
+    return ", 95% interval over repeats or within a run"
 
 
 class DevicesCard(Surface):
-    """The figures of each device, hidden where no run was trained on several."""
+    """The metrics of each device, hidden if no run was trained on multiple devices."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -172,7 +172,7 @@ class DevicesCard(Surface):
         self.hide()
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Shows the devices of all runs compared."""
+        """Show the devices of all compared runs."""
         section = devices_section(comparison.sides)
         if section is not None:
             self.table.show_rows(section.rows, word_columns(section.headings, section.right, section.rows))
@@ -191,16 +191,16 @@ _Row = tuple[PublishedRow, tuple[Cell, ...]]
 
 
 class PublishedCard(Surface):
-    """Folded until its button is pressed, and hidden where nothing is published of the models compared."""
+    """A folded card of published results, hidden if there are none for the compared models."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
         self._section: Section | None = None
-        self._table: ResultTable[_Row] = ResultTable("Published figures", whole=True)
+        self._table: ResultTable[_Row] = ResultTable("Published results", whole=True)
         self.opener = Button(
-            "Published figures",
+            "Published results",
             "toggle",
-            "Lays published figures of the same model beside yours, here and in an exported web page",
+            "Show published results for the same model",
         )
         self.opener.toggled.connect(self._refresh)
         self._warning, self._sources = wrapped("", "body"), wrapped("", "hint")
@@ -212,11 +212,11 @@ class PublishedCard(Surface):
 
     @property
     def is_open(self) -> bool:
-        """True if the published figures are wanted."""
+        """True if the published results are shown."""
         return self.opener.isChecked()
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Shows what is published of the models that were compared."""
+        """Show the published results of the compared models."""
         rows = published_beside(comparison)
         section = published_section(rows) if rows else None
         self._section = section
@@ -227,7 +227,7 @@ class PublishedCard(Surface):
         self._refresh()
 
     def texts(self) -> list[list[str]]:
-        """The texts of the rows that are shown."""
+        """Return the texts of the visible rows."""
         return self._table.lines()[1:] if self._table.isVisible() else []
 
     def _refresh(self) -> None:

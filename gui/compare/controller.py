@@ -1,4 +1,4 @@
-"""Compares the runs that are opened or ticked in Results; exports and imports them."""
+"""Compares, exports and imports the runs that are opened or selected in Results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.compare.reading import CompareReader
 from gui.runs import importing
-from gui.runs.exporting import Exporting, Order
+from gui.runs.exporting import Exporting, ExportRequest
 from gui.runs.importing import Importing
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
@@ -31,9 +31,9 @@ _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
 class CompareController(QObject):
-    """Connects the table, the head and the comparison beside it.
+    """Connects the runs table, the head and the comparison.
 
-    `page_wanted` asks for the page; `problem` (Problem) if something could not be read or queued.
+    `page_wanted` requests the page. `problem` (Problem) reports what could not be read or queued.
     """
 
     page_wanted = Signal()
@@ -65,15 +65,15 @@ class CompareController(QObject):
         self.reader.set_runs(runs.checked())
 
     def export(self, form: str = "any") -> None:
-        """Exports the compared runs, after asking where to."""
-        self.exporting.ask(form, self._order(form))
+        """Export the compared runs, after asking for a path."""
+        self.exporting.ask(form, self._request(form))
 
     def export_runs(self, run_ids: Iterable[str]) -> None:
-        """Exports these runs, after asking where to."""
-        self.exporting.ask("any", Order(tuple(run_ids)))
+        """Export these runs, after asking for a path."""
+        self.exporting.ask("any", ExportRequest(tuple(run_ids)))
 
     def stop(self) -> None:
-        """Waits for what is being read or written."""
+        """Wait until reading and writing have finished."""
         self._reading.stop()
         self._writing.stop()
 
@@ -88,11 +88,11 @@ class CompareController(QObject):
         self.reader.problem.connect(self.problem)
         panel.headline.missing_wanted.connect(self._queue_missing)
         panel.headline.again_wanted.connect(self.measure_again)
-        panel.newest_wanted.connect(self._tick_newest)
-        panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
+        panel.newest_wanted.connect(self._select_newest)
+        panel.runs_dropped.connect(lambda run_ids: self._select((*self._runs.checked(), *run_ids)))
         self._head.export.wanted.connect(self.export)
         self._head.export.drag_wanted.connect(
-            lambda: self.exporting.drag_report(self._order("html"), self._head.export)
+            lambda: self.exporting.drag_report(self._request("html"), self._head.export)
         )
         self._head.export.title_wanted.connect(self._ask_title)
         self._runs.import_wanted.connect(self.importing.ask)
@@ -104,16 +104,16 @@ class CompareController(QObject):
         self.importing.imported.connect(self._experiments.runs.reload)
         self.importing.compare_wanted.connect(self.compare)
 
-    def _order(self, form: str) -> Order:
+    def _request(self, form: str) -> ExportRequest:
         run_ids, headline = self.reader.run_ids(), self._head.headline()
         baseline = self._head.baseline()
         if form == "script":
             # a script is of one run: that in the headline
             chosen = headline or baseline
-            return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
+            return ExportRequest((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
         title = self._titles.get(frozenset(run_ids), "")
-        return Order(run_ids, against, leading, title, self._panel.published.is_open)
+        return ExportRequest(run_ids, against, leading, title, self._panel.published.is_open)
 
     def _ask_title(self) -> None:
         runs = frozenset(self.reader.run_ids())
@@ -121,7 +121,7 @@ class CompareController(QObject):
         if title is not None:
             self._titles[runs] = title
 
-    def _tick(self, run_ids: Iterable[str]) -> None:
+    def _select(self, run_ids: Iterable[str]) -> None:
         self._runs.set_checked(tuple(dict.fromkeys(run_ids)))
 
     def _count(self) -> None:
@@ -130,15 +130,15 @@ class CompareController(QObject):
     def _trained(self) -> list[RunRecord]:
         return [run for run in self._experiments.runs.records() if run.status is not Status.QUEUED]
 
-    def _tick_newest(self) -> None:
+    def _select_newest(self) -> None:
         trained = self._trained()
         groups = (self._experiments.runs.group(run.id) for run in trained if run.comparison is not None)
         newest = next((group for group in groups if len(group) > 1), ())
-        self._tick(newest or [run.id for run in trained[:2]])
+        self._select(newest or [run.id for run in trained[:2]])
 
     def compare(self, run_ids: tuple[str, ...]) -> None:
-        """Ticks these runs and no others, and asks for the page."""
-        self._tick(run_ids)
+        """Select only these runs, and request the page."""
+        self._select(run_ids)
         self.page_wanted.emit()
 
     def _queue_missing(self, missing: Sequence[Experiment]) -> None:
@@ -151,9 +151,9 @@ class CompareController(QObject):
         self._awaited.add(*(Awaited((run_id,), beside) for run_id in added))
 
     def measure_again(self, sides: Sequence[Side]) -> None:
-        """Queues both sides again, with as many repeats, from the first run's seed.
+        """Queue both sides again with as many repeats, starting at the first run's seed.
 
-        Once trained they replace the old runs in the comparison. Nothing happens if they are queued already.
+        Once trained they replace the old runs in the comparison. Does nothing if they are already queued.
         """
         if self._awaited.experiments() & {run.experiment for side in sides for run in side.runs}:
             return
@@ -178,7 +178,7 @@ class CompareController(QObject):
             self.problem.emit(error.problem)
             return ()
         is_single = len(added) == 1
-        labels = "; ".join(label for label, _ in sides)
+        labels = " and ".join(label for label, _ in sides)
         self._notice.tell(
             f"{len(added)} {'run' if is_single else 'runs'} queued: {labels}.",
             f"{'It' if is_single else 'They'} {singular if is_single else plural} once trained.",
@@ -188,12 +188,12 @@ class CompareController(QObject):
     def _take_in(self, awaited: Awaited) -> None:
         if awaited.beside <= set(self.reader.run_ids()):
             kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
-            self._tick((*kept, *awaited.run_ids))
+            self._select((*kept, *awaited.run_ids))
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """Runs awaited together for the comparison of the runs `beside`, to replace those `instead`."""
+    """Runs to be added together to the comparison of the runs `beside`, replacing the runs `instead`."""
 
     run_ids: tuple[str, ...]
     beside: frozenset[str]
@@ -201,7 +201,7 @@ class Awaited:
 
 
 class AwaitedRuns(QObject):
-    """`arrived` carries an `Awaited` whose runs have all finished; `changed` when `experiments` changes."""
+    """Emits `arrived` with an `Awaited` once all its runs have finished, `changed` on new `experiments`."""
 
     arrived = Signal(object)
     changed = Signal()

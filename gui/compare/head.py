@@ -1,4 +1,4 @@
-"""The head of what is opened in Results: its title, and what can be done with it."""
+"""The head of an opened result: its title and its buttons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS = (
     ("any", "Report or other file…"),
     ("html", "Save as HTML…"),
     ("pdf", "Save as PDF…"),
-    ("csv", "Save samples and figures as CSV…"),
+    ("csv", "Save samples and metrics as CSV…"),
     ("png", "Save the charts as PNG…"),
     ("svg", "Save the charts as SVG…"),
     ("json", "Save everything as JSON…"),
@@ -34,15 +34,15 @@ FORMATS = (
     ("script", "Save as a Python script…"),
     ("tensorboard", "Write a folder for TensorBoard…"),
     ("mlflow", "Send to MLflow…"),
-    ("archive", "Save the whole runs as .ammeter, to import elsewhere…"),
+    ("archive", "Save the runs as .ammeter, to import elsewhere…"),
 )
-_TIP = "Save the report or other formats; drag it out of the window to save the report there"
+_TIP = "Save a report or other file, or drag the report out"
 _HEIGHT, _SIGN, _AFTER_TITLE = 40, 16, 3
 
 
 class ExportButton(Button):
-    """Opens the formats. `wanted` carries the name of a format; `drag_wanted` when it is dragged out of the
-    window, `title_wanted` to give the report a title."""
+    """A button with a menu of export formats. `wanted` carries the name of a format. `drag_wanted` is emitted
+    when the button is dragged, `title_wanted` to give the report a title."""
 
     wanted = Signal(str)
     drag_wanted = Signal()
@@ -80,9 +80,9 @@ class ExportButton(Button):
 
 
 class ItemHead(QWidget):
-    """Names what is opened. For a comparison it also has the choice of its sides.
+    """The title of the opened result. For a comparison it also has the choice of its sides.
 
-    `baseline_chosen` and `headline_chosen` when the user chooses another side.
+    `baseline_chosen` and `headline_chosen` are emitted when the user chooses another side.
     """
 
     baseline_chosen = Signal()
@@ -99,13 +99,13 @@ class ItemHead(QWidget):
         self._icon = QLabel()
         self.title, self.about = ElidedLabel("", "title"), ElidedLabel("", "hint")
         self.about.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.sides = IconButton("swap", "Sides", "Choose the baseline, and which side the sentence is about")
+        self.sides = IconButton("swap", "Compared runs", "Choose the baseline and the run in the headline")
         self.sides.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.sides.setMenu(QMenu(self))
-        self.sides.menu().setAccessibleName("Sides of the comparison")
+        self.sides.menu().setAccessibleName("Compared runs")
         self.sides.menu().aboutToShow.connect(self._fill)
-        self.show_button = IconButton("play", "Replay", "Replay both runs side by side, as a race")
-        tip = "Put these settings into the form of Experiment; nothing is run"
+        self.show_button = IconButton("play", "Replay", "Replay both runs side by side")
+        tip = "Copy these settings to the form of Experiment without running"
         self.settings = Button("Use these settings", "middle", tip)
         self.export = ExportButton()
         self._actions: QWidget | None = None
@@ -115,7 +115,7 @@ class ItemHead(QWidget):
         self.clear()
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Names the sides of a comparison, and offers them; the chosen headline holds if it still can."""
+        """Show a comparison and the choice of its sides. Keep the chosen side if it still exists."""
         self._comparison = comparison
         self._drop_actions()
         others = [side for side in comparison.sides if side is not comparison.baseline]
@@ -142,7 +142,7 @@ class ItemHead(QWidget):
     def show_study(
         self, icon_name: str, title: str, about: str, *, has_settings: bool, actions: QWidget | None = None
     ) -> None:
-        """Names a study, which has no sides but may bring a note and buttons of its own."""
+        """Show the title of a study, which has no sides but may have its own note and buttons."""
         self.clear()
         self.show_title(icon_name, title, about)
         self.settings.setVisible(has_settings)
@@ -153,7 +153,7 @@ class ItemHead(QWidget):
             actions.show()
 
     def clear(self) -> None:
-        """Names nothing: nothing is opened."""
+        """Show nothing, because nothing is opened."""
         self._comparison = None
         self.show_title("", "", "")
         self._drop_actions()
@@ -166,44 +166,44 @@ class ItemHead(QWidget):
             self._actions = None
 
     def explainable(self) -> tuple[str, ...]:
-        """The ids of a run of each side, the baseline's first."""
+        """Return the id of one run per side, the baseline first."""
         if self._comparison is None:
             return ()
         baseline = self._comparison.baseline
         return (baseline.id, *(side.id for side in self._comparison.sides if side is not baseline))
 
     def own_baseline(self, runs: Sequence[RunRecord]) -> str | None:
-        """The id of the user's baseline, forgotten once it is not among `runs`; None if there is none."""
+        """Return the id of the user's baseline, or None. It is forgotten once it is not among `runs`."""
         if self._own_baseline not in [run.id for run in runs]:
             self._own_baseline = None
         return self._own_baseline
 
     def baseline(self) -> str | None:
-        """The id of the baseline's side."""
+        """Return the id of the baseline's side."""
         return self._comparison.baseline.id if self._comparison is not None else None
 
     def headline(self) -> str | None:
-        """The id of the side in the headline; None if there is only the baseline."""
+        """Return the id of the side in the headline, or None if there is only the baseline."""
         if self._comparison is None:
             return None
         return self._chosen or next((report.side.id for report in self._comparison.ranked), None)
 
     def set_baseline(self, run_id: str) -> None:
-        """Chooses another baseline, as the user can."""
+        """Set the baseline that the user chose."""
         self._own_baseline = run_id
         self.baseline_chosen.emit()
 
     def set_headline(self, side_id: str) -> None:
-        """Chooses the side that the sentence is about."""
+        """Set the side in the headline."""
         self._chosen = side_id
         self.headline_chosen.emit()
 
     def prefer(self, run_id: str) -> None:
-        """Puts the side of this run into the headline of the next comparison, unless it is the baseline."""
+        """Put the side of this run into the headline of the next comparison, unless it is the baseline."""
         self._preferred = run_id
 
     def swap(self) -> None:
-        """Swaps the baseline and the side in the headline."""
+        """Swap the baseline and the side in the headline."""
         headline, baseline = self.headline(), self.baseline()
         if headline is not None and baseline is not None:
             self._chosen = baseline
@@ -215,8 +215,8 @@ class ItemHead(QWidget):
         if comparison is None:
             return
         others = [side for side in comparison.sides if side is not comparison.baseline]
-        self._add_sides("Measured against", comparison.sides, self.baseline(), self.set_baseline)
-        self._add_sides("The sentence is about", others, self.headline(), self.set_headline)
+        self._add_sides("Baseline", comparison.sides, self.baseline(), self.set_baseline)
+        self._add_sides("In the headline", others, self.headline(), self.set_headline)
         menu.addSeparator()
         menu.addAction("Swap").triggered.connect(lambda _=False: self.swap())
 
@@ -244,10 +244,10 @@ class ItemHead(QWidget):
 
 
 def title_of(comparison: Comparison) -> str:
-    """Names what is compared: "FP32 against BF16 AMP", "3 precisions", "FP32"."""
+    """Return a title of the comparison: "FP32 against BF16 AMP", "3 precisions", "FP32"."""
     sides = comparison.sides
     if len(sides) > 2:
         are_precisions = len({side.precision for side in sides}) == len(sides)
-        return f"{len(sides)} {'precisions' if are_precisions else 'sides'}"
+        return f"{len(sides)} {'precisions' if are_precisions else 'configurations'}"
     others = [side.title for side in sides if side is not comparison.baseline]
     return " against ".join([comparison.baseline.title, *others])

@@ -1,4 +1,4 @@
-"""The headline of Compare: the verdict in large type, its origin, and the reasons for caution."""
+"""The headline of a comparison: the verdict in large type, where the gain comes from, and cautions."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ from gui.widgets.labels import plain_tip
 from gui.widgets.stat_card import VerdictLabel
 
 _SIZES = ((28, 16), (26, 15), (24, 14), (22, 14))
-_ALONE = "Tick another run too to compare the two, or drag it here."
+_ALONE = "Select another run, or drag it here, to compare the two."
 _AGAIN, _QUEUE_ONE = "Measure again", "Queue the missing run"
 _NO_ANSWER: tuple[Outcome, ...] = ("alone", "baseline", "no-speed")
 
 
 class Headline(QWidget):
-    """One or two large lines, the gain's origin, what was trained, and the doubts.
+    """One or two large lines, where the gain comes from, the training, and the doubts.
 
-    `missing_wanted` carries a tuple of experiments that would show where the gain comes from, `again_wanted`
-    a tuple of sides to measure again.
+    `missing_wanted` carries a tuple of experiments that would show where the gain comes from. `again_wanted`
+    carries a tuple of sides to measure again.
     """
 
     missing_wanted = Signal(object)
     again_wanted = Signal(object)
+    guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._large, self._small = VerdictLabel(_SIZES), label("", "body", wraps=True)
-        self.again = Button(_AGAIN, "secondary", "Queue the same runs again, to replace these")
+        self.again = Button(_AGAIN, "secondary", "Queue the same runs again to replace these results")
         self.again.clicked.connect(lambda: self.again_wanted.emit(self._disturbed))
         self._disturbed: tuple[Side, ...] = ()
         self._awaited: frozenset[Experiment] = frozenset()
@@ -52,19 +53,24 @@ class Headline(QWidget):
         self._origin.setTextFormat(Qt.TextFormat.RichText)
         self._origin.setProperty("role", "body")
         self._origin.setWordWrap(True)
-        self._queue = Button(_QUEUE_ONE, "inline", "Train what is missing to see where the gain comes from")
+        self._queue = Button(
+            _QUEUE_ONE, "inline", "Run missing combinations to see where the gain comes from"
+        )
         self._queue.clicked.connect(lambda: self.missing_wanted.emit(self._missing()))
         self._subject, self._doubts = ElidedLabel("", "body"), _DoubtLine()
         self._origin_row = QWidget()
         in_row(wide(self._origin), self._queue, parent=self._origin_row, spacing=12)
-        again = Placed(self.again, alignment=Qt.AlignmentFlag.AlignLeft)
+        self._about = _about()
+        for about in (self._about, self._doubts.about):
+            about.clicked.connect(lambda: self.guide_wanted.emit("not-reliable"))
+        again = in_row(self.again, self._about, Stretch(1), spacing=12)
         lines = (self._origin_row, self._subject, self._doubts, Stretch(1))
         parts = (self._large, self._small, again, *lines)
         in_column(*parts, parent=self, margins=(0, 4, 0, 8), spacing=6)
         theme().changed.connect(self._show_origin)
 
     def show_hint(self, text: str, small: str = "") -> None:
-        """Shows what to do while there is nothing to compare."""
+        """Show a hint while there is nothing to compare."""
         self._split = None
         self._show_origin()
         self._subject.hide()
@@ -74,7 +80,7 @@ class Headline(QWidget):
         self._offer_again(())
 
     def show_side(self, comparison: Comparison, side_id: str) -> None:
-        """Shows the verdict on a side; for the baseline, only what it is."""
+        """Show the verdict on a side. For the baseline, show only its own metrics."""
         report = comparison.report(side_id)
         verdict = report.verdict
         if verdict.outcome in _NO_ANSWER:
@@ -93,26 +99,27 @@ class Headline(QWidget):
         self._show_origin()
         self._subject.set_whole_text(subject_of(comparison))
         self._subject.show()
-        self._doubts.show_doubts([doubt.sentence for doubt in report.uncited])
+        self._doubts.show_doubts([doubt.sentence for doubt in report.unreported_doubts])
 
     def set_awaited(self, experiments: frozenset[Experiment]) -> None:
-        """Sets which experiments are queued or running already: they are not offered again."""
+        """Set the experiments that are already queued or running, which are not offered again."""
         self._awaited = experiments
         self._show_origin()
         self._offer_again(self._disturbed)
 
     def text(self) -> str:
-        """The whole text, without markup."""
+        """Return the full text, without markup."""
         doubts = self._doubts.doubts
-        clean = f"With caution: {' '.join(doubts)}" if doubts else ""
+        caution = f"Caution: {' '.join(doubts)}" if doubts else ""
         origin = self._origin.accessibleName() if self._split is not None else ""
-        parts = (self._large.accessibleName(), self._small.text(), origin, clean)
+        parts = (self._large.accessibleName(), self._small.text(), origin, caution)
         return " ".join(filter(None, parts))
 
     def _offer_again(self, sides: tuple[Side, ...]) -> None:
         self._disturbed = sides
         is_awaited = any(run.experiment in self._awaited for side in sides for run in side.runs)
         self.again.setVisible(bool(sides))
+        self._about.setVisible(bool(sides))
         self.again.setEnabled(not is_awaited)
         self.again.set_words("Queued" if is_awaited else _AGAIN)
 
@@ -144,24 +151,30 @@ class Headline(QWidget):
         return tuple(experiment for experiment in missing if experiment not in self._awaited)
 
 
+def _about() -> Button:
+    return Button("What this means", "link", "Open the guide at cautions and unreliable results")
+
+
 class _DoubtLine(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.doubts: tuple[str, ...] = ()
         self._first, self._rest = wrapped("", "body"), wrapped("", "body")
-        self._more = Button("Show more", "link", "Show or hide the other reasons")
+        self._more = Button("Show more", "link", "Show or hide the other reasons for caution")
         self._more.setCheckable(True)
         self._more.toggled.connect(self._unfold)
-        row = in_row(wide(self._first), Placed(self._more, 0, Qt.AlignmentFlag.AlignTop), spacing=12)
+        self.about = _about()
+        links = (Placed(link, 0, Qt.AlignmentFlag.AlignTop) for link in (self._more, self.about))
+        row = in_row(wide(self._first), *links, spacing=12)
         in_column(row, self._rest, parent=self, spacing=2)
         self.hide()
 
     def show_doubts(self, doubts: Sequence[str]) -> None:
-        """Shows the first of these sentences, and how many more there are."""
+        """Show the first of these sentences and the number of others."""
         shown, self.doubts = self.doubts, tuple(dict.fromkeys(map(printable, doubts)))
         self.setVisible(bool(self.doubts))
         if self.doubts and self.doubts != shown:
-            self._first.setText(f"With caution: {self.doubts[0]}")
+            self._first.setText(f"Caution: {self.doubts[0]}")
             self._rest.setText("\n".join(self.doubts[1:]))
             self._more.setVisible(len(self.doubts) > 1)
             self._more.setChecked(False)
@@ -178,7 +191,7 @@ def _words(report: SideReport, split: Split) -> list[tuple[str, bool]]:
     if not factors:
         words.append(("unknown until the missing combinations are run", False))
     elif len(factors) == 1:
-        words.append((f"all of it from the {_cause(factors[0], report)}", False))
+        words.append((f"all of it from {_cause(factors[0], report)}", False))
     else:
         for place, factor in enumerate(factors):
             words += [("times", False)] if place else []
@@ -186,12 +199,12 @@ def _words(report: SideReport, split: Split) -> list[tuple[str, bool]]:
             words.append((f"{_cause(factor, report)} {'on top' if place else 'alone'}", False))
         words += [("gives", False), (f"{times(split.total)}×", True)]
     if split.versus_default is not None:
-        words += [("·", False), (f"{times(split.versus_default)}×", True), ("PyTorch's default", False)]
+        words += [("·", False), (f"{times(split.versus_default)}×", True), ("vs. PyTorch's default", False)]
     return words
 
 
 def _cause(factor: Factor, report: SideReport) -> str:
     experiment = report.side.runs[0].experiment
     if factor.name == "recipe":
-        return f"{recipe_words(experiment.step.recipe)} recipe"
-    return "precision" if factor.name == "precision" else f"batch of {experiment.batch_size:,}"
+        return f"optimizations ({recipe_words(experiment.step.recipe)})"
+    return "precision" if factor.name == "precision" else f"batch size of {experiment.batch_size:,}"

@@ -1,4 +1,4 @@
-"""A comparison in Results: the sentence first, then figures, bars, settings and curves."""
+"""A comparison in Results: the headline, then metrics, bars, settings and curves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
-    """A line per run; a side's oldest run is drawn in front of its repeats."""
+    """Return one line per run. A side's oldest run is drawn in front of its repeats."""
     sides = compared.comparison.sides
     counts = Counter(side.precision for side in sides)
     fills = side_fills(sides)
@@ -47,7 +47,7 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
 
 
 def units_of(compared: ComparedRuns) -> dict[Quantity, str]:
-    """The units of the y axis; "" for the loss if the runs do not share one."""
+    """Return the units of the y axis, with "" for the loss if the runs have different units."""
     units = {run.loss_unit for run in compared.runs.values()} - {""}
     return {"loss": units.pop() if len(units) == 1 else "", "accuracy": "%"}
 
@@ -55,31 +55,31 @@ def units_of(compared: ComparedRuns) -> dict[Quantity, str]:
 _EMPTY = (
     (
         "There is nothing to compare yet.",
-        "Train one model in two precisions: both appear here, in words, figures and curves.",
+        "Train one model in two precisions to see the result, metrics and curves.",
         "",
         "",
     ),
     (
         "One run is saved. Train the same model in another precision to compare the two.",
-        "Or click the run at the left to see its figures alone.",
+        "Or click the run on the left to see its metrics.",
         "Run an experiment",
-        "Goes to the form, where the precisions are ticked",
+        "Open the form to select precisions",
     ),
     (
-        "Click what you want to see, or tick runs to compare them.",
-        "Their curves are overlaid, and their figures appear beside the baseline's.",
+        "Click a result to open it, or select runs to compare them.",
+        "Their curves are overlaid, and their metrics shown next to the baseline's.",
         "Compare the newest runs",
-        "Ticks the newest comparison, or else the newest two runs",
+        "Select the newest comparison, or else the newest two runs",
     ),
 )
-"""Sentence, hint, button and tooltip with no saved run, where the table invites, with one, and with more."""
+"""Sentence, hint, button and tooltip for no saved run, one saved run, and more."""
 
 _LEAST_FIGURES, _BESIDE = 260, 560
-"""The least height of bars and settings, and the width from which they stand side by side."""
+"""The least height of bars and settings, and the least width to show them side by side."""
 
 
 class ComparePanel(Surface):
-    """Shows a comparison; runs are chosen at the left, and the sides in the head above.
+    """The view of a comparison. Runs are selected in the table, and sides in the head above.
 
     `runs_dropped` carries run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is
     compared.
@@ -107,7 +107,7 @@ class ComparePanel(Surface):
         self.tabs.tabBar().setAccessibleName("Views of the comparison")
         for arrow in self.tabs.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
-        self.tabs.addTab(self.figures, "Figures")
+        self.tabs.addTab(self.figures, "Metrics")
         self.tabs.addTab(self._curves, "Curves")
         # else the offer would be at the lower edge
         self._rest = QWidget()
@@ -118,7 +118,7 @@ class ComparePanel(Surface):
 
     @cached_property
     def curves(self) -> OverlayPlot:
-        """Made when runs are first compared: it would slow the window's start."""
+        """The curves, created on the first comparison to keep the window's start fast."""
         from gui.charts.overlay import OverlayPlot
 
         curves = OverlayPlot(self._curves)
@@ -126,26 +126,26 @@ class ComparePanel(Surface):
         return curves
 
     def clear(self) -> None:
-        """Shows what to do: nothing is opened."""
+        """Show a hint, because nothing is opened."""
         self._set_empty(True)
         self._say_empty()
 
     def set_saved(self, count: int) -> None:
-        """Sets how many runs are saved: the offer depends on it."""
+        """Set the number of saved runs, on which the offered action depends."""
         if min(count, 2) != min(self._saved, 2):
             self._saved = count
             if self._is_empty:
                 self._say_empty()
 
     def say_reading(self, count: int) -> None:
-        """Says that runs are being read, if no comparison is shown."""
+        """Show that runs are being read, if no comparison is shown."""
         if self.comparison is None:
             self._is_empty = False
             self.offer.hide()
             self.headline.show_hint(f"Reading {count:,} runs…" if count > 1 else "Reading the run…")
 
     def show_comparison(self, compared: ComparedRuns, headline: str | None) -> None:
-        """Shows a comparison, with the side of the id `headline` in the headline, or the only one."""
+        """Show a comparison with the side of the id `headline` in the headline, or the only side."""
         self._set_empty(False)
         self.comparison = compared.comparison
         self.curves.set_lines(lines_of(compared), units_of(compared))
@@ -156,7 +156,7 @@ class ComparePanel(Surface):
         self.set_headline(headline)
 
     def set_headline(self, side_id: str | None) -> None:
-        """Puts another side in the headline; None for the baseline, if it is alone."""
+        """Put another side in the headline. None stands for a baseline without others."""
         comparison = self.comparison
         if comparison is None:
             return
@@ -186,7 +186,7 @@ class ComparePanel(Surface):
         self._beside.addStrut(_LEAST_FIGURES)
         parts = (self.table, wide(charts), self.devices, self.published)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
-        return scrolled("Figures", page)
+        return scrolled("Metrics", page)
 
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:

@@ -1,4 +1,4 @@
-"""The content of a comparison, as it is read from the store: a thread does it, while the page is in sight."""
+"""Reads the content of a comparison from the store in a thread, while the page is visible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ReadRun:
-    """A run's evidence and curves; `loss_unit` is "" if unknown."""
+    """A run's evidence and curves. `loss_unit` is "" if unknown."""
 
     evidence: Evidence
     traces: Mapping[Quantity, Trace]
@@ -39,7 +39,7 @@ class ReadRun:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRuns:
-    """A comparison, and what was read of its runs, by id."""
+    """A comparison, and the content of its runs by id."""
 
     comparison: Comparison
     runs: Mapping[str, ReadRun]
@@ -53,7 +53,7 @@ def read_and_compare(
     known: Mapping[str, ReadRun],
     others: Sequence[RunRecord],
 ) -> ComparedRuns:
-    """Compares `runs` with the `baseline` of an id, None for any; reads those that are not `known`.
+    """Compare `runs` with the run of id `baseline` (None: any). Only runs that are not `known` are read.
 
     `others` are saved runs that may show where a gain comes from. Raises ProblemError.
     """
@@ -68,7 +68,7 @@ def read_and_compare(
 
 
 def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """The runs that may show where a gain comes from: readable, of the same models and datasets."""
+    """Return the readable runs of the same models and datasets, which may show where a gain comes from."""
     works: set[tuple[str, str]] = {(run.experiment.model, run.experiment.dataset) for run in runs}
     return [run for run in others if _is_readable(run, works)]
 
@@ -85,7 +85,7 @@ def _is_readable(run: RunRecord, works: set[tuple[str, str]]) -> bool:
 
 
 def read_run(store: Store, run: RunRecord) -> ReadRun:
-    """Reads a run's evidence and curves. Raises ProblemError if the store cannot be read."""
+    """Read a run's evidence and curves. Raises ProblemError if the store cannot be read."""
     events, samples = store.events(run.id), store.curves(run.id).bins()
     evidence = evidence_from(run, events, samples)
     loss = _loss(run, samples)
@@ -115,9 +115,9 @@ def _places(run: RunRecord, steps: Values, seconds: Values) -> dict[Any, Values]
 
 
 class CompareReader(QObject):
-    """Reads the compared runs in a thread, while the page is in sight, and shows them.
+    """Reads the compared runs in a thread while the page is visible, and shows them.
 
-    `shown` when the comparison is shown; `problem` (Problem) if it could not be read.
+    `shown` is emitted when the comparison is shown, `problem` (Problem) if it could not be read.
     """
 
     shown = Signal()
@@ -147,28 +147,28 @@ class CompareReader(QObject):
         return [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
 
     def set_runs(self, run_ids: Iterable[str]) -> None:
-        """Compares these runs, in the order in which they were made."""
+        """Compare these runs, in the order in which they were created."""
         runs = self._records(run_ids)
         self._run_ids = tuple(run.id for run in sorted(runs, key=lambda run: run.number))
         self.refresh()
 
     def follow(self, run_ids: Iterable[str]) -> None:
-        """Compare these runs, unless they are shown as they are now."""
+        """Compare these runs, unless their present state is already shown."""
         runs = {run.id: run for run in self._records(run_ids)}
         if runs != {run_id: read.evidence.run for run_id, read in self._known.items()}:
             self.set_runs(runs)
 
     def run_ids(self) -> tuple[str, ...]:
-        """The compared runs, oldest first."""
+        """Return the ids of the compared runs, oldest first."""
         return self._run_ids
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the page is visible; else nothing is read: that takes a core from a run."""
+        """Set whether the page is visible. Otherwise nothing is read, to leave the cores to a run."""
         self._is_in_sight = is_in_sight
         self._read_if_stale()
 
     def refresh(self) -> None:
-        """Reads again what may have changed, and shows it."""
+        """Read changed runs again, and show them."""
         self._is_stale = True
         self._read_if_stale()
 

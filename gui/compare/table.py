@@ -1,6 +1,6 @@
-"""The table of figures in Compare: a row per figure, a column per side with its ratios, and a foot.
+"""The table of metrics of a comparison: a row per metric, columns for each side and its ratio, and a foot.
 
-The foot takes an accuracy, for which the table shows the time to reach it.
+The foot has a field for a target accuracy, for which the table shows the time to reach it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEADING_HEIGHT, _ROW_HEIGHT, _SIZE = 40, 32, 13
 _NAME, _FIGURE, _MOST_WORDS = 170, 92, 160
 _MARKER, _GAP, _SIGN, _EDGE = 8, 6, 14, 8
 _VALUE = Look(600, size=_SIZE)
-_PLAINLY = {"repeats": "95% interval over repeats", "within run": "95% interval within the only run"}
+_PLAINLY = {"repeats": "95% interval over repeats", "within run": "95% interval within the run"}
 
 
 def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainter, QRectF], None]]:
@@ -113,7 +113,7 @@ def _value_column(place: int, report: SideReport, fill: MarkFill, *, is_shaded: 
 
 
 def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: bool) -> Column[FigureRow]:
-    against = f"against {baseline}"
+    against = f"vs. {baseline}"
 
     def shown(row: FigureRow) -> FigureText:
         return figure_text(row.figure, row.cells[place], report)
@@ -126,7 +126,7 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
 
     def about(row: FigureRow) -> str:
         beside, tip = shown(row), _figure_tip(row.figure, row.cells[place], report)
-        why = "" if beside.is_sound else f"{beside.interval.capitalize()}: nothing follows from this ratio\n"
+        why = "" if beside.is_sound else f"The ratio of {beside.beside} is {beside.interval}\n"
         return f"{why}{tip}".rstrip()
 
     def text(row: FigureRow) -> str:
@@ -161,9 +161,9 @@ def _figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
         lines.append(f"{_PLAINLY[cell.interval_kind]}: {figure.text(low)} to {figure.text(high)}{unit}")
     beside = figure_text(figure, cell, report)
     if not figure.has_ratio and cell.difference and cell.within_spread is None:
-        lines.append(f"Difference {beside.beside}: no spread known, so it may or may not mean anything")
+        lines.append(f"Difference {beside.beside} may be chance: the variation between runs is unknown")
     elif not figure.has_ratio and cell.difference and cell.within_spread is False:
-        lines.append("A larger difference than between repeats of one side")
+        lines.append("The difference is larger than between repeats of one side")
     if len(cell.values) > 1:
         average = "Mean" if figure.is_mean else "Geometric mean" if figure.has_ratio else "Median"
         lines.append(f"{average} of {', '.join(map(figure.text, cell.values))}{unit}")
@@ -173,7 +173,7 @@ def _figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
 def _heading_tip(report: SideReport) -> str:
     doubts = dict.fromkeys(doubt.sentence for doubt in report.doubts)
     names = f"{report.side.title}: {', '.join(report.side.names)}"
-    return "\n".join([names, *(f"With caution: {doubt}" for doubt in doubts)])
+    return "\n".join([names, *(f"Caution: {doubt}" for doubt in doubts)])
 
 
 _HEIGHT = 40
@@ -181,7 +181,7 @@ _MOST = 100.0
 
 
 class TargetRow(QWidget):
-    """`changed` when another accuracy was typed, or none."""
+    """A field for a target accuracy. `changed` is emitted when its value changes."""
 
     changed = Signal()
 
@@ -193,10 +193,10 @@ class TargetRow(QWidget):
         self.edit.setFixedWidth(64)
         self.edit.setProperty("small", "true")
         self.edit.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.edit.setAccessibleName("Accuracy to reach, in percent")
-        self.edit.setToolTip("An accuracy in percent: the table then shows when each side first reached it")
+        self.edit.setAccessibleName("Target accuracy in percent")
+        self.edit.setToolTip("Show the time and samples needed to reach this accuracy")
         self.edit.setPlaceholderText("none")
-        self.edit.editingFinished.connect(self._tell)
+        self.edit.editingFinished.connect(self._notify_changed)
         self.edit.textEdited.connect(lambda _text: set_property(self.edit, "problem", "false"))
         self._words = label("Time and samples to reach an accuracy of", "body")
         self._note = ElidedLabel("", "unit")
@@ -206,21 +206,21 @@ class TargetRow(QWidget):
         row.addWidget(self._note, 1)
 
     def show_for(self, has_accuracy: bool, note: str) -> None:
-        """Shows the field if there is an accuracy, and `note`; hidden if there is neither."""
+        """Show the field if there is an accuracy, and `note`. Hide the row if there is neither."""
         for part in (self._words, self.edit, self._percent):
             part.setVisible(has_accuracy)
         self._note.set_whole_text(note)
         self.setVisible(has_accuracy or bool(note))
 
     def accuracy(self) -> float | None:
-        """The typed accuracy, as a fraction; None if there is no valid one."""
+        """Return the typed accuracy as a fraction, or None if it is not valid."""
         try:
             percent = float(self.edit.text().strip().rstrip("%").replace(",", "."))
         except ValueError:
             return None
         return percent / 100 if 0 < percent <= _MOST else None
 
-    def _tell(self) -> None:
+    def _notify_changed(self) -> None:
         accuracy = self.accuracy()
         is_wrong = accuracy is None and bool(self.edit.text().strip())
         set_property(self.edit, "problem", "true" if is_wrong else "false")
@@ -230,12 +230,12 @@ class TargetRow(QWidget):
 
 
 class FigureTable(Surface):
-    """Shows a `Comparison`, with the column of the headline's side shaded."""
+    """The table of a `Comparison`, with the column of the headline's side shaded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("panel", "Figures of the compared runs", parent)
+        super().__init__("panel", "Metrics of the compared runs", parent)
         self.grid = ResultTable[FigureRow](
-            "Figures of the compared runs",
+            "Metrics of the compared runs",
             key=lambda row: row.figure.name,
             whole=True,
             row_height=_ROW_HEIGHT,
@@ -247,18 +247,18 @@ class FigureTable(Surface):
         self._comparison: Comparison | None = None
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Shows the figures, with no column shaded."""
+        """Show the metrics, with no column shaded."""
         self._comparison = comparison
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
         self.set_headline(None)
 
     def set_headline(self, side_id: str | None) -> None:
-        """Shades the column of this side only."""
+        """Shade the column of this side only."""
         if self._comparison is not None:
             self.grid.show_rows(self._comparison.figures, _columns(self._comparison, side_id))
 
     def texts(self) -> list[list[str]]:
-        """The rows' texts: title, then value and ratio of each side."""
+        """Return the texts of the rows: title, then value and ratio of each side."""
         return self.grid.lines()[1:]
 
 
@@ -272,4 +272,4 @@ def _spread_note(comparison: Comparison) -> str:
     cells = [cell for row in rows for cell in row.cells if cell.difference]
     if not cells or any(cell.within_spread is not None for cell in cells):
         return ""
-    return "Accuracy and loss: no spread known without repeats"
+    return "Accuracy and loss: variation between runs unknown without repeats"

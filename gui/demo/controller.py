@@ -14,7 +14,7 @@ from gui.compare.head import ItemHead
 from gui.demo.measurement import GuidedMeasurement
 from gui.demo.panel import DemoPanel
 from gui.demo.reading import RaceReader
-from gui.runs.exporting import Order
+from gui.runs.exporting import ExportRequest
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
@@ -192,7 +192,7 @@ class DemoController(QObject):
             # no file dialog in full screen, and the window reports what was written
             self.presenting.leave()
             self._comparisons.exporting.ask(
-                form, Order(choice.run_ids, race.full.side.id, race.mixed.side.id)
+                form, ExportRequest(choice.run_ids, race.full.side.id, race.mixed.side.id)
             )
 
 

@@ -1,4 +1,4 @@
-"""The views whose answer is words: the first NaN or Inf with its remedy, and the fewest FP32 modules."""
+"""The views that answer in words: the first NaN or Inf with its fix, and the fewest FP32 modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.protocol.numerics.nonfinite import (
     NonfiniteSearch,
     module_title,
 )
-from engine.protocol.numerics.numerics import Islands, IslandTrial
+from engine.protocol.numerics.numerics import Fp32Modules, Fp32Trial
 from engine.words.numbers import NONE, counted, memory_text, number, share_text, times
 from gui.charts.painter import Painted, words_width
 from gui.widgets import Button, label
@@ -28,32 +28,33 @@ from gui.widgets.table.columns import GROWS, number_column
 Facts = tuple[tuple[str, str], ...]
 
 _CLEAN = (
-    "Numbers in between may be infinite and do no harm: a masked score, or gradients that the loss scaler "
-    "skips. A rarer fault may need more steps: when a run meets a NaN, Find it repeats the steps before it."
+    "Intermediate values may be infinite without harm, such as a masked score, or gradients that the loss "
+    "scaler skips. A rarer fault may need more steps. If a run hits a NaN, Find it repeats its last steps."
 )
 _NOT_AGAIN = (
-    "It did not come twice at the same operation, so none is named. Some kernels add in another order each "
-    "time, which can decide whether a number near the limit overflows: look again, or through more steps."
+    "The NaN or Inf did not recur at the same operation, so the cause is not certain. Some kernels add in a "
+    "different order each time, which can decide whether a value near the limit overflows. Search again, or "
+    "through more steps."
 )
 
 
 class NonfiniteView(AnswerPage):
-    """`module_chosen` carries the name of the module to show in the precision map."""
+    """The first NaN or Inf. `module_chosen` carries the name of a module to show in the precision map."""
 
     module_chosen = Signal(str)
 
     def __init__(self) -> None:
         super().__init__(
             "First NaN or Inf",
-            "Which operation makes the first NaN or Inf?",
+            "Which operation produces the first NaN or Inf?",
             "Trains until the loss, a weight or the gradients are NaN or infinite, then repeats the last "
-            "steps with every operation watched. The operation is named only if it comes twice.",
-            "Look for it",
-            "Look through the first steps of the form's experiment",
+            "steps and records every operation. An operation is named only if both repeats agree.",
+            "Search",
+            "Search the first steps of the form's experiment",
         )
 
     def show_search(self, search: NonfiniteSearch | None) -> None:
-        """Shows the first NaN or Inf; None for the empty state."""
+        """Show the first NaN or Inf. For None, show the empty state."""
         if search is None:
             self.show_empty()
         elif search.first is None:
@@ -90,7 +91,7 @@ def _place_and_values(first: FirstNonfinite) -> Facts:
         ("Operation", first.operation),
         ("Pass", first.direction),
         ("Step", f"{first.step:,}"),
-        ("Formats", formats),
+        ("Dtypes", formats),
         (
             "Finite inputs",
             "" if first.most is None else f"from {number(first.least)} to {number(first.most)}",
@@ -106,9 +107,9 @@ def _course(search: NonfiniteSearch) -> Facts:
     again = {0: "", 1: "once", 2: "twice"}.get(search.reproduced, f"{search.reproduced} times")
     scales = ""
     if search.last_scale is not None and search.least_scale is not None:
-        scales = f"{search.least_scale:,g} at the lowest, {search.last_scale:,g} at the end"
+        scales = f"{search.least_scale:,g} at the lowest, {search.last_scale:,g} in the last step"
     return (
-        ("Looked through", counted(search.steps, "step") + since),
+        ("Searched", counted(search.steps, "step") + since),
         ("The run went wrong", "" if search.trouble_step is None else f"in step {search.trouble_step:,}"),
         ("Reproduced", again),
         ("Steps skipped", f"{search.skipped:,}" if search.skipped else ""),
@@ -117,22 +118,24 @@ def _course(search: NonfiniteSearch) -> Facts:
 
 
 _LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10
-"""The least magnitude that the line shows, and its pixels."""
+"""The smallest magnitude that the line shows, and its pixels."""
 
 
 class MagnitudeLine(Painted):
-    """The magnitudes of an operation's inputs, or of its result where that is known, against the largest
-    number of its format, on a logarithmic line."""
+    """A logarithmic line that compares magnitudes with the largest number of a dtype.
+
+    They are those of an operation's result, or of its inputs where the result is not known.
+    """
 
     def __init__(self, inputs: float, result: float | None, form: NumberFormat) -> None:
         super().__init__()
         self._most, self._largest = inputs if result is None else result, form.largest
         self._values = f"{'inputs' if result is None else 'results'} up to {number(self._most)}"
-        self._limit = f"{form.label} ends at {number(form.largest, 0)}"
+        self._limit = f"{form.label} maximum {number(form.largest, 0)}"
         self.setFixedHeight(_HEIGHT)
-        self.setAccessibleName(f"{self._values}; {self._limit}")
-        what = "input" if result is None else "result, computed in a wider format,"
-        self.setToolTip(f"The largest {what} against the largest number of {form.label}")
+        self.setAccessibleName(f"{self._values}, {self._limit}")
+        what = "input" if result is None else "result, computed in a wider dtype,"
+        self.setToolTip(f"The largest {what} vs. the largest number of {form.label}")
 
     def sizeHint(self) -> QSize:
         return QSize(240, _HEIGHT)
@@ -145,7 +148,7 @@ class MagnitudeLine(Painted):
             for value in (self._most, self._largest)
         )
         places = ((self._values, most, _TOP - 7, "text"), (self._limit, largest, _HEIGHT - 4, "text2"))
-        # words end there, unless they would begin too far left
+        # words end there, unless they would start too far left
         words = [
             Words(max(right, words_width(text, 12)), baseline, text, ink, 12, anchor="end")
             for text, right, baseline, ink in places
@@ -158,10 +161,10 @@ class MagnitudeLine(Painted):
         return Drawing(self.width(), _HEIGHT, (*bars, *words))
 
 
-_PROVEN = "None can be left out: for each there is a trial without it that was worse than FP32."
-_NOT_PROVEN = "Fewer may do: not every one of them has been left out in a trial."
-_CRITERION = "A trial is good if its loss stays within the band of repeated FP32 runs, never NaN or infinite"
-_COLUMNS: tuple[Column[IslandTrial], ...] = (
+_VERIFIED = "All of them are needed: for each, a trial without it was worse than FP32."
+_NOT_VERIFIED = "Fewer may be enough: not each of them was tested in lower precision."
+_CRITERION = "A trial passes if its loss stays finite and within the band of repeated FP32 runs"
+_COLUMNS: tuple[Column[Fp32Trial], ...] = (
     Column(
         "Kept in FP32",
         lambda trial: names_words(trial.modules),
@@ -179,42 +182,42 @@ _COLUMNS: tuple[Column[IslandTrial], ...] = (
 )
 
 
-class IslandsView(AnswerPage):
-    """The modules that must stay in FP32 with a button, their price, and the trials that prove them."""
+class Fp32ModulesView(AnswerPage):
+    """The modules that need FP32 with a button, their cost, and the trials that verify them."""
 
     def __init__(self) -> None:
         super().__init__(
             "FP32 modules",
-            "Which modules must stay in FP32?",
-            "Short runs with some of the modules in FP32 find the fewest with which training is as good as "
-            "in FP32 alone. This takes minutes.",
+            "Which modules need FP32?",
+            "Short runs with different modules in FP32 find the smallest set that trains as well as FP32. "
+            "This takes minutes.",
             "Find them",
-            "Find them for the form's experiment",
+            "Find the FP32 modules of the form's experiment",
         )
 
-    def show_islands(self, islands: Islands | None) -> None:
-        """Shows the modules that were found; None for the empty state."""
-        if islands is None:
+    def show_modules(self, found: Fp32Modules | None) -> None:
+        """Show the modules that were found. For None, show the empty state."""
+        if found is None:
             self.show_empty()
             return
         parts: list[Part] = []
-        if islands.modules or islands.changes:
-            proof = "" if not islands.modules else _PROVEN if islands.is_minimal else _NOT_PROVEN
-            parts.append(self.block(names_words(islands.modules or ()), proof, changes=islands.changes))
+        if found.modules or found.changes:
+            verified = "" if not found.modules else _VERIFIED if found.is_minimal else _NOT_VERIFIED
+            parts.append(self.block(names_words(found.modules or ()), verified, changes=found.changes))
         table = ResultTable("Trials", _COLUMNS, whole=True)
-        table.show_rows(islands.trials)
-        skipped = islands.most_skipped_fraction
-        share = f", and if at most {share_text(skipped)} of its steps are skipped" if skipped else ""
+        table.show_rows(found.trials)
+        skipped = found.most_skipped_fraction
+        share = f", and at most {share_text(skipped)} of its steps are skipped" if skipped else ""
         criterion = wrapped(f"{_CRITERION}{share}.", "hint")
         self.show_answer(
-            islands.sentence, *parts, facts(_price(islands)), label("Trials", "panelTitle"), criterion, table
+            found.sentence, *parts, facts(_cost(found)), label("Trials", "panelTitle"), criterion, table
         )
 
 
-def _price(islands: Islands) -> Facts:
-    memory, added = "", islands.memory_added_mib
+def _cost(found: Fp32Modules) -> Facts:
+    memory, added = "", found.memory_added_mib
     if added is not None:
         memory = f"{memory_text(abs(added))} {'less' if added < 0 else 'more'} at the peak"
-    speed = "" if islands.speed_ratio is None else f"{times(islands.speed_ratio)}× that without them"
-    trials = f"{counted(len(islands.trials), 'run')} of {counted(islands.steps, 'step')}"
-    return (("Speed", speed), ("Memory", memory), ("Proven by", trials))
+    speed = "" if found.speed_ratio is None else f"{times(found.speed_ratio)}× that without them"
+    trials = f"{counted(len(found.trials), 'run')} of {counted(found.steps, 'step')}"
+    return (("Speed", speed), ("Memory", memory), ("Verified by", trials))

@@ -1,4 +1,4 @@
-"""Connects the form, the page Numerics and the session's studies of numerics."""
+"""Connects the form, the page Numerics and the session's numerics studies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gui.session.studies import StudyView
 from gui.session.study_page import StudyController
 from gui.setup.panel import SetupPanel
 
-_NO_PARTS = "Tick what to examine."
-_NO_SAMPLES = "This run has no sample of its ranges yet."
+_NO_PARTS = "Select at least one part."
+_NO_SAMPLES = "This run has no range samples yet."
 
 
 class NumericsController(StudyController[StudyView[Numerics]]):
-    """Queues studies of numerics, shows and exports them."""
+    """Queue numerics studies, show and export them."""
 
     kind = NUMERICS
 
@@ -45,22 +45,22 @@ class NumericsController(StudyController[StudyView[Numerics]]):
         self._show_kept()
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> None:
-        """Queues a study of these parts and shows it."""
+        """Queue a study of these parts and show it."""
         if not parts:
             self._refuse(_NO_PARTS)
             return
-        # of a run, all its steps are looked through for the first NaN or Inf
+        # all steps of a run are searched for the first NaN or Inf
         steps = FIRST_STEPS if run_id is None else None
         wanted = Numerics(experiment=experiment, parts=tuple(parts), run_id=run_id, steps=steps)
         self._enqueue([experiment], lambda: self._numerics.submit(wanted))
 
     def find_nonfinite(self, run: RunRecord) -> None:
-        """Looks for the first NaN or Inf of a run."""
+        """Search a run for its first NaN or Inf."""
         self._panel.tabs.open("nan")
         self.submit(run.experiment, ("nan",), run.id)
 
     def show_samples(self, run: RunRecord) -> None:
-        """Shows the ranges that were sampled while a run trained."""
+        """Show the ranges that were sampled while a run trained."""
         runs = self._experiments.runs
         count = runs.count_ranges(run.id)
         if not count:
@@ -72,7 +72,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
 
     def _connect(self, follows: bool) -> None:
         if follows:
-            self._setup.take_orders(
+            self._setup.register_handler(
                 "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
             )
             self._setup.preset_chosen.connect(self._choose_parts)

@@ -1,4 +1,4 @@
-"""The view of the ladder: losses by step, where the rungs part from FP32, and their errors by module."""
+"""The view Divergence: losses by step, where precisions diverge from FP32, and their errors by module."""
 
 from __future__ import annotations
 
@@ -29,31 +29,29 @@ from gui.widgets.table.result_table import ROW_HEIGHT
 if TYPE_CHECKING:
     from gui.numerics.ladder_plot import LadderPlot
 
-_ABOUT = (
-    "Each rung trains the same model from the same weights on the same batches; only its precision differs."
-)
+_ABOUT = "Each run trains from the same weights on the same batches. Only the precision differs."
 _NARROW_SIDE, _WIDE_SIDE, _NARROW = 264, 372, 860
 _COLUMNS: tuple[Column[Rung], ...] = (
     Column(
-        "Rung",
+        "Precision",
         lambda rung: rung.label,
-        tip="One precision, from the same weights and on the same batches as FP32",
+        tip="Trained from the same weights and on the same batches as FP32",
         width=140,
         look=lambda rung: Look(mark=rung.precision),
     ),
     number_column(
-        "Parts at step",
+        "Diverges at step",
         lambda rung: rung.parts_at,
         "{:,}".format,
-        "The first step whose loss, and those after it, lie outside of FP32's band",
-        width=92,
+        "The step from which the loss stays outside FP32's band",
+        width=110,
         absent="never",
         look=lambda rung: FAINT if rung.parts_at is None else Look(600),
     ),
     Column(
         "First module",
         lambda rung: NONE if rung.first_module is None else module_title(rung.first_module),
-        tip="The first module of the forward pass whose output parts from FP32's, in a step of equal weights",
+        tip="First module of the forward pass whose output diverges from FP32, with equal weights",
         widest=GROWS,
         look=lambda rung: FAINT if rung.first_module is None else PLAIN,
     ),
@@ -61,29 +59,29 @@ _COLUMNS: tuple[Column[Rung], ...] = (
         "Skipped",
         lambda rung: rung.skipped,
         "{:,}".format,
-        "How often the loss scaler skipped a step, which is then made again at the lower scale",
+        "Steps that the loss scaler skipped and repeated at a lower scale",
         width=66,
     ),
 )
 
 
 class LadderView(OfferedView):
-    """`wanted` asks for the ladder."""
+    """The divergence of each precision from FP32. `wanted` requests the test."""
 
     def __init__(self) -> None:
         super().__init__(
-            "From which step on does a precision part from FP32?",
-            "FP32 several times, FP16 without and with loss scaler, BF16 and pure BF16, from the same "
-            "weights and on the same batches: where the losses part, and at which module.",
-            "Run the ladder",
-            "Trains the form's experiment for some steps in each precision",
+            "At which step does a precision diverge from FP32?",
+            "Trains FP32 several times, FP16 without and with a loss scaler, BF16 and pure BF16, from the "
+            "same weights on the same batches. Shows where the losses diverge, and at which module.",
+            "Run the divergence test",
+            "Train some steps of the form's experiment in each precision",
         )
         self.sentence, self.notes, self.rung_sentence = (
             label("", role, wraps=True) for role in ("strong", "hint", "body")
         )
         self.errors = ErrorTable()
         self.rungs = ResultTable[Rung](
-            "Rungs",
+            "Precisions",
             _COLUMNS,
             key=lambda rung: rung.label,
             about=lambda rung: rung.sentence or rung.label,
@@ -104,7 +102,7 @@ class LadderView(OfferedView):
 
     @cached_property
     def plot(self) -> LadderPlot:
-        """Made with the first ladder: it would slow the window's start."""
+        """The plot, created only with the first result, since it would slow the start of the window."""
         from gui.numerics.ladder_plot import LadderPlot
 
         plot = LadderPlot()
@@ -113,7 +111,7 @@ class LadderView(OfferedView):
         return plot
 
     def show_ladder(self, ladder: Ladder | None) -> None:
-        """Shows the ladder, the first rung that parts chosen; None says what there would be to see."""
+        """Show all precisions and select the first that diverges. For None, show the empty state."""
         self.show_page(is_known=ladder is not None)
         if ladder is None:
             return
@@ -141,7 +139,7 @@ class LadderView(OfferedView):
         in_column(self.rung_sentence, self.notes, Stretch(1), parent=inner, margins=(11, 0, 11, 8), spacing=6)
         words.setWidgetResizable(True)
         words.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        words.setAccessibleName("The chosen rung in words")
+        words.setAccessibleName("The selected precision in words")
         words.setWidget(inner)
         in_column(head, Placed(self.errors, 3), Placed(words, 2), parent=side, margins=1, spacing=8)
         return side
@@ -155,8 +153,8 @@ class LadderView(OfferedView):
 
 
 _PICTURE_TIP = (
-    "How far the module's output is from FP32's, as a part of it, in one step from equal weights; "
-    "the thin line is what rounding explains"
+    "Relative error of the module's output against FP32, in one step with equal weights. "
+    "The thin line is the error expected from rounding."
 )
 _PADDING = 10
 _USUAL = (-6, 0)
@@ -164,7 +162,7 @@ _USUAL = (-6, 0)
 
 
 def error_text(error: float) -> str:
-    """An error in percent: "0.04%", "12%"; powers of ten where it is very small."""
+    """Format an error in percent: "0.04%", "12%". Very small ones are powers of ten."""
     percent = 100 * error
     if not math.isfinite(percent):
         return "∞" if math.isinf(percent) else "NaN"
@@ -174,7 +172,7 @@ def error_text(error: float) -> str:
 
 
 class _Error(NamedTuple):
-    """A module's error, and its place in the forward pass. `is_first`: the first that parts from FP32."""
+    """A module's error and place in the forward pass. `is_first` marks the first that diverges from FP32."""
 
     place: int
     error: ModuleError
@@ -186,8 +184,8 @@ class _Error(NamedTuple):
 
     def words(self) -> str:
         explained = self.error.explained_error
-        own = "" if explained is None else f", of which rounding explains {error_text(explained)}"
-        first = ". The first module that parts from FP32" if self.is_first else ""
+        own = "" if explained is None else f", with {error_text(explained)} expected from rounding"
+        first = ". The first module that diverges from FP32" if self.is_first else ""
         return f"{self.name}: {error_text(self.error.relative_error)}{own}{first}"
 
     def look(self) -> Look:
@@ -195,9 +193,9 @@ class _Error(NamedTuple):
 
 
 class ErrorTable(ResultTable[_Error]):
-    """The errors of a rung's modules in the order of the forward pass, as dots on a logarithmic scale.
+    """The errors of a precision's modules in the order of the forward pass, as dots on a logarithmic scale.
 
-    It is scrolled to the first module that parts from FP32.
+    The table is scrolled to the first module that diverges from FP32.
     """
 
     def __init__(self) -> None:
@@ -205,7 +203,7 @@ class ErrorTable(ResultTable[_Error]):
         self.setMinimumHeight(3 * ROW_HEIGHT)
 
     def show_rung(self, rung: Rung) -> None:
-        """Shows the errors of a rung's modules."""
+        """Show the errors of the modules in a precision."""
         rows = [
             _Error(place, error, error.module == rung.first_module) for place, error in enumerate(rung.errors)
         ]
@@ -220,7 +218,7 @@ class ErrorTable(ResultTable[_Error]):
                     "Error",
                     lambda row: row.error.relative_error,
                     error_text,
-                    "The error in percent of the output",
+                    "Relative error of the output",
                     look=_Error.look,
                 ),
             ),
@@ -251,7 +249,7 @@ class _Axis(NamedTuple):
         return cls(low, max(math.ceil(max(known)), low + 1), rung.precision)
 
     def place(self, error: float, room: QRectF) -> float:
-        """Where an error stands, on half a pixel; at the edges where it has no place."""
+        """Return the x of an error, on half a pixel. Errors off the scale are at its edges."""
         if math.isnan(error) or error > 10.0**self.high:
             power: float = self.high
         else:
@@ -260,12 +258,12 @@ class _Axis(NamedTuple):
         return round(room.left() + _PADDING + share * (room.width() - 2 * _PADDING)) + 0.5
 
     def powers(self, room: QRectF) -> list[tuple[float, float]]:
-        """Each power of ten with its place."""
+        """Return each power of ten with its x."""
         errors = [10.0**power for power in range(self.low, self.high + 1)]
         return [(error, self.place(error, room)) for error in errors]
 
     def paint_dot(self, painter: QPainter, room: QRectF, row: _Error) -> None:
-        """Paints an error as the precision's marker."""
+        """Paint an error as the precision's marker."""
         palette, middle, explained = theme().palette, room.center().y(), row.error.explained_error
         lines = [(place, palette.grid, room.height() / 2) for _, place in self.powers(room)]
         if explained is not None:
@@ -280,7 +278,7 @@ class _Axis(NamedTuple):
             draw_marker(painter, center, self.precision, 8, fill="hollow")
 
     def paint_heading(self, painter: QPainter, room: QRectF) -> None:
-        """Paints the axis over the errors, as many of its powers as there is room for."""
+        """Paint the axis above the errors, with as many powers of ten as fit."""
         painter.setFont(font(11))
         painter.setPen(QColor(theme().palette.text3))
         metrics, free = QFontMetricsF(painter.font()), -math.inf

@@ -1,4 +1,4 @@
-"""The losses of the ladder's rungs by step, with FP32's band, and the steps at which rungs part from it."""
+"""The loss curves of all precisions with FP32's band, and the steps at which they diverge from it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gui.charts.overlay import MOST_WIDE
 from gui.theme.theme import theme
 from gui.widgets import Button
 
-_SPEC = PlotSpec("Training loss", "", "The losses of the rungs by step, with FP32's band")
+_SPEC = PlotSpec("Training loss", "", "Losses by step in each precision, with FP32's band")
 _MOST_WIDE_STEPS = 1_000
 """With more points than these a wide pen would cost more than a frame."""
 _BANDS = 8.0
@@ -39,7 +39,7 @@ class _Band(PlotItems):
         super().__init__(plot, (self._area,), -1)
 
     def show(self, low: Values, high: Values) -> None:
-        """Draws the band where both of its edges are known."""
+        """Draw the band where both of its edges are known."""
         x, known = np.arange(1.0, len(low) + 1), np.isfinite(low) & np.isfinite(high)
         places = np.concatenate((x[known], x[known][::-1])).tolist()
         levels = np.concatenate((low[known], high[known][::-1])).tolist()
@@ -52,7 +52,7 @@ class _Band(PlotItems):
 
 
 class LadderPlot(LivePlot):
-    """Drag or scroll to look closer, double-click to see all again. The legend is the readout."""
+    """Loss curves to compare. Drag or scroll to zoom, double-click to reset. The legend shows the values."""
 
     legend_class = LegendRows
 
@@ -68,10 +68,10 @@ class LadderPlot(LivePlot):
         self.hovered.connect(self.set_crosshair)
         self.x_range_chosen.connect(self._look_at)
         self.canvas.resized.connect(self.refresh)
-        self.hint = "No rung has a finite loss."
+        self.hint = "No precision has a finite loss."
 
     def show_ladder(self, ladder: Ladder) -> None:
-        """Shows FP32's first repeat, its band and all rungs."""
+        """Show FP32's first repeat, its band and all precisions."""
         self._ladder = ladder
         self.total = max(1, ladder.steps)
         self.set_final(ladder.steps <= _MOST_WIDE_STEPS and len(ladder.rungs) <= MOST_WIDE)
@@ -79,9 +79,12 @@ class LadderPlot(LivePlot):
         self.show_band(None)
 
     def show_band(self, rung: Rung | None) -> None:
-        """Shades what rounding explains of a rung, or FP32's own band."""
+        """Shade the range that rounding explains in a precision. For None, shade FP32's own band."""
         if rung is not None and rung.band_low:
-            self._edges, words = (rung.band_low, rung.band_high), f"what rounding explains of {rung.label}"
+            self._edges, words = (
+                (rung.band_low, rung.band_high),
+                f"range expected from rounding in {rung.label}",
+            )
         else:
             self._edges = self._ladder.band_low, self._ladder.band_high
             words = f"FP32's {len(self._ladder.repeats)} repeats"
@@ -94,7 +97,7 @@ class LadderPlot(LivePlot):
     def _fill(self) -> None:
         is_difference = self.difference.isChecked()
         self.header.log.setEnabled(not is_difference)
-        self.header.set_title("Loss above FP32's" if is_difference else "Training loss", self._shaded)
+        self.header.set_title("Loss minus FP32's" if is_difference else "Training loss", self._shaded)
         fp32 = [("FP32", Precision.FP32, losses) for losses in self._ladder.repeats[:1]]
         rungs = [(rung.label, rung.precision, rung.losses) for rung in self._ladder.rungs]
         curves = []
@@ -142,7 +145,7 @@ class LadderPlot(LivePlot):
             y_range=shown,
             y_ticks=scale.ticks(*shown, max(2, int(self.canvas.area().height() / 30))),
             marks=tuple(
-                Mark(rung.parts_at, f"{rung.label} parts", palette.look(rung.precision).color)
+                Mark(rung.parts_at, f"{rung.label} diverges", palette.look(rung.precision).color)
                 for rung in self._ladder.rungs
                 if rung.parts_at is not None
             ),

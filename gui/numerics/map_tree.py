@@ -1,4 +1,4 @@
-"""A precision map as a tree of modules, with what their operations cost, and the colours of its formats."""
+"""A precision map as a tree of modules, with the cost of their operations and the colors of dtypes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gui.theme.theme import theme
 from gui.widgets.labels import plain_tip
 
 Share = tuple[str, float]
-"""A number format by torch's name, and its share of a time."""
+"""A dtype by torch's name, and its share of a time."""
 
 MODULE, CLASS, FORWARD, BACKWARD, PARAMETERS, TIME, MOVED, CASTS = range(8)
 ROOT = "the model"
-TIME_TIP = "While watched, which is slower than training: compare modules, not with the time of a step"
-MOVED_TIP = "What the operations read and wrote"
+TIME_TIP = "Time while recording, which slows training. Compare modules, not with step times."
+MOVED_TIP = "Bytes that the operations read and wrote"
 _OUTSIDE = {
-    LOSS: ("Loss", "What the loss computes of the model's outputs"),
+    LOSS: ("Loss", "The loss, computed from the model's outputs"),
     OPTIMIZER: ("Optimizer", "The update of the weights"),
     ELSEWHERE: ("Elsewhere", "Operations whose module is unknown"),
 }
@@ -37,10 +37,10 @@ _OUTSIDE = {
 
 @dataclass(frozen=True)
 class MapRow:
-    """A module with the operations in it and in the modules inside it; or what is outside of the model.
+    """A module with the operations in it and in the modules inside it, or the operations outside the model.
 
-    `shares` are the formats by column, the largest first. `casts` counts those of autocast; `cast_bytes` is
-    what they moved.
+    `shares` are the dtypes by column, the largest first. `casts` counts the casts by autocast, which moved
+    `cast_bytes`.
     """
 
     name: str
@@ -65,7 +65,7 @@ class MapRow:
 
 
 def rows_of(whole: PrecisionMap) -> tuple[MapRow, ...]:
-    """The modules in the model's order, then what is outside of them."""
+    """Return the modules in the model's order, then the operations outside of them."""
     modules = [(module.name, module.class_name, module.depth, module.parameters) for module in whole.modules]
     names = {name for name, *_ in modules}
     inside: dict[str, list[Operation]] = defaultdict(list)
@@ -111,7 +111,7 @@ def _shares(spent: Mapping[str, float]) -> tuple[Share, ...]:
 
 
 def kept_by(name: str, patterns: Sequence[str]) -> str | None:
-    """The cause of FP32 in a module: a pattern, or a module around it; None if nothing does."""
+    """Return the pattern or the module around it that keeps a module in FP32. None if there is none."""
     for around in _around(name):
         if around and (matching := [pattern for pattern in patterns if fnmatchcase(around, pattern)]):
             return name if name in patterns else matching[0]
@@ -149,9 +149,9 @@ def _shares_text(shares: Sequence[Share]) -> str:
 
 
 class MapTree(TreeModel[MapRow]):
-    """The rows of a map, with a check box at each module: ticked, it stays in FP32.
+    """The rows of a map with a check box at each module, which keeps it in FP32.
 
-    `toggled` carries (module, whether it is to stay in FP32): the form decides, and `set_patterns` says so.
+    `toggled` carries (module, whether to keep it in FP32). The form decides and calls `set_patterns`.
     """
 
     toggled = Signal(str, bool)
@@ -159,11 +159,11 @@ class MapTree(TreeModel[MapRow]):
     headings = ("Module", "Class", "Forward", "Backward", "Parameters", "Time ms", "Moved", "Casts")
     numbers = (PARAMETERS, TIME, MOVED, CASTS)
     tips: Mapping[int, str] = {
-        FORWARD: "The number formats of the forward pass, by their share of its time",
-        BACKWARD: "The number formats of the backward pass, by their share of its time",
+        FORWARD: "Dtypes of the forward pass, by share of its time",
+        BACKWARD: "Dtypes of the backward pass, by share of its time",
         TIME: TIME_TIP,
         MOVED: MOVED_TIP,
-        CASTS: "How often autocast changed a number format",
+        CASTS: "Number of casts by autocast",
     }
 
     def __init__(
@@ -174,14 +174,14 @@ class MapTree(TreeModel[MapRow]):
         self.set_patterns(patterns)
 
     def set_patterns(self, patterns: Sequence[str]) -> None:
-        """Takes what the form keeps in FP32."""
+        """Set the modules and patterns that the form keeps in FP32."""
         self._kept = {row.name: kept_by(row.name, patterns) for row in self._rows if row.is_module}
 
     def kept_by(self, row: MapRow) -> str | None:
         return self._kept.get(row.name)
 
     def is_free(self, row: MapRow) -> bool:
-        """True if it can be ticked: what a pattern or a module around it keeps cannot be taken out alone."""
+        """True if the box can be changed, as no pattern and no module around it keeps the row in FP32."""
         return row.is_module and self.kept_by(row) in (None, row.name)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -220,7 +220,7 @@ class MapTree(TreeModel[MapRow]):
                 f"{dtype_label(dtype)} {share_text(share)} of the time" for dtype, share in shares
             )
         if column == CASTS and row.casts:
-            return f"Autocast changed formats {row.casts:,} times and moved {_memory(row.cast_bytes)} for it."
+            return f"Autocast cast {row.casts:,} times and moved {_memory(row.cast_bytes)}."
         if row.name in _OUTSIDE:
             return _OUTSIDE[row.name][1]
         kept, what = self.kept_by(row), f"{row.title} ({row.class_name})"
@@ -230,7 +230,7 @@ class MapTree(TreeModel[MapRow]):
 
 
 _SHARES = 0x0200
-"""The role under which a cell has its shares; Qt leaves numbers from 0x0100 on to programs."""
+"""The role of a cell's shares. Qt leaves roles from 0x0100 on to programs."""
 _PRECISIONS = {FP32.name: "fp32", BF16.name: "bf16", FP16.name: "fp16", E4M3.name: "fp8", E5M2.name: "fp8"}
 _BAR, _HEIGHT, _GAP, _PADDING = 36, 8, 6, 8
 
@@ -241,7 +241,7 @@ def _format_color(dtype: str) -> QColor:
 
 
 class SharesDelegate(QStyledItemDelegate):
-    """Paints a bar of shares with the name of the largest."""
+    """Paint a bar of shares with the name of the largest."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         palette = theme().palette
@@ -263,19 +263,19 @@ class SharesDelegate(QStyledItemDelegate):
 
 
 class FormatLegend(QWidget):
-    """The colours of number formats with their names."""
+    """The colors of dtypes with their names."""
 
     def __init__(self) -> None:
         super().__init__()
         self._labels: dict[str, str] = {}
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setToolTip("The number formats that the operations computed in")
+        self.setToolTip("Dtypes that the operations computed in")
         theme().changed.connect(self.update)
 
     def show_formats(self, dtypes: Sequence[str]) -> None:
-        """Shows these formats, by torch's names."""
+        """Show dtypes, given by torch's names."""
         self._labels = {dtype: dtype_label(dtype) for dtype in dtypes}
-        self.setAccessibleName("Colours: " + ", ".join(self._labels.values()))
+        self.setAccessibleName("Colors: " + ", ".join(self._labels.values()))
         self.updateGeometry()
         self.update()
 

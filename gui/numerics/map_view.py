@@ -1,4 +1,4 @@
-"""The precision map: the model's tree coloured by number format, and the operations of a module."""
+"""The precision map: the model's tree colored by dtype, and the operations of a module."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column
 
 KEY = "step.fp32_modules"
-_FILTER_TIP = "Shows only the modules whose name has this text. Escape empties it."
+_FILTER_TIP = "Filter modules by name. Escape clears the filter."
 _EXACT = Qt.MatchFlag.MatchExactly | Qt.MatchFlag.MatchCaseSensitive
 _MOST_UNFOLDED, _LEAST_NAME, _NARROW = 300, 130, 780
-"""In a narrow tree the classes give their room to the names, whose tooltips have them."""
+"""A narrow tree hides the column of classes. The tooltips of the names show them."""
 
 
 class MapTreeView(TreeView):
-    """`kept` carries (module, whether it is to stay in FP32), `shown` the row of the current module."""
+    """The tree. `kept` carries (module, whether to keep it in FP32), `shown` the current module's row."""
 
     kept = Signal(str, bool)
     shown = Signal(object)  # MapRow | None
@@ -50,7 +50,7 @@ class MapTreeView(TreeView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setToolTip("Tick a module to keep it in FP32 (Space)")
+        self.setToolTip("Select a module to keep it in FP32 (Space)")
         self.setAllColumnsShowFocus(True)
         self.proxy.setRecursiveFilteringEnabled(True)
         self.proxy.setFilterRole(FILTERED_BY)
@@ -64,14 +64,14 @@ class MapTreeView(TreeView):
         self.customContextMenuRequested.connect(self._open_menu)
 
     def show_map(self, rows: Sequence[MapRow], patterns: Sequence[str]) -> None:
-        """Shows the rows of a map; `patterns` are what the form keeps in FP32."""
+        """Show the rows of a map. `patterns` are the modules that the form keeps in FP32."""
         tree = MapTree(rows, patterns, self)
         tree.toggled.connect(self.kept)
         self.show_tree(tree)
         self._fit()
 
     def go_to(self, name: str) -> None:
-        """Selects the row of a module, if there is one."""
+        """Select the row of a module, if there is one."""
         hits = self.proxy.match(
             self.proxy.index(0, 0), FILTERED_BY, name or ROOT, 1, _EXACT | Qt.MatchFlag.MatchRecursive
         )
@@ -88,7 +88,7 @@ class MapTreeView(TreeView):
         return tree.row_of(self.proxy.mapToSource(index)) if tree is not None else None
 
     def show_filtered(self, text: str) -> None:
-        """Shows the modules whose names have the text, unfolded."""
+        """Show the modules whose names contain the text, unfolded."""
         self.proxy.setFilterFixedString(text)
         if text and len(self._visible(QModelIndex(), _MOST_UNFOLDED)) <= _MOST_UNFOLDED:
             self.expandAll()
@@ -144,28 +144,28 @@ class MapTreeView(TreeView):
 
 
 class MapView(OfferedView):
-    """Shows a precision map. `changes_wanted` carries Changes for the form, `wanted` asks for a map."""
+    """Show a precision map. `changes_wanted` carries Changes for the form, `wanted` requests a map."""
 
     changes_wanted = Signal(object)
 
     def __init__(self) -> None:
         super().__init__(
-            "Which module computes in which number format?",
-            "AMP computes some operations in 16 bits and leaves others in FP32. The map watches one step and "
-            "shows every module's formats, forward and backward, what they cost, and where they change.",
-            "Make the map",
-            "Watches one step of what the form describes",
+            "Which module computes in which dtype?",
+            "AMP computes some operations in 16 bits and leaves others in FP32. The map records one step and "
+            "shows each module's dtypes, forward and backward, their cost, and the casts between them.",
+            "Record the map",
+            "Record one step with the form's settings",
         )
         self._patterns: tuple[str, ...] = ()
         self.filter = FilterEdit("Filter modules", _FILTER_TIP)
         self.legend = FormatLegend()
         self.facts = ElidedLabel("", "legend")
-        self.notes_button = Button("Notes", "toggle", "What differs on other devices")
+        self.notes_button = Button("Notes", "toggle", "Show what differs on other devices")
         self.notes = label("", "hint", wraps=True)
         self.notes.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.tree = MapTreeView()
         self.title = ElidedLabel("", "panelTitle")
-        self.operations = ResultTable[Operation]("Operations", empty="There are no operations.")
+        self.operations = ResultTable[Operation]("Operations", empty="No operations.")
         self.filter.textChanged.connect(self.tree.show_filtered)
         self.tree.shown.connect(self._show_row)
         self.tree.kept.connect(self._keep)
@@ -183,7 +183,7 @@ class MapView(OfferedView):
         self.show_map(None)
 
     def show_map(self, whole: PrecisionMap | None) -> None:
-        """Shows a map; None for what it would answer."""
+        """Show a precision map. For None, show the empty state, which explains what a map would show."""
         self.show_page(is_known=whole is not None)
         if whole is None:
             return
@@ -201,7 +201,7 @@ class MapView(OfferedView):
         self.tree.setCurrentIndex(self.tree.proxy.index(0, 0))
 
     def show_kept(self, patterns: Sequence[str]) -> None:
-        """Takes the modules and patterns that the form keeps in FP32."""
+        """Set the modules and patterns that the form keeps in FP32."""
         self._patterns = tuple(patterns)
         if (tree := self.tree.map_tree()) is not None:
             tree.set_patterns(self._patterns)
@@ -225,8 +225,8 @@ class MapView(OfferedView):
         self.notes.setVisible(self.notes_button.isChecked() and bool(self.notes.text()))
 
 
-_FORMATS_TIP = "What went in, and what came out"
-_CAST_TIP = "Whether it only changes the number format, and whether autocast put it in"
+_FORMATS_TIP = "Dtypes of the inputs and of the outputs"
+_CAST_TIP = "Whether the operation only changes the dtype, and whether autocast inserted it"
 
 
 def _columns(*, has_modules: bool) -> list[Column[Operation]]:
@@ -248,7 +248,7 @@ def _cast_text(operation: Operation) -> str:
 
 _OTHERS: tuple[Column[Operation], ...] = (
     Column("Direction", lambda operation: operation.direction.capitalize(), width=74),
-    Column("Formats", _formats_text, tip=_FORMATS_TIP, width=116, widest=200),
+    Column("Dtypes", _formats_text, tip=_FORMATS_TIP, width=116, widest=200),
     number_column("Count", lambda operation: operation.count, "{:,}".format, width=48),
     number_column("Time ms", lambda operation: operation.seconds * 1_000, number, TIME_TIP),
     number_column(

@@ -1,4 +1,4 @@
-"""The page Numerics: its answer, the parts that are known, and the choice of those to examine next."""
+"""The page Numerics: the most serious finding, the known parts, and the choice of parts to examine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
-from gui.numerics.answers import IslandsView, NonfiniteView
+from gui.numerics.answers import Fp32ModulesView, NonfiniteView
 from gui.numerics.ladder import LadderView
 from gui.numerics.map_view import MapView
 from gui.numerics.range_view import RangeView, ReadSample
@@ -25,7 +25,7 @@ from gui.widgets.boxes import in_column, wide
 
 
 class _Choice(NamedTuple):
-    """Parts that are chosen together."""
+    """Parts that are selected together."""
 
     parts: tuple[Part, ...]
     text: str
@@ -34,44 +34,43 @@ class _Choice(NamedTuple):
 
 _CHOICES = (
     _Choice(
-        USUAL_PARTS, "Map, ranges, first NaN (seconds)", "Watches the first steps, operation by operation"
+        USUAL_PARTS, "Map, ranges, first NaN (seconds)", "Record the first steps, operation by operation"
     ),
     _Choice(
         ("ladder",),
-        "Ladder (minutes)",
-        "Trains the same steps several times in FP32, and in other precisions: where do the losses part?",
+        "Divergence (minutes)",
+        "Find the step at which each precision's loss diverges from FP32",
     ),
     _Choice(
         ("islands",),
         "FP32 modules (longest)",
-        "Finds the fewest modules that must stay in FP32, by a short run for every trial",
+        "Find the fewest modules that need FP32, in many short runs",
     ),
 )
 
 
 _TABS = {
-    "advice": ("Advice", "advice", "Advice comes with the other parts."),
-    "map": ("Precision map", "precision-map", "The precision map is being made."),
-    "range": ("Ranges", "ranges", "The ranges are being measured."),
+    "advice": ("Advice", "check-numerics", "Advice comes with the other parts."),
+    "map": ("Precision map", "check-numerics", "The precision map is being made."),
+    "range": ("Ranges", "check-numerics", "The ranges are being measured."),
     "nan": ("First NaN", "first-nan", "The first NaN or Inf is being looked for."),
-    "ladder": ("Ladder", "ladder", "The ladder's runs are being trained."),
-    "islands": ("FP32 modules", "fp32-modules", "The fewest FP32 modules are being looked for."),
+    "ladder": ("Divergence", "divergence", "The ladder's runs are being trained."),
+    "islands": ("FP32 modules", "divergence", "The fewest FP32 modules are being looked for."),
 }
-"""The views in their order, what to do first: title, page of the guide, and what is said while the part is
-awaited."""
+"""The views in order, the most urgent first: title, guide page, and the message while the part is awaited."""
 
 
 class _PartView(NamedTuple):
-    """A view, and the method that shows its part."""
+    """A view with the method that shows its part."""
 
     view: MapView | RangeView | LadderView | AnswerPage
     show: Callable[[Any], object]
 
 
 class NumericsPanel(StudyPage[StudyView[Numerics]]):
-    """Shows the numerics of an experiment.
+    """Show the numerics of an experiment.
 
-    `study_wanted` asks for those of what the form describes; `changes_wanted` carries Changes for the form.
+    `study_wanted` requests those of the form's experiment. `changes_wanted` carries Changes for the form.
     """
 
     study_wanted = Signal()
@@ -88,24 +87,23 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
             label("Parts", "label"), *self.boxes, parent=self.parts_choice, margins=(0, 0, 0, 14), spacing=8
         )
         self.empty = EmptyState(
-            "Where does this model lose precision, and what makes a NaN?",
-            "A few steps of what the form describes are trained with every operation watched: which number "
-            "format it computes in, which numbers do not fit into it, and which module makes the first NaN "
-            "or Inf.",
+            "Where does this model lose precision, and what causes a NaN?",
+            "Trains a few steps and records every operation: its dtype, which values overflow or underflow, "
+            "and which module produces the first NaN or Inf.",
             "Examine",
-            "Examines the form's first half-precision run",
+            "Examine the form's first half-precision run",
             is_solid=True,
         )
         self.answer = wrapped("", "stat")
         self.map, self.ranges, self.ladder = MapView(), RangeView(), LadderView()
-        self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), NumericsAdvice()
+        self.nonfinite, self.fp32_modules, self.advice = NonfiniteView(), Fp32ModulesView(), NumericsAdvice()
         self._views: Mapping[str, _PartView] = {
             "advice": _PartView(self.advice, self.advice.show_advices),
             "map": _PartView(self.map, self.map.show_map),
             "range": _PartView(self.ranges, self.ranges.show_ranges),
             "nan": _PartView(self.nonfinite, self.nonfinite.show_search),
             "ladder": _PartView(self.ladder, self.ladder.show_ladder),
-            "islands": _PartView(self.islands, self.islands.show_islands),
+            "islands": _PartView(self.fp32_modules, self.fp32_modules.show_modules),
         }
         self._tab_pages = {name: _page(part.view, _TABS[name][2]) for name, part in self._views.items()}
         tabs = [ViewTab(name, title, page, self._tab_pages[name]) for name, (title, page, _) in _TABS.items()]
@@ -117,7 +115,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         self.show_view(None)
 
     def show_view(self, view: StudyView[Numerics] | None) -> None:
-        """Shows the parts known so far; None for the empty state."""
+        """Show the parts known so far. For None, show the empty state."""
         is_other = view is None or self._view is None or view.key != self._view.key
         self._view = view
         if view is None:
@@ -133,7 +131,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         self._show_parts(is_other)
 
     def show_samples(self, run: RunRecord, count: int, read: ReadSample) -> None:
-        """Shows the `count` ranges that were sampled while a run trained, which `read` gives by number."""
+        """Show the `count` ranges sampled while a run trained. `read` returns a sample by its number."""
         self.show_view(None)
         self.head.note.set_whole_text(f"Ranges sampled during “{run.title}”")
         self.ranges.loss_scale.set_uses_scaler(run.experiment.uses_scaler)
@@ -142,12 +140,12 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         self.tabs.open("range")
 
     def parts(self) -> tuple[Part, ...]:
-        """The parts chosen for the next study."""
+        """Return the parts selected for the next study."""
         chosen = zip(_CHOICES, self.boxes, strict=True)
         return tuple(part for choice, box in chosen if box.isChecked() for part in choice.parts)
 
     def choose(self, parts: Sequence[str], *, only: bool = False) -> None:
-        """Ticks the boxes of these parts, and with `only` unticks the others."""
+        """Select the boxes of these parts. With `only`, clear the others."""
         for choice, box in zip(_CHOICES, self.boxes, strict=True):
             is_wanted = any(part in parts for part in choice.parts)
             box.setChecked(is_wanted or (box.isChecked() and not only))
@@ -157,7 +155,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         return {"parts": list(self.parts()), "tab": self.tabs.name()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`. Raises KeyError or TypeError for a broken one."""
+        """Restore a `state`. Raise KeyError or TypeError for a broken one."""
         if state:
             self.choose(state["parts"], only=True)
             self.tabs.open(state["tab"])
@@ -182,7 +180,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         self._show_answer()
 
     def _show_answer(self) -> None:
-        # not above the view that begins with the same sentence
+        # not above the view that starts with the same sentence
         part, sentence = self._finding
         policy = self.answer.sizePolicy()
         # its room stays, or the tabs would move under the mouse
@@ -207,7 +205,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         self.nonfinite.module_chosen.connect(self._show_module)
         for name, part in self._views.items():
             part.view.wanted.connect(lambda name=name: self._want(name))
-        for view in (self.map, self.ranges, self.nonfinite, self.islands, self.advice):
+        for view in (self.map, self.ranges, self.nonfinite, self.fp32_modules, self.advice):
             view.changes_wanted.connect(self.changes_wanted)
 
 
@@ -227,7 +225,7 @@ def _page(view: QWidget, awaited: str) -> QStackedWidget:
 
 
 def finding(numerics: Numerics) -> tuple[str, str]:
-    """The most serious finding on the precision that was examined: its view, and its sentence."""
+    """Return the view and the sentence of the most serious finding on the examined precision."""
     known, precision = numerics.results, numerics.experiment.precision
     rungs = () if known.ladder is None else known.ladder.rungs
     ladder = "" if known.ladder is None else known.ladder.sentence
@@ -246,14 +244,13 @@ class NumericsAdvice(AdviceView):
         super().__init__(
             AdviceWords(
                 question="What would make this training faster, smaller or safer?",
-                hint="Advice comes with every part of the numerics, with the figures that it rests on.",
+                hint="Every part of Numerics comes with advice and the measurements behind it.",
                 action="Examine",
                 tooltip="Examine the numerics of the form's experiment",
-                none="Advice is given only where figures support it, and none do here. Other parts may find "
-                "more.",
+                none="The measurements here do not support any advice. Other parts may find more.",
             )
         )
 
     def show_advices(self, advices: Advices | None) -> None:
-        """Shows the advice; None for the empty state."""
+        """Show the advice. For None, show the empty state."""
         self.show_advice(None if advices is None else [("", advice) for advice in advices.items])

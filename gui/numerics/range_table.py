@@ -1,4 +1,4 @@
-"""The table of ranges, the share that each format would lose, and the sliders of loss scales and samples."""
+"""The table of ranges with the share that each dtype would lose, and the sliders below and above."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _PICTURE = 1
 _HEADER_HEIGHT, _FORMAT_WIDTH = 44, 72
 _LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 220
 _LEAST_CAST_PICTURE, _LEAST_CAST, _MOST_CAST = 96, 150, 300
-_MODULE_TIP = "Sort by name; a third click returns to the model's order"
-_PICTURE_TIP = "Sort by the mean exponent; a third click returns to the model's order"
+_MODULE_TIP = "Sort by name. A third click restores the model's order."
+_PICTURE_TIP = "Sort by mean exponent. A third click restores the model's order."
 _SCALE_WIDTH = 150
-_FORMAT_TIP = "The format that FP8's recipe casts to"
-_SCALES_TIP = "What the numbers are multiplied by before the cast: one scale, or the least and the largest"
+_FORMAT_TIP = "The dtype that the FP8 recipe casts to"
+_SCALES_TIP = "Factor applied before the cast: one scale, or the smallest and the largest"
 _LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19
 
 
@@ -52,8 +52,8 @@ def power_value(exponent: int) -> str:
     if exponent >= 0:
         return f"{2**exponent:,}"
     text = f"{value:.10f}"
-    # up to its second figure other than 0
-    first = next(place for place, figure in enumerate(text) if figure not in "0.")
+    # up to the second digit after the leading zeros
+    first = next(place for place, digit in enumerate(text) if digit not in "0.")
     return text[: first + 2].rstrip("0")
 
 
@@ -68,31 +68,31 @@ def scale_text(exponent: int) -> str:
 
 
 def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
-    """The fate of these numbers in a format: "1.2% become 0, 3% lose digits, none overflows"."""
+    """Return how values fare in a dtype: "1.2% underflow, 3% are subnormal, none overflows"."""
     parts = (
-        (exponents.underflow_fraction(form), "become 0", "none becomes 0"),
-        (exponents.subnormal_fraction(form), "lose digits", "none loses digits"),
+        (exponents.underflow_fraction(form), "underflow", "none underflows"),
+        (exponents.subnormal_fraction(form), "are subnormal", "none is subnormal"),
         (exponents.overflow_fraction(form), "overflow", "none overflows"),
     )
     if not any(share for share, *_ in parts):
-        return "holds all of them in full"
+        return "all values are in its normal range"
     return ", ".join(f"{share_text(share)} {some}" if share else none for share, some, none in parts)
 
 
 def content_sentence(exponents: Exponents) -> str:
-    """The count of the numbers, and of those without an exponent: "1,040 numbers, 40 of them 0"."""
+    """Return the number of values, and of those without an exponent: "1,040 values, 40 of them 0"."""
     special = ((exponents.zeros, "0"), (exponents.infinite, "infinite"), (exponents.nan, "NaN"))
-    told = [f"{count:,} {name}" for count, name in special if count]
-    if told:
-        told[0] = told[0].replace(" ", " of them ", 1)
-    return ", ".join([f"{exponents.total:,} numbers", *told])
+    counts = [f"{count:,} {name}" for count, name in special if count]
+    if counts:
+        counts[0] = counts[0].replace(" ", " of them ", 1)
+    return ", ".join([f"{exponents.total:,} values", *counts])
 
 
 @dataclass(frozen=True, eq=False)
 class RangeRow:
-    """A module's histogram, and what its precision has lost; or one of FP8's casts, with that after scaling.
+    """A module's histogram with its losses in the experiment's precision, or the scaled one of an FP8 cast.
 
-    The row of all modules together stays on top.
+    The row with `is_all` combines all modules and stays on top.
     """
 
     name: str
@@ -103,14 +103,14 @@ class RangeRow:
 
     @property
     def mean_exponent(self) -> float:
-        """The mean of the exponents of its finite numbers."""
+        """The mean exponent of the finite values."""
         exponents = self.exponents
         weighted = sum(place * count for place, count in enumerate(exponents.counts, exponents.first))
         return weighted / (exponents.finite or 1)
 
 
 class RangeTable(ResultTable[RangeRow]):
-    """Modules with their histograms, one of them chosen. `hovered` carries a row and an exponent, or None."""
+    """Modules with their histograms, one selected. `hovered` carries a row and an exponent, or None."""
 
     hovered = Signal(object)
 
@@ -129,7 +129,7 @@ class RangeTable(ResultTable[RangeRow]):
         self.setMinimumSize(240, _HEADER_HEIGHT + 2 * ROW_HEIGHT)
 
     def show_ranges(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
-        """Shows these times 2**`exponent`, with the module chosen before if it is among them."""
+        """Show rows times 2**`exponent`. Keep the selected module if it is among them."""
         self.axis, self._exponent = axis, exponent
         self._shows_casts = bool(rows) and rows[0].cast is not None
         self.show_rows(rows, self._columns_now())
@@ -137,12 +137,12 @@ class RangeTable(ResultTable[RangeRow]):
             self.select_keys([self.row_model.key(self.rows()[0])])
 
     def set_exponent(self, exponent: int) -> None:
-        """Takes the numbers times another power of two; the order stays, so that no row jumps away."""
+        """Scale all values by 2**`exponent`. The row order stays, so no row jumps away."""
         self._exponent = exponent
-        self.row_model.tell_changed()
+        self.row_model.update_texts()
 
     def set_form(self, form: NumberFormat) -> None:
-        """Emphasises a format, which is shown in any room."""
+        """Emphasize a dtype. Its column is never hidden."""
         self._form = form
         self.show_rows(self.row_model.given, self._columns_now())
         self.horizontalHeader().viewport().update()
@@ -151,23 +151,23 @@ class RangeTable(ResultTable[RangeRow]):
         return next(iter(self.selected_rows()), None)
 
     def scaled(self, row: RangeRow) -> Exponents:
-        """A row's histogram at the chosen scale."""
+        """Return a row's histogram at the selected scale."""
         return row.exponents.shifted(self._exponent)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        index, told = self.indexAt(event.position().toPoint()), None
+        index, place = self.indexAt(event.position().toPoint()), None
         if index.isValid() and index.column() == _PICTURE:
             exponent = self.axis.exponent_at(event.position().x(), self.picture_area(index.row()))
-            told = None if exponent is None else (self.rows()[index.row()], exponent)
-        self.hovered.emit(told)
+            place = None if exponent is None else (self.rows()[index.row()], exponent)
+        self.hovered.emit(place)
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.hovered.emit(None)
 
     def picture_area(self, number: int) -> Rect:
-        """The room of a row's histogram."""
+        """The area of a row's histogram."""
         return _area(self.cell_room(number, _PICTURE))
 
     def _columns_now(self) -> list[Column[RangeRow]]:
@@ -209,7 +209,7 @@ class RangeTable(ResultTable[RangeRow]):
             form.label,
             text,
             share,
-            f"The share of a module's numbers that {form.label} would round to 0 or make infinite",
+            f"Share of a module's values that would underflow or overflow in {form.label}",
             width=_FORMAT_WIDTH,
             is_number=True,
             is_dispensable=form != self._form,
@@ -247,15 +247,15 @@ def _cast_columns() -> Iterator[Column[RangeRow]]:
             width=width,
             widest=_SCALE_WIDTH,
             is_number=True,
-            is_dispensable=title in ("Format", "Saturate"),
+            is_dispensable=title in ("Dtype", "Saturate"),
             about=lambda row: row.cast.sentence if row.cast else "",
         )
 
-    yield column("Format", _FORMAT_TIP, lambda cast: cast.form.label, lambda cast: cast.form.largest, 72)
+    yield column("Dtype", _FORMAT_TIP, lambda cast: cast.form.label, lambda cast: cast.form.largest, 72)
     yield column("Scale", _SCALES_TIP, lambda cast: cast.scale_text, lambda cast: cast.most_scale or 0.0, 92)
     for title, tip, count in (
-        ("→ 0", "The share of the numbers other than 0 that are 0 after the cast", "became_zero"),
-        ("Saturate", "The share of the numbers that are beyond the format, or not finite", "saturated"),
+        ("→ 0", "Share of nonzero values that are 0 after the cast", "became_zero"),
+        ("Saturate", "Share of values beyond the dtype's range, or not finite", "saturated"),
     ):
         yield column(title, tip, partial(_cast_share_text, name=count), partial(_cast_share, name=count), 60)
 
@@ -273,17 +273,12 @@ def _area(room: QRectF) -> Rect:
 
 
 _HANDLE, _VALUE_WIDTH = 12, 86
-_SCALE_TIP = (
-    "The loss is multiplied by this before the backward pass, and so are all gradients: left and right arrow "
-    "keys halve and double it"
-)
-_SAMPLE_TIP = (
-    "The ranges of a run, sample by sample: left and right arrow keys go to the one before and after"
-)
+_SCALE_TIP = "Multiplies the loss, and so all gradients. The left and right arrow keys halve and double it."
+_SAMPLE_TIP = "Choose a sample of the run. The left and right arrow keys step through them."
 
 
 class _Slider(QSlider):
-    """Marks the value `marked`, that of now."""
+    """A slider with a tick at `marked`, the value that is in use."""
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(Qt.Orientation.Horizontal)
@@ -310,7 +305,7 @@ class _Slider(QSlider):
 
 
 class LossScale(QWidget):
-    """`changes_wanted` carries the settings that take the best scale."""
+    """A slider that shows what each loss scale loses. `changes_wanted` carries the best scale's setting."""
 
     changes_wanted = Signal(object)
 
@@ -329,7 +324,7 @@ class LossScale(QWidget):
         self._value = label("", "value")
         self._value.setMinimumWidth(_VALUE_WIDTH)
         self.sentence = label("", "body", wraps=True)
-        self.use = Button("Use", "strip", "Put this loss scale into the form")
+        self.use = Button("Use", "strip", "Set this initial loss scale in the form")
         self.use.clicked.connect(
             lambda: self.changes_wanted.emit((("scaler.init_scale", f"{2.0**self._best:.12g}"),))
         )
@@ -337,7 +332,7 @@ class LossScale(QWidget):
         in_column(head, self.sentence, parent=self, spacing=2)
 
     def show_gradients(self, rows: Sequence[ModuleRange], together: Exponents, scale: float) -> None:
-        """Shows these gradients, `together` those of all modules, at the scale they were computed with."""
+        """Show gradients by module, and merged as `together`, at the `scale` of their loss."""
         self._rows, self._all = tuple(rows), together
         self.slider.marked = min(max(round(log2(scale)), self.slider.minimum()), self.slider.maximum())
         with QSignalBlocker(self.slider):
@@ -346,7 +341,7 @@ class LossScale(QWidget):
         self.set_form(self._form)
 
     def set_form(self, form: NumberFormat) -> None:
-        """Looks for the best scale for another format."""
+        """Find the best loss scale for another dtype."""
         self._form, self._best = form, best_scale_exponent(self._rows, form)
         self._least = lost_fraction(self._rows, form, self._best)
         marked = self.slider.marked
@@ -354,7 +349,7 @@ class LossScale(QWidget):
         self._say()
 
     def set_uses_scaler(self, uses_scaler: bool) -> None:
-        """True if the experiment has a loss scaler, whose scale can be set."""
+        """Set whether the experiment has a loss scaler, whose scale can be set."""
         if uses_scaler != self._uses_scaler:
             self._uses_scaler = uses_scaler
             self._say()
@@ -364,28 +359,28 @@ class LossScale(QWidget):
         factor = 2.0**exponent
         overflowing = sum((row.exponents.largest or 0.0) * factor > form.largest for row in self._rows)
         is_best = lost_fraction(self._rows, form, exponent) <= self._least
-        best = "No other scale loses less." if is_best else f"2^{self._best} would lose least."
+        best = "No other scale loses less." if is_best else f"2^{self._best} would lose the least."
         set_text(self._value, scale_text(exponent))
         set_text(self.sentence, f"{_scale_sentence(self._all, overflowing, form, exponent)} {best}")
         self.use.setText(f"Use 2^{self._best}")
         self.use.setAccessibleName(self.use.text())
-        self.use.setToolTip(f"Starts with a loss scale of {scale_text(self._best)}: sets it in the form")
+        self.use.setToolTip(f"Set the initial loss scale to {scale_text(self._best)} in the form")
         self.use.setVisible(self._uses_scaler and form == FP16 and self._gains)
 
 
 def _scale_sentence(gradients: Exponents, overflowing: int, form: NumberFormat, exponent: int) -> str:
     under = gradients.underflow_fraction(form, exponent)
-    lost = f"{share_text(under)} of the gradients become 0" if under else "no gradient becomes 0"
+    lost = f"{share_text(under)} of the gradients underflow" if under else "no gradient underflows"
     words = f"At {scale_text(exponent)}: {lost} in {form.label},"
     if not overflowing:
         return f"{words} none overflows."
     over = share_text(gradients.overflow_fraction(form, exponent))
     where = "1 module" if overflowing == 1 else f"{overflowing:,} modules"
-    return f"{words} {over} overflow (in {where}): the step would be skipped."
+    return f"{words} {over} overflow (in {where}). The step would be skipped."
 
 
 class SampleSlider(QWidget):
-    """Chooses among the samples of a run, from 0; `step` says after which it was taken."""
+    """Selects a sample of a run, from 0. `step` shows the training step after which it was taken."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -396,7 +391,7 @@ class SampleSlider(QWidget):
         in_row(*parts, parent=self, margins=(0, 6, 0, 0), spacing=12)
 
     def show_count(self, count: int) -> None:
-        """Offers that many samples, the newest chosen."""
+        """Offer `count` samples and select the newest."""
         with QSignalBlocker(self.slider):
             self.slider.setRange(0, count - 1)
             self.slider.setValue(count - 1)

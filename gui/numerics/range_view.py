@@ -1,4 +1,4 @@
-"""The view of ranges: exponents of activations, gradients and weights, held against the number formats."""
+"""The view of ranges: exponents of activations, gradients and weights, compared with the dtypes' ranges."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ _QUANTITIES: tuple[tuple[str, str], ...] = (
     ("weight", "Weights"),
 )
 _CASTS = "cast"
-_POINT = "Point at a bar to read it. A click on a module shows it large."
+_POINT = "Hover over a bar to read it. Click a module to enlarge it."
 _NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
 _LOW = 420
 
 
 class RangeView(OfferedView):
-    """`wanted` asks for the ranges; `changes_wanted` carries settings for the form."""
+    """The ranges of a step. `wanted` requests them, `changes_wanted` carries settings for the form."""
 
     changes_wanted = Signal(object)
 
     def __init__(self) -> None:
         super().__init__(
-            "Which numbers would a shorter format lose?",
-            "The exponents of activations, gradients and weights, module by module, against the ranges of "
-            "FP16, BF16 and FP8, and the loss scale that loses least.",
+            "Which values would a lower-precision dtype lose?",
+            "Compares the exponents of activations, gradients and weights with the ranges of FP16, BF16 and "
+            "FP8, module by module. Also finds the loss scale that loses the least.",
             "Measure ranges",
-            "Trains one step of the form's experiment and counts the exponents of its numbers",
+            "Train one step with the form's settings and count exponents",
         )
         self._ranges: Ranges | None = None
         self._read_sample: ReadSample = lambda number: None
@@ -62,11 +62,11 @@ class RangeView(OfferedView):
         self.samples, self.loss_scale, self.table = SampleSlider(), LossScale(), RangeTable()
         self.headline, self._lost_in = label("", "strong", wraps=True), label("Lost in", "label")
         choices = (*_QUANTITIES, (_CASTS, "FP8 scaling"))
-        self.quantity = Segmented(choices, "Numbers of", "Which of the modules' numbers are shown")
+        self.quantity = Segmented(choices, "Values of", "Choose which values of the modules to show")
         self.format = Segmented(
             [(form.name, form.label) for form in SMALL_FORMATS],
-            "Format",
-            "Hatched is what this format cannot hold; bars there are lost",
+            "Dtype",
+            "Choose a dtype. Values in its hatched range are lost.",
         )
         self.format.set_value(FP16.name)
         self.detail, self.readout = RangeDetail(), ElidedLabel(_POINT, "hint")
@@ -76,12 +76,12 @@ class RangeView(OfferedView):
         self.show_ranges(None)
 
     def show_ranges(self, ranges: Ranges | None) -> None:
-        """Shows the ranges of a step; None says what there would be to see."""
+        """Show the ranges of a step. For None, show the empty state."""
         self.samples.setVisible(False)
         self._show(ranges)
 
     def show_samples(self, count: int, read: ReadSample) -> None:
-        """Shows the newest of `count` samples, which `read` gives by number, and a slider to the others."""
+        """Show the newest of `count` samples and a slider. `read` returns a sample by its number."""
         self._read_sample = read
         self.samples.show_count(count)
         self.samples.setVisible(True)
@@ -206,25 +206,25 @@ class RangeView(OfferedView):
         # the outermost bars gather all beyond the axis: "less" or "more"
         edge, power = self._axis.edge(exponent), power_text(exponent)
         reach = f"{power} or {edge}" if edge else f"from {power} up to twice that"
-        self.readout.set_whole_text(f"{row.name}: {share} of the numbers are {reach}")
+        self.readout.set_whole_text(f"{row.name}: {share} of the values are {reach}")
 
 
 def _own_loss(rows: list[ModuleRange] | tuple[ModuleRange, ...]) -> str:
     counts = (
-        (sum(row.became_zero for row in rows), "became 0"),
+        (sum(row.became_zero for row in rows), "underflowed to 0"),
         (sum(row.became_nonfinite for row in rows), "became infinite or NaN"),
     )
-    told = " and ".join(f"{count:,} {words}" for count, words in counts if count)
-    return f"In the experiment's precision {told}." if told else ""
+    lost = " and ".join(f"{count:,} {words}" for count, words in counts if count)
+    return f"In the experiment's precision, {lost}." if lost else ""
 
 
 class RangeDetail(QScrollArea):
-    """One module's histogram large, with what becomes of its numbers in each format."""
+    """One module's histogram, enlarged, with the values that each dtype loses."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
-        self.setAccessibleName("Range of the chosen module")
+        self.setAccessibleName("Range of the selected module")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
         self._content, self._notes = (label("", "hint", wraps=True) for _ in range(2))
@@ -236,25 +236,25 @@ class RangeDetail(QScrollArea):
         self.setWidget(inner)
 
     def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
-        """Shows a module's numbers; what `form` would lose is emphasised."""
+        """Show a module's values and emphasize those that `form` would lose."""
         self._title.set_whole_text(row.name)
         form = row.cast.form if row.cast else form
         set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
         for each, fate in self.fates.items():
-            told = row.cast.sentence if row.cast else f"{each.label}: {fate_sentence(exponents, each)}."
-            set_text(fate, told)
+            words = row.cast.sentence if row.cast else f"{each.label}: {fate_sentence(exponents, each)}."
+            set_text(fate, words)
             fate.setVisible(row.cast is None or each == form)
             set_property(fate, "role", "strong" if each == form else "body")
         self.histogram.show_exponents(exponents, axis, form, f"{row.name}. {self.fates[form].text()}")
 
     def show_notes(self, notes: tuple[str, ...]) -> None:
-        """Shows what else has to be known of all ranges."""
+        """Show notes on all ranges."""
         set_text(self._notes, breakable("\n".join(notes)))
         self._notes.setVisible(bool(notes))
 
 
 class Histogram(Painted):
-    """The engine's picture, as large as the widget. `hovered` carries an exponent, or None."""
+    """A histogram as large as the widget. `hovered` carries an exponent, or None."""
 
     hovered = Signal(object)
 
@@ -265,7 +265,7 @@ class Histogram(Painted):
         self.setMinimumSize(200, 128)
 
     def show_exponents(self, exponents: Exponents, axis: Axis, form: NumberFormat, words: str) -> None:
-        """Shows a histogram, what `form` would lose emphasised; `words` say the same."""
+        """Show a histogram and emphasize the values that `form` would lose. `words` describe it."""
         self._exponents, self._axis, self._form = exponents, axis, form
         self.setAccessibleName(words)
         self.update()

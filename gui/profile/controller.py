@@ -17,7 +17,7 @@ from gui.setup.panel import SetupPanel
 
 
 class ProfileController(StudyController[StudyView[Profiles]]):
-    """Queues profiles, shows and exports them."""
+    """Queue profiles, show and export them."""
 
     kind = PROFILE
 
@@ -35,7 +35,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         )
         self._profiles = experiments.profiles
         if follows:
-            setup.take_orders("profile", self.submit, self._refuse)
+            setup.register_handler("profile", self.submit, self._refuse)
             panel.profile_wanted.connect(lambda: setup.order("profile"))
         else:
             panel.profile_wanted.connect(self._profile_again)
@@ -43,11 +43,11 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         panel.changes_wanted.connect(setup.use_changes)
 
     def submit(self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> None:
-        """Queues profiles of experiments, or of runs, and shows them."""
+        """Queue profiles of experiments, or of runs, and show them."""
         self._enqueue(experiments, lambda: self._profiles.submit(profiles_of(experiments, run_ids)))
 
     def profile_runs(self, run_ids: Sequence[str]) -> None:
-        """Shows the newest profile of these runs side by side, or makes one."""
+        """Show the newest profile of these runs side by side, or make one."""
         known = self._experiments.profile_of(run_ids)
         if known is not None:
             self._show(known)

@@ -1,4 +1,4 @@
-"""The view of what the devices of a profiled step exchange."""
+"""The view of the communication between the devices of a profiled step."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from gui.widgets.table.columns import word_columns
 
 
 class DevicesView(AnswerPage):
-    """Shows what the devices of a run exchange, device by device and by the size of a message."""
+    """Show how a run's devices communicate, device by device and by message size."""
 
     def __init__(self) -> None:
         super().__init__(
             "Devices",
-            "What do several devices exchange, and which of them do the others wait for?",
-            "A profile of a run on several devices tells computing, communication beside it and alone, and "
-            "waiting apart, for each of them.",
+            "How long do the devices communicate, and which one do the others wait for?",
+            "Splits the step of each device into computing, overlapped and exposed communication, and "
+            "waiting. This needs a profile of a run on multiple devices.",
             "Profile",
-            "Profile some steps of what the form describes",
+            "Profile a few steps with the form's settings",
         )
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the exchange of all sides; None for the empty state."""
+        """Show the communication in all profiles. For None, show the empty state."""
         if profiles is None or not (devices := device_rows(profiles)):
             self.show_empty()
             return

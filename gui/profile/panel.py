@@ -1,4 +1,4 @@
-"""The page Profile: where a step's time goes, side by side, and what would make it shorter."""
+"""The page Profile: where a step's time goes, side by side, and what would make it faster."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class ProfileAdvice(AdviceView):
     def __init__(self) -> None:
         super().__init__(
             AdviceWords(
-                question="What would make a step shorter?",
-                hint="Advice comes with the profile of a step, together with the figures that it rests on.",
+                question="What would make a step faster?",
+                hint="A profile comes with advice and the measurements behind it.",
                 action="Profile",
-                tooltip="Profile some steps of what the form describes",
-                none="Advice is given only where figures support it, and none do here.",
+                tooltip="Profile a few steps with the form's settings",
+                none="The measurements here do not support any advice.",
             )
         )
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the advice for all sides; None for the empty state."""
+        """Show the advice for all sides. For None, show the empty state."""
         self.show_advice(None if profiles is None or not profiles.measured() else advice_by_side(profiles))
 
 
@@ -57,27 +57,29 @@ _View = BarsView | RowsView | RooflineView | DevicesView | ProfileAdvice
 
 
 class ProfilePanel(StudyPage[StudyView[Profiles]]):
-    """Shows profiles side by side.
+    """Show profiles side by side.
 
-    `profile_wanted` asks for those of what the form describes, `again` for the same once more;
-    `changes_wanted` carries Changes for the form.
+    `profile_wanted` requests profiles of the form's experiments. `again` profiles the shown experiments
+    again. `changes_wanted` carries Changes for the form.
     """
 
     profile_wanted = Signal()
     changes_wanted = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        self.again = Button("Profile again", "strip", "Profile the same once more; this profile is kept")
+        self.again = Button(
+            "Profile again", "strip", "Profile the same experiments again and keep this profile"
+        )
         super().__init__(StudyHead("Profile", "profile", "steps", PROFILE.formats, self.again), parent)
         self._shown: Profiles | None = None
         self._stale: set[str] = set()
         self._traces = self._offer_viewer()
         self.empty = EmptyState(
-            "Where does a step's time go, and what would make it shorter?",
-            "A profile records some steps of what the form describes, after warm-up: matrix work, memory, "
-            "copies, the optimizer, and what the device waits for, in each precision side by side.",
+            "Where does a step's time go, and what would make it faster?",
+            "Records a few steps after warm-up and splits their time into matrix work, memory, copies, the "
+            "optimizer and waiting, for each precision side by side.",
             "Profile",
-            "Profiles the form's experiments, FP32 first",
+            "Profile the form's experiments, FP32 first",
             is_solid=True,
         )
         self.failures = wrapped("", "problem")
@@ -95,24 +97,24 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.tabs = ViewTabs(
             "Views of the profile",
             (
-                ViewTab("bars", "Step", "step-time", self._step()),
-                ViewTab("rows", "Kernels, operations, modules", "kernels", self.rows),
-                ViewTab("roofline", "Roofline", "roofline", self.roofline),
-                ViewTab("devices", "Devices", "exchange", self.devices),
-                ViewTab("advice", "Advice", "advice", self.advice),
+                ViewTab("bars", "Step", "profile-a-step", self._step()),
+                ViewTab("rows", "Kernels, operations, modules", "kernels-and-roofline", self.rows),
+                ViewTab("roofline", "Roofline", "kernels-and-roofline", self.roofline),
+                ViewTab("devices", "Devices", "multiple-gpus", self.devices),
+                ViewTab("advice", "Advice", "profile-a-step", self.advice),
             ),
         )
         self._content = QWidget()
         parts = (self.failures, self.answer.large, wide(self.tabs), self.notes)
         in_column(*parts, parent=self._content, spacing=8)
-        self._awaited = label("The first profile is shown as soon as it is there.", "empty")
+        self._awaited = label("Waiting for the first profile.", "empty")
         self._awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.lay_out(self.empty, self._awaited, self._content)
         self._connect()
         self.show_view(None)
 
     def show_view(self, view: StudyView[Profiles] | None) -> None:
-        """Shows the profiles known so far; None for the empty state."""
+        """Show the profiles known so far. For None, show the empty state."""
         self._view = view
         profiles = None if view is None else view.answer
         self.again.setVisible(view is not None and not view.is_unfinished)
@@ -135,7 +137,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         return {"tab": self.tabs.name(), "table": self.rows.shown_table()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`. Raises KeyError for a broken one."""
+        """Restore a `state`. Raise KeyError for a broken one."""
         if state:
             self.tabs.open(state["tab"])
             self.rows.open_table({table: table for table in TABLES}[state["table"]])
@@ -153,7 +155,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self._fill_tab()
 
     def _fill_tab(self) -> None:
-        # the others wait until they are looked at: all of them take too long
+        # the other views are filled when they are opened: filling all takes too long
         name = self.tabs.name()
         if name in self._stale:
             self._stale.remove(name)
@@ -164,9 +166,9 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         menu = self.head.export
         menu.setToolTipsVisible(True)
         traces = menu.actions()[-1]
-        traces.setToolTip("Every kernel and operation of the recorded steps, a file for each side")
-        open_viewer = menu.addAction("Open Perfetto, which shows traces")
-        open_viewer.setToolTip("ui.perfetto.dev: your browser reads the trace, which is sent nowhere")
+        traces.setToolTip("Save every recorded kernel and operation, one file per profile")
+        open_viewer = menu.addAction("Open the trace viewer Perfetto")
+        open_viewer.setToolTip("Open ui.perfetto.dev. The trace stays in your browser.")
         open_viewer.triggered.connect(lambda: QDesktopServices.openUrl(QUrl(_VIEWER)))
         return traces
 
@@ -176,7 +178,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         self.bars.part_chosen.connect(self._show_kernels)
         for view in self._views.values():
             view.wanted.connect(self.profile_wanted)
-        self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit("energy"))
+        self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit("how-it-is-measured"))
         for teller in (self.answer, self.advice):
             teller.changes_wanted.connect(self.changes_wanted)
         self.tabs.guide_wanted.connect(self.guide_wanted)
@@ -197,9 +199,9 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
 
 
 class ProfileAnswer(QWidget):
-    """Each side's gain, bound and remedy; `large`, which the page places, is the largest gain.
+    """The speedup, the bottleneck and a fix for each side.
 
-    `changes_wanted` carries Changes for the form.
+    The page itself places `large`, the largest speedup. `changes_wanted` carries Changes for the form.
     """
 
     changes_wanted = Signal(object)
@@ -207,14 +209,14 @@ class ProfileAnswer(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.large = wrapped("", "stat")
-        self.guide = Button("About energy", "link", "What the joules count, and how to compare them")
+        self.guide = Button("About energy", "link", "Learn what the joules include and how to compare them")
         self._sides = QWidget()
         self._texts: list[str] = []
         below = Placed(self.guide, alignment=Qt.AlignmentFlag.AlignRight)
         self._column = in_column(self._sides, below, parent=self, margins=(2, 8, 2, 0), spacing=8)
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the answer as far as it is known."""
+        """Show the known part of the answer."""
         measured = () if profiles is None else profiles.measured()
         for part in (self, self.large):
             part.setVisible(bool(measured))
@@ -250,7 +252,7 @@ class ProfileAnswer(QWidget):
         for place, (name, side, verdict, gain) in enumerate(rows):
             if verdict is None or side.profile is None:
                 continue
-            helps = not _is_beside(verdict, profiles)
+            helps = not _suggests_shown_precision(verdict, profiles)
             gained = gain.sentence if gain is not None else ""
             sentences = (gained, verdict.sentence, verdict.next_step if helps else "")
             words = " ".join(sentence for sentence in sentences if sentence and sentence != told)
@@ -282,7 +284,7 @@ class ProfileAnswer(QWidget):
         return button
 
 
-def _is_beside(verdict: Verdict, profiles: Profiles) -> bool:
+def _suggests_shown_precision(verdict: Verdict, profiles: Profiles) -> bool:
     precisions = {side.experiment.precision.value for side in profiles.sides}
     return bool(verdict.changes) and all(
         key == "precision" and text in precisions for key, text in verdict.changes
@@ -298,7 +300,7 @@ def note(view: StudyView[Profiles]) -> str:
 
 
 def figures(profile: StepProfile) -> str:
-    """A profile's % of measured peak and energy, as far as they are known."""
+    """Return a profile's % of measured peak and its energy, if known."""
     fraction = profile.fraction_of_measured_peak
     parts = [] if fraction is None else [f"{share_text(fraction)} of measured peak"]
     if (energy := profile.energy) is not None:
@@ -312,12 +314,12 @@ def figures_tip(profile: StepProfile) -> str:
     if (energy := profile.energy) is not None:
         parts.append(ENERGY_COUNTERS[energy.source])
         if (net := energy.net_joules) is not None:
-            parts.append(f"Without the idle device's share a step takes {number(net / energy.steps)} J.")
+            parts.append(f"Without the device's idle power, a step takes {number(net / energy.steps)} J.")
     return "\n".join(filter(None, parts))
 
 
 def notes(profiles: Profiles) -> str:
-    """The notes on the profiles, with the sides' names where they are not of all."""
+    """Return the profiles' notes. A note that not all profiles share starts with their names."""
     sides: dict[str, list[str]] = {}
     for name, side in zip(side_names(profiles), profiles.sides, strict=True):
         for note in side.profile.notes if side.profile is not None else ():

@@ -1,4 +1,4 @@
-"""The pictures of profiles: the parts of a step side above side, and how close kernels come to the limits."""
+"""The charts of profiles: stacked bars of a step's parts, and the roofline of its kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = 3
 
 
 class Bars(Picture[PartPlace]):
-    """The picture of profiles; its spots are the parts."""
+    """The chart of profiles, with the parts of a step as its spots."""
 
     def __init__(self, profiles: Profiles) -> None:
         super().__init__("Where a step's time goes")
@@ -55,22 +55,22 @@ class Bars(Picture[PartPlace]):
 
 
 class BarsView(OfferedView):
-    """The bars. `part_chosen` carries the `StepPart` that is clicked, `wanted` asks for a profile."""
+    """The bars. `part_chosen` carries the clicked `StepPart`, `wanted` requests a profile."""
 
     part_chosen = Signal(object)
 
     def __init__(self) -> None:
         super().__init__(
             "Where does a step's time go?",
-            "A profile records some steps after the warm-up, and tells computing on Tensor Cores and "
-            "elsewhere from moving data and from waiting, for every precision on one scale.",
+            "Records a few steps after warm-up and splits their time into Tensor Core work, other compute, "
+            "data movement and waiting, for all precisions on one scale.",
             "Profile",
-            "Profile some steps of what the form describes",
+            "Profile a few steps with the form's settings",
         )
         self.bars: Bars | None = None
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the bars of profiles; None for what they would answer."""
+        """Show the bars of profiles. For None, show the empty state."""
         old, self.bars = self.bars, None
         if profiles is not None and profiles.measured():
             self.bars = Bars(profiles)
@@ -85,21 +85,20 @@ class BarsView(OfferedView):
 
 
 _HOW_TO_READ = (
-    "Each mark is a kernel, or an operation where kernels cannot be counted: the larger it is, the more of "
-    "the step it takes. The further right, the more it computes for every byte that it moves; the higher, "
-    "the more it computes in a second. The lines are the limits measured on this device: the slope is what "
-    "memory delivers, and the level lines are what products and convolutions reach. A mark close below a "
-    "line cannot become much faster; one far below all of them waits for something else, or is too small to "
-    "fill the device."
+    "Each point is a kernel, or an operation where kernels cannot be counted. Larger points take more of "
+    "the step. Points further right have a higher arithmetic intensity (FLOP/byte). Higher points compute "
+    "faster. The lines are measured limits: the sloped line is the memory roof, and the horizontal lines "
+    "are the compute ceilings of matmuls and convolutions. A point just below a line cannot get much "
+    "faster. A point far below all lines waits for something else, or is too small to fill the device."
 )
-_NO_LIMITS = "No limits were measured, so there are no lines to compare the marks with."
+_NO_LIMITS = "The limits of this device were not measured, so the chart has no roofline."
 _NO_FLOPS = "The model's FLOPs cannot be counted{names}, so the % of measured peak is unknown."
 _LOWEST, _HIGHEST, _PART = 300.0, 460.0, 0.5
-"""The height of the picture: a part of its width, within limits."""
+"""The height of the chart: a part of its width, within limits."""
 
 
 class Roofline(Picture[Mark]):
-    """The picture of profiles; its spots are the kernels."""
+    """The roofline chart of profiles, with the kernels as its spots."""
 
     def __init__(self, profiles: Profiles) -> None:
         super().__init__("Roofline")
@@ -117,14 +116,14 @@ class Roofline(Picture[Mark]):
 
     def tip(self, spot: Mark) -> str:
         row, profile = spot.row, self._profiles.sides[spot.place].profile
-        assert profile is not None and row.flops and row.moved_bytes  # else there is no mark
+        assert profile is not None and row.flops and row.moved_bytes  # or there is no mark
         share = profile.share_of_step(row)
         name = f"{self._names[spot.place]}: " if len(self._names) > 1 else ""
         lines = (
             row.name,
             f"{name}{number(row.ms)} ms{'' if share is None else f', {share_text(share)} of the step'}",
             f"{number(row.tflops)} TFLOP/s, {number(row.gb_per_second)} GB/s, "
-            f"{number(row.flops / row.moved_bytes)} FLOPs per byte",
+            f"{number(row.flops / row.moved_bytes)} FLOP/byte",
         )
         return "\n".join(lines)
 
@@ -134,27 +133,27 @@ class Roofline(Picture[Mark]):
 
 
 class RooflineView(AnswerPage):
-    """The roofline with the words that explain it."""
+    """The roofline with its explanation."""
 
     def __init__(self) -> None:
         super().__init__(
             "Roofline",
-            "How close do the kernels come to what this device can do?",
-            "A profile measures the device's bandwidth and its matrix throughput in every format within "
-            "seconds, and holds what every kernel reaches against them.",
+            "How close do the kernels come to the limits of this device?",
+            "Measures memory bandwidth and matmul throughput in each dtype within seconds, and compares "
+            "every kernel with these limits.",
             "Profile",
-            "Profile some steps of what the form describes",
+            "Profile a few steps with the form's settings",
         )
         self.roofline: Roofline | None = None
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the roofline of profiles; None for what it would answer."""
+        """Show the roofline of profiles. For None, show the empty state."""
         if profiles is None or not profiles.measured():
             self.roofline = None
             self.show_empty()
             return
         self.roofline = Roofline(profiles)
-        texts = [wrapped(text, "body") for text in _utilisation(profiles)]
+        texts = [wrapped(text, "body") for text in _utilization(profiles)]
         meaning = (label(f"What {PEAK_TITLE} means", "heading"), wrapped(PEAK_MEANING, "hint"))
         self.show_answer(_answer(profiles), self.roofline, wrapped(_HOW_TO_READ, "hint"), *texts, *meaning)
 
@@ -171,11 +170,11 @@ def _answer(profiles: Profiles) -> str:
         if fraction is not None
     ]
     if not known:
-        return "How much of the device's peak the model uses is not known."
-    return f"Of the measured peak, the model uses {', '.join(known)}."
+        return "The % of measured peak is unknown."
+    return f"Of the measured peak, the model reaches {', '.join(known)}."
 
 
-def _utilisation(profiles: Profiles) -> list[str]:
+def _utilization(profiles: Profiles) -> list[str]:
     several = len(profiles.sides) > 1
     sentences: list[str] = []
     uncounted = []

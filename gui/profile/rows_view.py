@@ -1,4 +1,4 @@
-"""The tables of profiles: their kernels, operations or modules, the sides side by side."""
+"""The tables of profiles: kernels, operations or modules, with the sides next to each other."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from gui.widgets.table import Column, FilteredTable, Group, Look, ResultTable
 from gui.widgets.table.columns import GROWS
 
 _LEAST_NAME = 180
-_FILTER_TIP = "Shows only the rows whose name, or the operation that launched them, has these words."
-_TABLE_TIP = "Kernels are what the device runs, operations launch them, and modules are made of operations"
-_WAITING = "While the device waits it runs nothing."
+_FILTER_TIP = "Filter rows by name or launching operation"
+_TABLE_TIP = "Choose what to list: kernels, the operations that launch them, or modules"
+_WAITING = "The device runs no kernels while it waits."
 _STRONG = ("ms", "Ratio")
 
 
 class RowsView(OfferedView):
-    """The three tables, of which one is shown. `wanted` asks for a profile."""
+    """Show one of three tables: kernels, operations or modules. `wanted` requests a profile."""
 
     def __init__(self) -> None:
         super().__init__(
             "Which kernels, operations and modules take a step's time?",
-            "A profile records some steps after the warm-up, and adds up what every kernel, operation and "
-            "module takes of a step, on Tensor Cores or not, and how close it comes to the device's limits.",
+            "Adds up the time of every kernel, operation and module in a step, and shows its throughput and "
+            "whether it uses Tensor Cores.",
             "Profile",
-            "Profile some steps of what the form describes",
+            "Profile a few steps with the form's settings",
         )
         self._profiles: Profiles | None = None
         self.shown_part: StepPart | None = None
-        """The part whose rows are kept, if not all are."""
+        """The part whose rows are shown. None for the rows of all parts."""
         self.choice = Segmented([(table, table.capitalize()) for table in TABLES], "Table", _TABLE_TIP)
         self.part = Button("One part", "toggle", "Show the rows of all parts again", "cross")
         self.table = ResultTable[SideRow](
@@ -52,13 +52,13 @@ class RowsView(OfferedView):
         self.show_profiles(None)
 
     def show_profiles(self, profiles: Profiles | None) -> None:
-        """Shows the tables of profiles; None for what they would answer."""
+        """Show the tables of profiles. For None, show the empty state."""
         self._profiles = profiles if profiles is not None and profiles.measured() else None
         self.show_page(is_known=self._profiles is not None)
         self._show()
 
     def show_part(self, part: StepPart | None) -> None:
-        """Keeps the rows that belong to a part of the step; None for all rows."""
+        """Show only the rows that belong to a part of the step. For None, show all rows."""
         self.shown_part = part
         self._show()
 
@@ -153,4 +153,4 @@ def _facts(cell: TimeRow, profile: StepProfile) -> Iterator[str]:
     if cell.operation is not None:
         yield f"launched by {cell.operation}"
     if cell.backward_ms is not None:
-        yield f"{ms_text(cell.backward_ms)} ms of it backward"
+        yield f"{ms_text(cell.backward_ms)} ms of it in the backward pass"

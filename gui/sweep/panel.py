@@ -79,7 +79,7 @@ class SweepPanel(StudyPage[SweepView]):
 
 
 _TITLES = ("Map", "Lines", "Trade-off", "Table")
-_GUIDE = "sweeps"
+_GUIDE = "sweep-settings"
 
 
 class SweepPage(QWidget):

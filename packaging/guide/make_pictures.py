@@ -46,12 +46,12 @@ def bits(drawing: Drawing, name: str, x: float, y: float, pitch: float) -> None:
 
 
 def formats() -> Drawing:
-    drawing = Drawing(188, "The bits of FP32, TF32, BF16 and FP16, one cell a bit")
+    drawing = Drawing(188, "The bits of FP32, TF32, BF16 and FP16, one cell per bit")
     for row, name in enumerate(("FP32", "TF32", "BF16", "FP16")):
         y = 18 + 36 * row
         drawing.text(EDGE, y + 16, name, color=LIGHT.text, size=13, weight=600)
         bits(drawing, name, 76, y, 13)
-    drawing.text(76, 174, "one cell a bit: sign, exponent (pale), mantissa (full colour)", color=LIGHT.text3)
+    drawing.text(76, 174, "one cell per bit: sign, exponent (pale), mantissa (full color)", color=LIGHT.text3)
     return drawing
 
 
@@ -64,7 +64,7 @@ def one_format(name: str) -> Drawing:
     x = EDGE + 15 * (1 + exponent)
     drawing.text(max(x, EDGE + 130), 62, f"mantissa, {mantissa} bits", color=LIGHT.text2)
     if unused:
-        drawing.text(WIDTH - EDGE, 62, f"{unused} bits not used in products", color=LIGHT.text3, anchor="end")
+        drawing.text(WIDTH - EDGE, 62, f"{unused} bits not used in matmuls", color=LIGHT.text3, anchor="end")
     _range(drawing, look.color, look.dim, normal, smallest, largest)
     return drawing
 
@@ -78,7 +78,7 @@ def _range(
     drawing: Drawing, color: str, dim: str, normal: float, smallest: float | None, largest: float
 ) -> None:
     y = 128
-    drawing.text(EDGE, 100, "numbers it can hold", color=LIGHT.text, size=13, weight=600)
+    drawing.text(EDGE, 100, "range", color=LIGHT.text, size=13, weight=600)
     drawing.line((EDGE, y + 24), (WIDTH - EDGE, y + 24))
     for power in range(-40, 40, 10):
         x = _place(10.0**power)
@@ -88,7 +88,7 @@ def _range(
     if smallest is not None:
         drawing.box(_place(smallest), y, start - _place(smallest), 14, dim, radius=2)
     drawing.box(start, y, end - start, 14, color, radius=2)
-    told = "pale: less exact than the rest" if smallest is not None else ""
+    told = "pale: subnormal, with fewer digits" if smallest is not None else ""
     drawing.text(WIDTH - EDGE, y + 66, told, color=LIGHT.text3, size=11, anchor="end")
 
 
@@ -99,10 +99,10 @@ def _power(power: int) -> str:
 
 
 def autocast() -> Drawing:
-    drawing = Drawing(218, "What autocast runs in 16 bits, in FP32, and as the data come, on a CUDA card")
+    drawing = Drawing(218, "What autocast runs in 16 bits, in FP32, and in the dtype of the input")
     columns = (
-        ("in 16 bits", FP16.tint, FP16.color, ("matrix products, linear", "convolutions", "attention")),
-        ("as its input comes", LIGHT.bg2, LIGHT.text2, ("ReLU, GELU", "batch norm", "pooling, dropout")),
+        ("in 16 bits", FP16.tint, FP16.color, ("matmuls, linear", "convolutions", "attention")),
+        ("dtype of the input", LIGHT.bg2, LIGHT.text2, ("ReLU, GELU", "batch norm", "pooling, dropout")),
         ("in FP32", FP32.tint, FP32.color, ("softmax, sums", "layer norm, group norm", "losses, exp, log")),
     )
     for place, (head, fill, color, what) in enumerate(columns):
@@ -113,7 +113,7 @@ def autocast() -> Drawing:
             drawing.text(x + 12, 72 + 22 * row, words, color=LIGHT.text)
     drawing.box(EDGE, 148, WIDTH - 2 * EDGE, 50, LIGHT.bg1, FP32.color, radius=6)
     drawing.text(EDGE + 12, 169, "always FP32, in memory", color=FP32.color, size=13, weight=600)
-    drawing.text(EDGE + 12, 188, "weights, their gradients, the optimizer’s state", color=LIGHT.text)
+    drawing.text(EDGE + 12, 188, "weights, gradients, optimizer state", color=LIGHT.text)
     return drawing
 
 
@@ -137,8 +137,8 @@ def scaler() -> Drawing:
     drawing.line((390, 222), (14, 222), LIGHT.text3, 1.5)
     drawing.line((14, 222), (14, 38), LIGHT.text3, 1.5)
     drawing.arrow((14, 38), (EDGE + 12, 38))
-    drawing.text(EDGE + 12, 246, "the scale begins at 65,536; each turn of the loop is one training step")
-    drawing.text(EDGE + 12, 264, "these are PyTorch’s own settings, and the program’s", color=LIGHT.text3)
+    drawing.text(EDGE + 12, 246, "the scale starts at 65,536, and each turn of the loop is one step")
+    drawing.text(EDGE + 12, 264, "these are the defaults of PyTorch and of Ammeter", color=LIGHT.text3)
     return drawing
 
 
@@ -149,9 +149,9 @@ def _outcome(drawing: Drawing, x: float, edge: str, fill: str, head: str, then: 
 
 
 def helps() -> Drawing:
-    drawing = Drawing(262, "Where the time of a step goes, in three kinds of training; a sketch")
+    drawing = Drawing(262, "The parts of a step in three kinds of training, a sketch")
     cases = (
-        ("Large products", (300, 30, 0), (104, 30, 0)),
+        ("Large matmuls", (300, 30, 0), (104, 30, 0)),
         ("Small model", (24, 190, 0), (16, 200, 0)),
         ("Waiting for data", (60, 30, 220), (24, 30, 256)),
     )
@@ -165,8 +165,8 @@ def helps() -> Drawing:
                     drawing.box(x, y + 20 * place, part - 2, 16, fill, radius=2)
                     x += part
     legend = (
-        ("products, FP32", FP32.color),
-        ("products, 16 bits", FP16.color),
+        ("matmuls, FP32", FP32.color),
+        ("matmuls, 16 bits", FP16.color),
         ("all other work", LIGHT.text3),
         ("waiting", LIGHT.bg3),
     )
@@ -180,7 +180,7 @@ def helps() -> Drawing:
 
 
 def run() -> Drawing:
-    drawing = Drawing(232, "Which part of a run each figure is taken from")
+    drawing = Drawing(232, "Which part of a run each metric is taken from")
     parts = (("warm-up", 86, LIGHT.bg3), ("measured steps", 300, FP32.dim), ("validation", 94, LIGHT.bg3))
     x = float(EDGE)
     for words, width, fill in parts:
@@ -189,10 +189,10 @@ def run() -> Drawing:
         x += width
     spans = (
         ("speed, step time, waiting for data", 106, 300),
-        ("peak memory on a card", 106, 300),
+        ("peak memory on a GPU", 106, 300),
         ("accuracy", 406, 94),
         ("training time, skipped steps", EDGE, 386),
-        ("peak memory on a processor", EDGE, 480),
+        ("peak memory on a CPU", EDGE, 480),
     )
     for row, (words, x, width) in enumerate(spans):
         y = 70 + 32 * row
@@ -215,18 +215,18 @@ def speed() -> Drawing:
     drawing.text(EDGE, 174, "warm-up,", color=LIGHT.text3)
     drawing.text(EDGE, 190, "not counted", color=LIGHT.text3)
     drawing.text(WIDTH - EDGE, 174, "one bar: a block of ten steps", anchor="end")
-    drawing.text(WIDTH - EDGE, 190, "a slow block hardly moves the median", anchor="end")
+    drawing.text(WIDTH - EDGE, 190, "a slow block barely moves the median", anchor="end")
     return drawing
 
 
 def memory() -> Drawing:
     drawing = Drawing(226, "Allocated, reserved and device-used memory, each within the next")
     drawing.box(EDGE, 18, 480, 190, LIGHT.bg1, LIGHT.line2, radius=6)
-    drawing.text(EDGE + 12, 38, "the card, other programs too", color=LIGHT.text2)
+    drawing.text(EDGE + 12, 38, "the GPU, with other programs", color=LIGHT.text2)
     drawing.box(EDGE + 12, 48, 380, 148, FP32.tint, radius=6)
-    drawing.text(EDGE + 24, 68, "reserved: what PyTorch holds, used or not", color=LIGHT.text2)
+    drawing.text(EDGE + 24, 68, "reserved by PyTorch, used or not", color=LIGHT.text2)
     drawing.box(EDGE + 24, 78, 320, 106, FP32.color, radius=6)
-    drawing.text(EDGE + 36, 98, "allocated: what tensors take", color=LIGHT.prifg, size=13, weight=600)
+    drawing.text(EDGE + 36, 98, "allocated for tensors", color=LIGHT.prifg, size=13, weight=600)
     parts = (("weights", 54), ("gradients", 64), ("optimizer", 64), ("activations", 74), ("other", 44))
     x = EDGE + 36.0
     for words, width in parts:
@@ -237,7 +237,7 @@ def memory() -> Drawing:
 
 
 def accuracy() -> Drawing:
-    drawing = Drawing(170, "Accuracies of five repeats of two precisions, whose spreads overlap; a sketch")
+    drawing = Drawing(170, "Accuracies of five repeats of two precisions, whose ranges overlap, a sketch")
     rows = (("FP32", FP32, (212, 262, 300, 334, 402)), ("BF16 AMP", BF16, (190, 246, 286, 340, 372)))
     for row, (name, look, places) in enumerate(rows):
         y = 40 + 44 * row
@@ -249,7 +249,7 @@ def accuracy() -> Drawing:
             drawing.dot(x, y, look.color)
     drawing.line((130, 116), (WIDTH - EDGE, 116))
     drawing.text(WIDTH - EDGE, 134, "accuracy", color=LIGHT.text3, anchor="end")
-    drawing.text(EDGE, 154, "a dot is a run, the upright line their mean; the means differ less than runs do")
+    drawing.text(EDGE, 154, "a dot is a run, the line is the mean: the means differ less than the runs")
     return drawing
 
 
@@ -270,7 +270,7 @@ def waiting() -> Drawing:
 
 
 def turns() -> Drawing:
-    drawing = Drawing(160, "Six runs in turns, each alone on the machine and in a process of its own")
+    drawing = Drawing(160, "Six runs that alternate, each alone on the machine and in a process of its own")
     order = (("FP32", FP32), ("AMP", FP16), ("AMP", FP16), ("FP32", FP32), ("FP32", FP32), ("AMP", FP16))
     for place, (words, look) in enumerate(order):
         x = EDGE + 81 * place
@@ -279,13 +279,13 @@ def turns() -> Drawing:
         if place % 2 == 0:
             drawing.text(x, 34, f"repeat {place // 2 + 1}", color=LIGHT.text3)
             drawing.line((x, 98), (x + 153, 98), LIGHT.text3)
-    drawing.text(EDGE, 122, "one after the other, never beside each other, in turned order:")
-    drawing.text(EDGE, 140, "a machine that grows warm slows both alike")
+    drawing.text(EDGE, 122, "one after another, never at the same time, in alternating order:")
+    drawing.text(EDGE, 140, "a machine that gets warm slows both alike")
     return drawing
 
 
 def recipe() -> Drawing:
-    drawing = Drawing(226, "Four corners: two precisions by two recipes, and the two ways between them")
+    drawing = Drawing(226, "Two precisions with two optimizations, and the two ways between them")
     corners = (
         (EDGE + 10, 24, "FP32, plain", FP32),
         (318, 24, "AMP, plain", FP16),
@@ -300,7 +300,7 @@ def recipe() -> Drawing:
         drawing.text(258, y - 8, "the precision", color=LIGHT.text, anchor="middle")
     for x in (EDGE + 96, 404):
         drawing.arrow((x, 74), (x, 152))
-        drawing.text(x + 10, 117, "the recipe", color=LIGHT.text)
+        drawing.text(x + 10, 117, "optimizations", color=LIGHT.text)
     return drawing
 
 
@@ -310,13 +310,13 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "autocast": autocast,
     "loss-scaling": scaler,
     "when-it-helps": helps,
-    "figures": run,
+    "metrics": run,
     "speed": speed,
     "memory": memory,
     "accuracy": accuracy,
     "data-wait": waiting,
-    "clean-comparison": turns,
-    "recipe": recipe,
+    "alternating-runs": turns,
+    "optimizations": recipe,
     **NUMERICS_PICTURES,
     **STUDY_PICTURES,
     **OWN_PICTURES,

@@ -15,7 +15,7 @@ FULL, HALF, SHORT, UNSCALED = (LIGHT.look(name) for name in ("fp32", "fp16", "bf
 
 def precision_map() -> Drawing:
     drawing = Drawing(
-        226, "Modules with the format that each computed in, forward and backward, and its casts"
+        226, "Modules with the dtype that each computed in, forward and backward, and its casts"
     )
     for x, words in ((EDGE, "module"), (236, "forward"), (326, "backward"), (416, "casts")):
         drawing.text(x, 34, words, color=LIGHT.text3)
@@ -48,7 +48,7 @@ def _exponent(exponent: float) -> float:
 def ranges() -> Drawing:
     drawing = Drawing(366, "Gradients without and with a loss scale against the ranges of four formats")
     zero, infinite = FP16.subnormal_exponent - 1, FP16.top_exponent + 1
-    for row, (head, scale) in enumerate((("as they are", 0), ("× 65,536, which is 2¹⁶", 16))):
+    for row, (head, scale) in enumerate((("without a scale", 0), ("× 65,536, which is 2¹⁶", 16))):
         y = 110 + 96 * row
         drawing.text(EDGE, y - 74, head, color=LIGHT.text, size=13, weight=600)
         for exponent in range(-34, -9):
@@ -60,8 +60,8 @@ def ranges() -> Drawing:
         drawing.line((EDGE, y), (WIDTH - EDGE, y))
         for limit in (zero, infinite):
             drawing.line((_exponent(limit), y - 66), (_exponent(limit), y + 6), LIGHT.text, 1.5)
-    drawing.text(_exponent(zero) - 6, 58, "become zero", color=LIGHT.text2, anchor="end")
-    drawing.text(_exponent(infinite) - 6, 58, "FP16 ends", color=LIGHT.text2, anchor="end")
+    drawing.text(_exponent(zero) - 6, 58, "underflow", color=LIGHT.text2, anchor="end")
+    drawing.text(_exponent(infinite) - 6, 58, "overflow", color=LIGHT.text2, anchor="end")
     for row, form in enumerate((BF16, FP16, E5M2, E4M3)):
         _span(drawing, 232 + 24 * row, form)
     for exponent in range(-30, 20, 10):
@@ -88,9 +88,7 @@ def _power(exponent: int) -> str:
 
 
 def first_nan() -> Drawing:
-    drawing = Drawing(
-        200, "Operations in their order: the first whose result is infinite, and those after it"
-    )
+    drawing = Drawing(200, "Operations in order: the first with an infinite result, and those after it")
     steps = (
         ("linear", "up to 12", False),
         ("× 6,000", "up to 72,000", True),
@@ -111,14 +109,14 @@ def first_nan() -> Drawing:
     drawing.text(
         EDGE + 126, 134, "the first: finite numbers in, an infinite one out", color=LIGHT.text, weight=600
     )
-    drawing.text(EDGE + 126, 152, "72,000 is more than FP16’s largest number, 65,504", color=LIGHT.text2)
-    drawing.text(EDGE, 182, "what follows is NaN: the loss shows that something went wrong, not where")
+    drawing.text(EDGE + 126, 152, "72,000 is above 65,504, the largest number of FP16", color=LIGHT.text2)
+    drawing.text(EDGE, 182, "then all is NaN: the loss shows that something went wrong, not where")
     return drawing
 
 
 def ladder() -> Drawing:
     drawing = Drawing(
-        262, "Losses of four precisions from the same start; one leaves the band of FP32; a sketch"
+        262, "Losses of four precisions from the same start: one leaves the band of FP32, a sketch"
     )
     steps, top, left, right = 60, 24.0, float(EDGE), 400.0
     pitch = (right - left) / steps
@@ -131,7 +129,7 @@ def ladder() -> Drawing:
     _curve(drawing, apart, UNSCALED.color, pitch)
     x = left + pitch * next(step for step in range(steps) if apart[step] < _loss(step) - _half_band(step))
     drawing.line((x, top), (x, 214), LIGHT.text, 1)
-    drawing.text(x + 6, top + 10, "parts here", color=LIGHT.text, weight=600)
+    drawing.text(x + 6, top + 10, "diverges here", color=LIGHT.text, weight=600)
     drawing.line((left, 218), (right, 218))
     drawing.text(right, 236, "60 steps", color=LIGHT.text3, anchor="end")
     for y, words, color in (
@@ -140,7 +138,7 @@ def ladder() -> Drawing:
         (_loss(steps - 1) + 16, "BF16 AMP", SHORT.color),
     ):
         drawing.text(right + 8, y + 4, words, color=color, weight=600)
-    drawing.text(EDGE, 252, "grey: as far as rounding explains; a sketch", color=LIGHT.text3, size=11)
+    drawing.text(EDGE, 252, "gray: explained by rounding (a sketch)", color=LIGHT.text3, size=11)
     return drawing
 
 
@@ -180,26 +178,7 @@ def fp32_modules() -> Drawing:
     drawing.box(EDGE, 195, 12, 12, FULL.color)
     drawing.text(EDGE + 18, 205, "kept in FP32", color=LIGHT.text2)
     drawing.box(EDGE + 112, 195, 12, 12, HALF.tint)
-    drawing.text(EDGE + 130, 205, "under autocast; a row is a short run", color=LIGHT.text2)
-    return drawing
-
-
-def advice() -> Drawing:
-    drawing = Drawing(152, "A figure is measured, advice rests on it, and a run shows whether it helps")
-    cards = (
-        ("evidence", ("scale sank from", "65,536 to 0.5"), LIGHT.text2, LIGHT.bg2),
-        ("advice", ("use BF16: it needs", "no loss scale"), SHORT.color, SHORT.tint),
-        ("a run", ("compared with", "the one before"), LIGHT.text2, LIGHT.bg2),
-    )
-    for place, (head, lines, color, fill) in enumerate(cards):
-        x = EDGE + 170 * place
-        drawing.box(x, 24, 140, 82, fill, color, radius=6)
-        drawing.text(x + 12, 47, head, color=color, size=13, weight=600)
-        for row, words in enumerate(lines):
-            drawing.text(x + 12, 71 + 20 * row, words, color=LIGHT.text)
-        if place:
-            drawing.arrow((x - 28, 65), (x - 2, 65))
-    drawing.text(EDGE, 134, "no evidence, no advice", color=LIGHT.text3)
+    drawing.text(EDGE + 130, 205, "under autocast (a row is a short run)", color=LIGHT.text2)
     return drawing
 
 
@@ -207,7 +186,6 @@ NUMERICS_PICTURES: dict[str, Callable[[], Drawing]] = {
     "precision-map": precision_map,
     "ranges": ranges,
     "first-nan": first_nan,
-    "ladder": ladder,
+    "divergence": ladder,
     "fp32-modules": fp32_modules,
-    "advice": advice,
 }

@@ -35,9 +35,9 @@ def own_model() -> Drawing:
         204, "The window reads your file, the worker process runs it, and the run keeps its text"
     )
     _card(drawing, EDGE, 60, 120, "net.py", ("model()", "batch(size)"), color=FP32.color, fill=FP32.tint)
-    _card(drawing, 190, 20, 310, "window, command line", ("read the text; never run it",))
+    _card(drawing, 190, 20, 310, "window, command line", ("read the text, never run it",))
     _card(drawing, 190, 112, 130, "worker process", ("runs it,", "trains"), color=FP16.color, fill=FP16.tint)
-    _card(drawing, 370, 112, 130, "saved run", ("figures, curves,", "the file’s text"))
+    _card(drawing, 370, 112, 130, "saved run", ("metrics, curves,", "the file’s text"))
     drawing.arrow((164, 78), (186, 78))
     drawing.line((140, 78), (164, 78), LIGHT.text3, 1.5)
     drawing.arrow((255, 74), (255, 108))
@@ -46,7 +46,7 @@ def own_model() -> Drawing:
 
 
 def model_file() -> Drawing:
-    drawing = Drawing(196, "A step: batch, forward, loss, backward pass, and the optimizer's step")
+    drawing = Drawing(196, "A step: batch, forward, loss, backward pass, and the optimizer step")
     width, pitch = 140, 170
     heads = ("inputs, targets", "outputs", "a scalar")
     calls = (
@@ -64,7 +64,7 @@ def model_file() -> Drawing:
     drawing.arrow((430, 124), (430, 142))
     _card(drawing, 360, 144, width, "backward pass")
     drawing.arrow((358, 160), (332, 160))
-    _card(drawing, EDGE + pitch, 144, width, "optimizer’s step", color=FP32.color)
+    _card(drawing, EDGE + pitch, 144, width, "optimizer step", color=FP32.color)
     drawing.text(EDGE, 165, "of optimizer(model)")
     return drawing
 
@@ -84,15 +84,15 @@ def own_step() -> Drawing:
         drawing.arrow((182, y + 22), (198, y + 22))
         drawing.arrow((346, y + 22), (354, y + 22))
     drawing.text(
-        EDGE, 154, "one loss scaler for both; it changes its scale once, at the end", color=LIGHT.text3
+        EDGE, 154, "one loss scaler for both, which changes its scale once, at the end", color=LIGHT.text3
     )
     return drawing
 
 
 def own_data() -> Drawing:
-    drawing = Drawing(176, "Folders of pictures and text and files of arrays become inputs and targets")
+    drawing = Drawing(176, "Folders of images and text and files of arrays become inputs and targets")
     rows = (
-        ("PICTURES/cats, /dogs", "image-folder", FP32),
+        ("IMAGES/cats, /dogs", "image-folder", FP32),
         ("digits.npz: x, y", "arrays", FP16),
         ("BOOKS/*.txt", "text-folder", BF16),
     )
@@ -104,7 +104,7 @@ def own_data() -> Drawing:
         drawing.box(220, y, 110, 38, look.tint, look.color, radius=6)
         drawing.text(275, y + 24, name, color=look.color, weight=600, anchor="middle")
         drawing.arrow((332, y + 19), (358, y + 19))
-    for row, words in enumerate(("pictures and classes", "what the arrays hold", "tokens, next tokens")):
+    for row, words in enumerate(("images and classes", "inputs, targets", "tokens, next tokens")):
         drawing.text(366, 44 + 48 * row, words, color=LIGHT.text)
     return drawing
 
@@ -129,18 +129,18 @@ _DONE = LIGHT.look("fp16")
 
 
 def engine() -> Drawing:
-    drawing = Drawing(212, "The program holds the window; PyTorch is downloaded, tried, and then used")
+    drawing = Drawing(212, "Ammeter is installed, and PyTorch is downloaded, tested, and then used")
     drawing.text(EDGE, 30, "Ammeter", color=LIGHT.text, size=13, weight=600)
-    drawing.text(EDGE, 47, "installed; some 100 MB", color=LIGHT.text3, size=11)
-    for place, name in enumerate(("window", "saved runs", "Compare, Show")):
+    drawing.text(EDGE, 47, "installed, about 100 MB", color=LIGHT.text3, size=11)
+    for place, name in enumerate(("window", "saved runs", "Results, Demo")):
         y = 60 + place * 38
         drawing.box(EDGE, y, 128, 30, LIGHT.bg2, LIGHT.line2, radius=6)
         drawing.text(EDGE + 64, y + 20, name, color=LIGHT.text, anchor="middle")
     left = 196
-    drawing.text(left, 30, "The engine", color=LIGHT.text, size=13, weight=600)
-    drawing.text(left, 47, "in your own folder; up to some 4 GB to download", color=LIGHT.text3, size=11)
+    drawing.text(left, 30, "PyTorch", color=LIGHT.text, size=13, weight=600)
+    drawing.text(left, 47, "in your own folder, up to 4 GB to download", color=LIGHT.text3, size=11)
     drawing.arrow((EDGE + 134, 75), (left - 6, 75))
-    stages = (("look up", "which build"), ("download", "goes on later"), ("unpack", "beside the old"))
+    stages = (("look up", "which build"), ("download", "can be resumed"), ("unpack", "next to the old"))
     for place, (head, about) in enumerate(stages):
         x = left + place * 104
         drawing.box(x, 60, 88, 44, LIGHT.bg2, LIGHT.line2, radius=6)
@@ -151,23 +151,23 @@ def engine() -> Drawing:
     x = left + 2 * 104
     drawing.arrow((x + 44, 106), (x + 44, 124))
     drawing.box(x, 126, 88, 44, LIGHT.bg2, LIGHT.line2, radius=6)
-    drawing.text(x + 44, 145, "try", color=LIGHT.text, size=13, weight=600, anchor="middle")
+    drawing.text(x + 44, 145, "test", color=LIGHT.text, size=13, weight=600, anchor="middle")
     drawing.text(x + 44, 162, "trains a step", color=LIGHT.text3, size=11, anchor="middle")
     drawing.arrow((x - 2, 148), (left + 90, 148))
     drawing.box(left, 126, 88, 44, _DONE.tint, _DONE.color, radius=6)
     drawing.text(left + 44, 153, "in use", color=_DONE.color, size=13, weight=600, anchor="middle")
-    drawing.text(EDGE, 198, "an older engine stays until the new one has trained a step")
+    drawing.text(EDGE, 198, "an older PyTorch stays until the new one has trained a step")
     drawing.text(WIDTH - EDGE, 198, "a sketch", color=LIGHT.text3, size=11, anchor="end")
     return drawing
 
 
 def machines() -> Drawing:
     drawing = Drawing(
-        212, "The window and the saved runs are here; the training is there, and outlives the line"
+        212, "The window and the saved runs are here, and training continues if the connection drops"
     )
     for left, head, about, names in (
-        (EDGE, "this machine", "the window, without a card", ("window", "saved runs")),
-        (328, "the other machine", "with the card, reached by ssh", ("training", "what it has told")),
+        (EDGE, "this machine", "the window, without a GPU", ("window", "saved runs")),
+        (328, "remote machine", "with the GPU, reached by ssh", ("training", "results so far")),
     ):
         drawing.text(left, 30, head, color=LIGHT.text, size=13, weight=600)
         drawing.text(left, 47, about, color=LIGHT.text3, size=11)
@@ -181,14 +181,14 @@ def machines() -> Drawing:
     drawing.text(250, 74, "settings, model file", color=LIGHT.text3, size=11, anchor="middle")
     drawing.arrow((408, 104), (408, 116))
     drawing.arrow((322, 138), (EDGE + 166, 138))
-    drawing.text(250, 130, "figures, in order", color=LIGHT.text3, size=11, anchor="middle")
-    drawing.text(EDGE, 190, "where the line is cut, the training goes on, and is read on from where it was")
+    drawing.text(250, 130, "metrics, in order", color=LIGHT.text3, size=11, anchor="middle")
+    drawing.text(EDGE, 190, "if the connection drops, training continues, and results are picked up later")
     return drawing
 
 
 OWN_PICTURES: dict[str, Callable[[], Drawing]] = {
-    "engine": engine,
-    "machines": machines,
+    "install": engine,
+    "remote-machine": machines,
     "own-model": own_model,
     "model-file": model_file,
     "own-step": own_step,

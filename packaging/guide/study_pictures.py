@@ -16,7 +16,7 @@ _SKETCH = "a sketch, not a measurement"
 
 def step_time() -> Drawing:
     drawing = Drawing(
-        226, "The parts of a step in FP32 and in FP16 AMP on one scale; matrix work shrinks, waiting does not"
+        226, "The parts of a step in FP32 and in FP16 AMP on one scale: matrix work shrinks, waiting does not"
     )
     sides = (
         (FULL, "FP32, a step", (("matrix work", 226), ("memory-bound", 122), ("opt.", 40), ("waits", 64))),
@@ -36,8 +36,8 @@ def step_time() -> Drawing:
             drawing.box(x, y + 22, width - 3, 34, fill, edge)
             drawing.text(x + width / 2 - 1.5, y + 43, words, color=LIGHT.text, size=11, anchor="middle")
             x += width
-    drawing.text(EDGE, 186, "shorter numbers shrink matrix work most, memory-bound work somewhat,")
-    drawing.text(EDGE, 203, "the optimizer and the waits not at all")
+    drawing.text(EDGE, 186, "16-bit numbers shrink matrix work most, memory-bound work somewhat,")
+    drawing.text(EDGE, 203, "and the optimizer and the waits not at all")
     drawing.text(WIDTH - EDGE, 218, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
     return drawing
 
@@ -45,9 +45,9 @@ def step_time() -> Drawing:
 def kernels() -> Drawing:
     drawing = Drawing(214, "A module calls operations, and these launch kernels on the device")
     columns = (
-        ("module", "what you wrote", ("encoder.fc",)),
-        ("operations", "what PyTorch calls", ("aten::copy_", "aten::addmm")),
-        ("kernels", "what the device runs", ("elementwise_kernel", "sm90_xmma_gemm_f16")),
+        ("module", "your code", ("encoder.fc",)),
+        ("operations", "called by PyTorch", ("aten::copy_", "aten::addmm")),
+        ("kernels", "run by the GPU", ("elementwise_kernel", "sm90_xmma_gemm_f16")),
     )
     for place, (head, about, names) in enumerate(columns):
         x = EDGE + 168 * place
@@ -65,8 +65,8 @@ def kernels() -> Drawing:
     drawing.line((EDGE + 154, 87), (EDGE + 154, 133), LIGHT.text3, 1.5)
     for y in (87, 133):
         drawing.arrow((EDGE + 154, y), (EDGE + 165, y))
-    drawing.text(EDGE, 180, "a cast by autocast, then the product on Tensor Cores:")
-    drawing.text(EDGE, 198, "the times of both kernels are those of their operations and of the module")
+    drawing.text(EDGE, 180, "a cast by autocast, then the matmul on Tensor Cores:")
+    drawing.text(EDGE, 198, "the time of both kernels counts for their operations and for the module")
     return drawing
 
 
@@ -76,7 +76,7 @@ _BANDWIDTH, _PEAKS = 2.0, ((HALF, "FP16", 600.0), (FULL, "FP32", 40.0))
 
 
 def _across(intensity: float) -> float:
-    """Where FLOPs per byte lie, from 0.1 to 10,000."""
+    """The x of an arithmetic intensity, from 0.1 to 10,000 FLOP/byte."""
     return _LEFT + (math.log10(intensity) + 1) / 5 * (_RIGHT - _LEFT)
 
 
@@ -87,7 +87,7 @@ def _up(tflops: float) -> float:
 
 def roofline() -> Drawing:
     drawing = Drawing(
-        282, "A roofline: the slope of the bandwidth, the peaks of two formats, and three kernels"
+        282, "A roofline: the memory roof, the compute ceilings of two formats, and three kernels"
     )
     for power in range(-1, 5):
         x, words = _across(10.0**power), f"{10.0**power:,g}"
@@ -97,7 +97,7 @@ def roofline() -> Drawing:
         drawing.line((_LEFT, _up(tflops)), (_RIGHT, _up(tflops)), LIGHT.line)
         drawing.text(_LEFT - 8, _up(tflops) + 4, f"{tflops:,}", color=LIGHT.text3, size=11, anchor="end")
     drawing.text(EDGE, 28, "TFLOP/s", color=LIGHT.text3, size=11)
-    drawing.text(_RIGHT, _BOTTOM + 34, "FLOPs per byte", color=LIGHT.text3, size=11, anchor="end")
+    drawing.text(_RIGHT, _BOTTOM + 34, "FLOP/byte", color=LIGHT.text3, size=11, anchor="end")
     highest = _PEAKS[0][2]
     drawing.line(
         (_across(0.1), _up(0.1 * _BANDWIDTH)), (_across(highest / _BANDWIDTH), _up(highest)), LIGHT.text2, 2
@@ -108,9 +108,9 @@ def roofline() -> Drawing:
         drawing.line((ridge, _up(peak)), (_RIGHT, _up(peak)), look.color, 2)
         drawing.text(_RIGHT, _up(peak) + lift, f"{name} peak", color=look.color, weight=600, anchor="end")
     marks = (
-        (1.0, 1.6, 12, 22, "depthwise convolution: at the limit of memory"),
-        (500.0, 400.0, -44, 24, "large product: at its peak"),
-        (60.0, 6.0, 12, 4, "small product: far below both"),
+        (1.0, 1.6, 12, 22, "depthwise convolution: at the memory roof"),
+        (500.0, 400.0, -44, 24, "large matmul: at its peak"),
+        (60.0, 6.0, 12, 4, "small matmul: far below both"),
     )
     for intensity, tflops, right, down, words in marks:
         drawing.dot(_across(intensity), _up(tflops), HALF.color, 6)
@@ -143,7 +143,7 @@ def energy() -> Drawing:
 
 def sweeps() -> Drawing:
     drawing = Drawing(
-        238, "A grid of two precisions and four batch sizes; one cell will not fit, and pilots come first"
+        238, "A grid of two precisions and four batch sizes: one cell will not fit, and pilots come first"
     )
     batches, left, top, wide, high = ("32", "64", "128", "256"), 96, 40, 66, 34
     for place, batch in enumerate(batches):
@@ -166,7 +166,7 @@ def sweeps() -> Drawing:
     drawing.text(left + 4 * (wide + 6) + 8, top + 62, "samples/s", color=LIGHT.text3, size=11)
     stages = (
         ("pilots", "a few steps of every cell"),
-        ("whole runs", "sides take turns"),
+        ("full runs", "alternating"),
         ("repeats", "where unsure"),
     )
     for place, (head, about) in enumerate(stages):
@@ -176,13 +176,13 @@ def sweeps() -> Drawing:
         drawing.text(x + 72, 177, about, color=LIGHT.text3, size=11, anchor="middle")
         if place < 2:
             drawing.arrow((x + 148, 164), (x + 165, 164))
-    drawing.text(EDGE, 208, "the first answers come early, the exact ones last")
+    drawing.text(EDGE, 208, "first estimates come early, precise results last")
     drawing.text(WIDTH - EDGE, 226, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
     return drawing
 
 
 def results() -> Drawing:
-    drawing = Drawing(190, "A table of results with one comparison opened, and its answer beside it")
+    drawing = Drawing(190, "A table of results with one comparison opened, and its answer")
     drawing.text(EDGE, 30, "Today", color=LIGHT.text3, size=11)
     drawing.box(1, 38, 269, 84, LIGHT.bg2, LIGHT.bg2)
     drawing.line((2, 38), (2, 122), LIGHT.text, 2)
@@ -204,23 +204,23 @@ def results() -> Drawing:
     drawing.line((270.5, 1), (270.5, 189), LIGHT.line)
     drawing.text(290, 44, "FP16 AMP trained", color=HALF.color, size=16, weight=600)
     drawing.text(290, 68, "1.86 times as fast", color=LIGHT.text, size=16, weight=600)
-    for x, name in ((290, "Figures"), (352, "Curves"), (410, "Profile")):
+    for x, name in ((290, "Metrics"), (352, "Curves"), (410, "Profile")):
         drawing.text(x, 98, name, color=LIGHT.text if x == 290 else LIGHT.text2)
     drawing.line((290, 105), (334, 105), LIGHT.text, 2)
     return drawing
 
 
 def queue() -> Drawing:
-    drawing = Drawing(210, "A queue: a run in progress, a sweep and a limit that wait, and one that is held")
+    drawing = Drawing(210, "A queue: a run in progress, a sweep and a search that wait, and a paused run")
     rows = (
         ("running", "FP16 AMP, batch 64", "until 22:14"),
         ("waiting", "Sweep of 12 cells", "22:14 to 01:40"),
         ("waiting", "Largest batch", "01:40 to 01:55"),
-        ("held", "ResNet-50, 5 repeats", "–"),
+        ("paused", "ResNet-50, 5 repeats", "–"),
     )
     for place, (state, name, time) in enumerate(rows):
         y = 18 + place * 38
-        is_running, is_held = state == "running", state == "held"
+        is_running, is_held = state == "running", state == "paused"
         fill = HALF.tint if is_running else LIGHT.bg2
         drawing.box(EDGE, y, WIDTH - 2 * EDGE, 30, fill, HALF.color if is_running else LIGHT.line2, radius=6)
         for dot in range(3):
@@ -229,16 +229,16 @@ def queue() -> Drawing:
         drawing.text(EDGE + 34, y + 20, name, color=ink, weight=500)
         drawing.text(EDGE + 300, y + 20, state, color=HALF.color if is_running else LIGHT.text3)
         drawing.text(WIDTH - EDGE - 12, y + 20, time, color=ink, anchor="end")
-    drawing.text(EDGE, 192, "drag a line to another place; what is held waits for you")
+    drawing.text(EDGE, 192, "drag a row to another place (a paused job waits for you)")
     return drawing
 
 
 def tune() -> Drawing:
-    drawing = Drawing(254, "What each change gained in order: precision, recipe, batch, loader")
+    drawing = Drawing(254, "The gain of each change in order: precision, optimizations, batch, loader")
     steps = (
         ("plain FP32", 1.0),
         ("BF16", 1.6),
-        ("fast recipe", 1.5),
+        ("optimizations", 1.5),
         ("batch 128", 1.15),
         ("2 loaders", 1.1),
     )
@@ -256,14 +256,14 @@ def tune() -> Drawing:
         if place:
             drawing.line((x - gap, foot), (x, foot), LIGHT.text3)
     drawing.line((left - 8, bottom), (WIDTH - EDGE, bottom), LIGHT.line2)
-    drawing.text(EDGE, 240, f"together {total:.1f} times as fast, proven by repeats in turns")
+    drawing.text(EDGE, 240, f"together {total:.1f} times as fast, verified by alternating repeats")
     drawing.text(EDGE, 28, _SKETCH, color=LIGHT.text3, size=11)
     return drawing
 
 
 def devices() -> Drawing:
     drawing = Drawing(
-        226, "Two devices, each with batches of its own, and the mean of their gradients between them"
+        226, "Two GPUs, each with batches of its own, and the mean of their gradients between them"
     )
     for rank, (y, batches) in enumerate(((24, "batches 1, 3, 5, …"), (156, "batches 2, 4, 6, …"))):
         drawing.box(EDGE + 10, y, 142, 46, LIGHT.bg1, LIGHT.text3, radius=6)
@@ -280,7 +280,7 @@ def devices() -> Drawing:
 
 
 def scaling() -> Drawing:
-    drawing = Drawing(236, "Efficiency falls as devices are added, and faster in FP16 AMP than in FP32")
+    drawing = Drawing(236, "Efficiency falls as GPUs are added, and faster in FP16 AMP than in FP32")
     left, right, top, bottom = 60.0, 430.0, 40.0, 184.0
     counts, shares = (1, 2, 4, 8), ((FULL, "FP32", (100, 96, 92, 87)), (HALF, "FP16 AMP", (100, 90, 80, 68)))
 
@@ -303,21 +303,21 @@ def scaling() -> Drawing:
         drawing.text(
             place(number, 50)[0], bottom + 20, str(count), color=LIGHT.text2, size=11, anchor="middle"
         )
-    drawing.text(left, bottom + 40, "devices; the speed of each, as a share of one alone")
+    drawing.text(left, bottom + 40, "GPUs (the speed of each, as a share of one alone)")
     drawing.text(WIDTH - EDGE, 20, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
     return drawing
 
 
 def exchange() -> Drawing:
-    drawing = Drawing(212, "A step on two devices: the slower computes longer, and the other waits for it")
+    drawing = Drawing(212, "A step on two GPUs: the slower one computes longer, and the other waits for it")
     rows = (
-        ("rank 0", (("computing", 190), ("waiting for rank 1", 130), ("sending", 70))),
-        ("rank 1, slowest", (("computing", 320), ("sending", 70))),
+        ("rank 0", (("computing", 190), ("waiting for rank 1", 130), ("all-reduce", 70))),
+        ("rank 1, slowest", (("computing", 320), ("all-reduce", 70))),
     )
     fills = {
         "computing": (FULL.tint, FULL.color),
         "waiting for rank 1": (LIGHT.bg1, LIGHT.text3),
-        "sending": (LIGHT.bg3, FULL.color),
+        "all-reduce": (LIGHT.bg3, FULL.color),
     }
     for row, (name, parts) in enumerate(rows):
         y = 18 + 70 * row
@@ -328,7 +328,7 @@ def exchange() -> Drawing:
             drawing.text(x + width / 2 - 1.5, y + 43, words, color=LIGHT.text, size=11, anchor="middle")
             x += width
     drawing.text(
-        EDGE, 182, "a message ends on all devices at once: the shortest is the transfer, the rest is a wait"
+        EDGE, 182, "all-reduce ends on both at once: the shortest is the transfer, the rest is a wait"
     )
     drawing.text(WIDTH - EDGE, 204, _SKETCH, color=LIGHT.text3, size=11, anchor="end")
     return drawing
@@ -344,6 +344,6 @@ STUDY_PICTURES: dict[str, Callable[[], Drawing]] = {
     "queue": queue,
     "tune": tune,
     "devices": devices,
-    "exchange": exchange,
+    "communication": exchange,
     "scaling": scaling,
 }

@@ -199,7 +199,7 @@ def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: Far
         connection.execute("UPDATE runs SET owner = ?", (other.model_dump_json(),))
     with pytest.raises(ProblemError) as refused:
         read_on(store, there, run.id, near)
-    assert "another Ammeter" in refused.value.problem.message
+    assert "another instance of Ammeter" in refused.value.problem.message
     with store._connection.writing() as connection:
         connection.execute("UPDATE runs SET owner = ?", (this_process().model_dump_json(),))
     read_on(store, there, run.id, near)
@@ -262,7 +262,7 @@ def test_a_path_that_is_here_is_looked_for_there(
     here = store.add(experiment_from({**SETTINGS, "path": str(tmp_path)}), machine="near")
     last = read_on(store, there, here.id, near)[-1]
     assert isinstance(last, Failed)
-    assert last.problem.remedy == "Check it. It was looked for on near, not on this machine."
+    assert last.problem.remedy == "Check it. The path must exist on near."
     elsewhere = store.add(experiment_from({**SETTINGS, "path": "/no/such"}), machine="near")
     last = read_on(store, there, elsewhere.id, near)[-1]
     assert isinstance(last, Failed) and last.problem.remedy == "Check it."
@@ -326,7 +326,7 @@ def test_a_machine_with_a_run_is_forgotten_only_by_force(
 ) -> None:
     run = begun(saved, there)
     assert main(["machines", "remove", "near"]) == 2
-    assert "still trains on near" in capsys.readouterr().err
+    assert "is still training on near" in capsys.readouterr().err
     assert main(["machines", "remove", "near", "--force"]) == 0
     again = saved.run(run.id)
     assert again.status is Status.INTERRUPTED and len(steps_of(saved, run.id)) >= 20

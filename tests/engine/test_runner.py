@@ -246,7 +246,7 @@ def test_pausing_and_going_on_reach_the_job_that_runs(store, scripted):
             runner.pause()
         if event.event == "log":
             heard.append(event.message)
-            runner.go_on()
+            runner.resume()
     assert heard == ["pause", "continue"]
 
 
@@ -305,7 +305,7 @@ def test_a_fault_while_recording_reaches_the_reader_and_ends_the_worker(store, s
     events = Runner(store, scripted("started(); sys.stdin.read()")).run(run.id)
     next(events)
     store.delete([run.id])
-    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+    with pytest.raises(ProblemError, match="no longer exists"):
         list(events)
 
 

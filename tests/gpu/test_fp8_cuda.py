@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.timeout(600),  # compiling takes its time
     pytest.mark.skipif(
         not device_entries()[0].precision(Precision.FP8).available or not torch.cuda.is_available(),
-        reason="needs a card of compute capability 8.9, and torchao",
+        reason="needs a GPU of compute capability 8.9, and torchao",
     ),
 ]
 LANGUAGE: dict[str, Any] = {
@@ -54,7 +54,7 @@ def test_a_language_model_trains_in_fp8_as_in_bf16(scaling: str, recipe: str) ->
     own = events_of("fp8", fp8_recipe=scaling, fp8_small_layers=True, recipe=recipe)
     started, finished = own[0], own[-1]
     assert isinstance(started, Started) and isinstance(finished, Finished)
-    assert started.notes[0] == "FP8 in 28 of 29 linear layers; not in the output layer."
+    assert started.notes[0] == "FP8 in 28 of 29 linear layers. Not in the output layer."
     assert finished.summary.left_out.keys() <= {"channels_last"}
     found = losses(own)
     assert found == pytest.approx(losses(events_of("bf16")), abs=0.02 * found[0])

@@ -262,13 +262,13 @@ def test_random_numbers_differ_from_replay_to_replay() -> None:
 def test_batches_that_keep_changing_their_shape_go_without_capture() -> None:
     step = step_of("fused+capture")
     train(step, [[pictures(1, side=16 + number)[0]] for number in range(12)])
-    assert step.record.left_out == {"capture": "the batches change their shape"}
+    assert step.record.left_out == {"capture": "the shape of the batches changes"}
 
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"precision": "fp16"}, "the scaler waits for the device unless the optimizer is fused"),
+        ({"precision": "fp16"}, "the loss scaler synchronizes with the GPU unless the optimizer is fused"),
         ({"optimizer": {"name": "sgd"}}, "SGD reads its learning rate on the host unless it is fused"),
     ],
 )

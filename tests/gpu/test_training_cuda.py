@@ -85,7 +85,7 @@ def test_float32_is_strict_but_for_tf32(precision: Precision) -> None:
 
 
 @pytest.mark.skipif(
-    torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 0), reason="needs an Ampere card"
+    torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 0), reason="needs an Ampere GPU"
 )
 def test_tf32_is_on_in_products_and_convolutions() -> None:
     assert min(product_errors(Precision.TF32)) > 5e-5

@@ -1,6 +1,6 @@
-"""An archive, which is a zip file, read as an untrusted file: every name, size and count in it is checked.
+"""An archive, a zip file that is read as untrusted: every name, size and count is checked.
 
-A refusal is one plain sentence, and then nothing is imported.
+A refusal is one plain sentence, and nothing is imported.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ComparisonEntry(Message):
 
 
 class SheetEntry(Message):
-    """A sheet of pictures; `key` names its part."""
+    """A sheet of images. `key` names its part."""
 
     key: _Key
     side: Annotated[int, Field(ge=1, le=MOST_SIDE)]
@@ -105,13 +105,13 @@ class Manifest(Message):
 
 
 class FormatOnly(Bounded, extra="ignore"):
-    """All that is read of a manifest until its format is known."""
+    """The part of a manifest that is read before its format is known."""
 
     format: Annotated[int, Field(ge=1)]
 
 
 class RecordPart(Message):
-    """A run's row, and the names and length of its columns of samples."""
+    """A run's row, and the names and length of its sample columns."""
 
     id: _Id
     name: _Name
@@ -135,21 +135,21 @@ class RecordPart(Message):
 
 
 SHARED = tuple(name for name in RecordPart.model_fields if name not in ("columns", "rows", "pictures"))
-"""The fields that a record has in common with a run of the store."""
+"""The fields that a record shares with a run of the store."""
 
 
 def member(run_id: str, part: str) -> str:
-    """The name of a run's part inside the archive."""
+    """Return the name of a run's part inside the archive."""
     return f"runs/{run_id}/{part}"
 
 
 def sheet_member(key: str) -> str:
-    """The name of a sheet of pictures inside the archive."""
+    """Return the name of a sheet of images inside the archive."""
     return f"pictures/{key}.jpg"
 
 
 def part_of(name: str) -> str | None:
-    """The part that a name inside the archive stands for; None for any other name."""
+    """Return the part that a name inside the archive stands for, or None if unknown."""
     if name == MANIFEST:
         return MANIFEST
     if _IS_SHEET.fullmatch(name):
@@ -159,16 +159,16 @@ def part_of(name: str) -> str | None:
 
 
 ANOTHER = "Nothing was imported. Choose an archive that Ammeter exported."
-AGAIN = "Nothing was imported. Export the runs again, and copy the file whole."
+AGAIN = "Nothing was imported. Export the runs again, and copy the complete file."
 
 
 def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
-    """Raises ProblemError about the archive at `path`; `sentence` follows its name."""
+    """Raise ProblemError about the archive at `path`. `sentence` follows its name."""
     raise request_error(f"{path.name} {sentence}.", remedy, key="file", value=path) from None
 
 
 def fault(error: ValueError) -> str:
-    """The fault of a value, in a few words on one line that quote the file harmlessly."""
+    """Return the fault of a value on one short line, with any quoted content made harmless."""
     text = str(error)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
@@ -181,7 +181,7 @@ _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, IndexError, NotImplementedError),
     *(OverflowError, RuntimeError, ValueError),
 )
-"""The errors that zipfile raises for files that are no archives, or damaged ones."""
+"""The errors that zipfile raises for damaged archives and for files that are not archives."""
 
 # PKWARE's APPNOTE, sections 4.3.15 and 4.3.16
 _END = struct.Struct("<4s4H2LH")
@@ -194,7 +194,7 @@ _ENCRYPTED = 0x1
 
 
 class Container:
-    """An open archive whose list of contents was checked. It is never unpacked to the disk."""
+    """An open archive with a checked list of contents. It is never unpacked to the disk."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path
@@ -202,10 +202,10 @@ class Container:
         self.sizes = {info.filename: info.file_size for info in archive.infolist()}
 
     def read(self, name: str) -> bytes:
-        """A whole part. Raises ProblemError if it is missing, damaged, or not of the length listed."""
+        """Return a complete part. Raises ProblemError if it is missing, damaged, or of another length."""
         size = self.sizes.get(name)
         if size is None:
-            refuse(self.path, f"lacks its part {name}")
+            refuse(self.path, f"does not contain its part {name}")
         try:
             with self._archive.open(name) as part:
                 # one byte more than listed, to see that it ends there
@@ -219,7 +219,7 @@ class Container:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Container]:
-    """Opens an archive and checks its list of contents. Raises ProblemError."""
+    """Open an archive and check its list of contents. Raises ProblemError."""
     try:
         file = open(path, "rb", opener=plain_file)  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
@@ -252,7 +252,7 @@ def _check_end(path: Path, file: IO[bytes]) -> None:
     if not is_whole or is_large or start + listed + _END.size != length:
         raise zipfile.BadZipFile
     if members > _MOST_MEMBERS or listed > members * _MOST_BYTES_A_MEMBER:
-        refuse(path, f"holds more than an archive of runs can hold ({MOST_RUNS:,} runs)", ANOTHER)
+        refuse(path, f"contains more than the {MOST_RUNS:,} runs that an archive can have", ANOTHER)
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -260,17 +260,17 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         name = info.orig_filename
         part = part_of(name)
         if part is None or info.filename != name:
-            refuse(path, f"holds {_shown(name)}, which does not belong in an archive of runs", ANOTHER)
+            refuse(path, f"contains {_shown(name)}, which does not belong in an archive of runs", ANOTHER)
         if _is_special(info):
-            refuse(path, f"holds {name} as a link, a folder or in a form that Ammeter does not read", ANOTHER)
+            refuse(path, f"contains {name} as a link, a folder or in an unsupported form", ANOTHER)
         if info.file_size > MOST_BYTES[part]:
             limit = MOST_BYTES[part] // BYTES_PER_MIB
-            refuse(path, f"holds {name}, which would unpack to more than its {limit:,} MiB limit", ANOTHER)
+            refuse(path, f"contains {name}, which would unpack to more than its {limit:,} MiB limit", ANOTHER)
     duplicates = [name for name, count in Counter(info.filename for info in members).items() if count > 1]
     if duplicates:
-        refuse(path, f"holds {duplicates[0]} more than once", ANOTHER)
+        refuse(path, f"contains {duplicates[0]} more than once", ANOTHER)
     if MANIFEST not in {info.filename for info in members}:
-        refuse(path, f"is not an archive of runs: it lacks {MANIFEST}", ANOTHER)
+        refuse(path, f"is not an archive of runs, because {MANIFEST} is missing", ANOTHER)
     unpacked = sum(info.file_size for info in members)
     if unpacked > min(MOST_BYTES_IN_ALL, SMALL_BYTES + MOST_RATIO * path.stat().st_size):
         size = memory_text(unpacked / BYTES_PER_MIB)

@@ -1,4 +1,4 @@
-"""Reads an archive of runs; they are imported only once all of it was checked."""
+"""Reads an archive of runs, which are imported only after all of it was checked."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _KEPT = Started | Phase | PartMeasured | Epoch | Skipped | Log | Finished | Failed
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
-"""A wrong clock may be off by this much; beyond it not every system has dates."""
+"""Bounds of plausible dates, which every system can represent."""
 
 
 def _manifest_of(data: bytes) -> layout.Manifest:
-    """The list of contents, which names every run, comparison and part once. Raises ValueError."""
+    """Return the list of contents, which names every run, comparison and part once. Raises ValueError."""
     manifest = layout.Manifest.model_validate_json(data)
     comparisons = {comparison.id for comparison in manifest.comparisons}
     sheets = [layout.sheet_member(entry.key) for entry in manifest.pictures]
     _need(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
     _need(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
-    _need(len(set(sheets)) == len(sheets), "a sheet of pictures is named twice")
+    _need(len(set(sheets)) == len(sheets), "a sheet of images is named twice")
     is_older = manifest.format == layout.FORMAT_WITHOUT_PICTURES
-    _need(not (is_older and sheets), "it has pictures, which its format cannot have")
+    _need(not (is_older and sheets), "it has images, which its format does not support")
     expected = [*(member(run_id, part) for run_id in manifest.runs for part in layout.PARTS), *sheets]
     _need([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
     for comparison in manifest.comparisons:
@@ -62,7 +62,7 @@ def _manifest_of(data: bytes) -> layout.Manifest:
 
 
 def _record_of(data: bytes) -> layout.RecordPart:
-    """A run's row, with its numbers, moments and names within bounds. Raises ValueError."""
+    """Return a run's record with numbers, times and names within bounds. Raises ValueError."""
     record = layout.RecordPart.model_validate_json(data)
     _check_moments(record.created, record.started, record.ended)
     _check_words(record.name)
@@ -72,14 +72,14 @@ def _record_of(data: bytes) -> layout.RecordPart:
     _need(_CONTROLS.search(lines) is None, "its note has control characters")
     names = record.columns
     _need(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has unknown columns")
-    _need(not names or set(names) >= set(layout.NEEDED_COLUMNS), "it lacks columns that every run has")
-    _need(bool(names) == bool(record.rows), "its samples have no columns, or its columns no samples")
+    _need(not names or set(names) >= set(layout.NEEDED_COLUMNS), "required columns are missing")
+    _need(bool(names) == bool(record.rows), "its samples and columns do not match")
     _check_model(record.experiment)
     return record
 
 
 def _events_of(data: bytes) -> tuple[Event, ...]:
-    """The events of a run, from one JSON object per line. Raises ValueError."""
+    """Return the events of a run from one JSON object per line. Raises ValueError."""
     if not data:
         return ()
     _need(data.endswith(b"\n"), "its last line is incomplete")
@@ -88,10 +88,10 @@ def _events_of(data: bytes) -> tuple[Event, ...]:
 
 
 def _columns_of(data: bytes, record: layout.RecordPart) -> Columns:
-    """The samples of the run, float64, one value per step; NaN and infinity are kept. Raises ValueError."""
+    """Return the samples of a run as float64 columns. NaN and infinity are kept. Raises ValueError."""
     _need(
         len(data) == len(record.columns) * record.rows * layout.VALUE_BYTES,
-        "its length is not that of its columns",
+        "its length does not match its columns",
     )
     if not data:
         return {}
@@ -107,14 +107,14 @@ def _columns_of(data: bytes, record: layout.RecordPart) -> Columns:
 
 def _sheet_of(data: bytes, entry: layout.SheetEntry) -> ContactSheet:
     sheet = ContactSheet(data, entry.side, entry.count)
-    _need(sheet.key == entry.key, "it is not the sheet that is listed")
+    _need(sheet.key == entry.key, "it is not the listed sheet")
     sheet.tiles()
     return sheet
 
 
 def _event(line: bytes) -> Event:
     event = from_line(line)
-    _need(isinstance(event, _KEPT), "it holds an event that runs do not have")
+    _need(isinstance(event, _KEPT), "it contains an event that runs do not have")
     if isinstance(event, Started):
         _check_model(event.experiment)
     return event
@@ -144,8 +144,7 @@ def _need(condition: bool, otherwise: str) -> None:
 class Imported:
     """The runs of an archive, in its order.
 
-    `copies` are those `added` under new ids and without a comparison, since another run or state had their
-    id.
+    `copies` are the `added` runs with new ids and without a comparison, because their ids were taken.
     """
 
     added: tuple[RunRecord, ...]
@@ -154,7 +153,7 @@ class Imported:
 
 
 def import_archive(store: Store, path: Path) -> Imported:
-    """Adds the runs of an archive to the saved runs, all of them or none. Raises ProblemError."""
+    """Add all runs of an archive to the saved runs, or none. Raises ProblemError."""
     arrivals = store.add_whole(read_archive(path))
     runs = [(arrival, store.run(arrival.id)) for arrival in arrivals]
     return Imported(
@@ -165,17 +164,17 @@ def import_archive(store: Store, path: Path) -> Imported:
 
 
 def read_archive(path: Path) -> tuple[WholeRun, ...]:
-    """The runs in an archive, each part checked. Raises ProblemError with one plain sentence."""
+    """Return the checked runs of an archive. Raises ProblemError with one plain sentence."""
     with opened(path) as container:
         manifest = _manifest(container)
         if set(container.sizes) != {layout.MANIFEST, *(file.name for file in manifest.files)}:
             missing = [file.name for file in manifest.files if file.name not in container.sizes]
-            refuse(path, f"lacks its part {missing[0]}" if missing else "holds parts that it does not list")
+            refuse(path, f"does not contain its part {missing[0]}" if missing else "contains unlisted parts")
         archive = _Archive(container, manifest)
         sheets = {entry.key: archive.sheet(entry) for entry in manifest.pictures}
         runs = tuple(archive.run(run_id, sheets) for run_id in manifest.runs)
     if {run.pictures.key for run in runs if run.pictures is not None} != set(sheets):
-        refuse(path, "holds pictures of no run", ANOTHER)
+        refuse(path, "contains images that belong to none of its runs", ANOTHER)
     return runs
 
 
@@ -213,7 +212,7 @@ class _Archive:
         try:
             return _sheet_of(data, entry)
         except ValueError as error:
-            refuse(self._container.path, f"holds invalid pictures: in {name}, {fault(error)}", ANOTHER)
+            refuse(self._container.path, f"contains invalid images: in {name}, {fault(error)}", ANOTHER)
 
     def run(self, run_id: str, sheets: Mapping[str, ContactSheet]) -> WholeRun:
         parts = {part: self._read(member(run_id, part)) for part in layout.PARTS}
@@ -222,14 +221,14 @@ class _Archive:
             record = _record_of(parts[layout.RECORD])
             is_theirs = record.comparison is None or record.comparison in self._comparisons
             _need(record.id == run_id and is_theirs, "it belongs to another archive")
-            _need(record.pictures is None or record.pictures in sheets, "its pictures are missing")
+            _need(record.pictures is None or record.pictures in sheets, "its images are missing")
             part = layout.EVENTS
             events = _events_of(parts[layout.EVENTS])
             part = layout.SAMPLES
             columns = _columns_of(parts[layout.SAMPLES], record)
         except ValueError as error:
             name = member(run_id, part)
-            refuse(self._container.path, f"holds an invalid run: in {name}, {fault(error)}", ANOTHER)
+            refuse(self._container.path, f"contains an invalid run: in {name}, {fault(error)}", ANOTHER)
         comparison = self._comparisons[record.comparison] if record.comparison else None
         pictures = sheets[record.pictures] if record.pictures else None
         # the store that it arrives in gives it a number

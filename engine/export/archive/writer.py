@@ -1,4 +1,4 @@
-"""Writes whole runs into an archive that another Ammeter imports; the same runs give the same bytes."""
+"""Writes complete runs to an archive for import elsewhere. The same runs give the same bytes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LEVEL = 1
 
 
 def write_runs(runs: Callable[[], Iterable[WholeRun]], path: Path) -> None:
-    """Writes runs into a new file at `path`, one in memory at a time; `runs` may be called twice.
+    """Write runs to a new file at `path`, one in memory at a time. `runs` may be called twice.
 
-    Raises ProblemError for more than an archive can hold, OSError if the file cannot be written.
+    Raises ProblemError for more than an archive can contain, and OSError if the file cannot be written.
     """
     unpacked = _write(runs(), path, zipfile.ZIP_DEFLATED)
     if unpacked > layout.SMALL_BYTES + layout.MOST_RATIO * path.stat().st_size:
@@ -54,7 +54,7 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
                 )
             for part, data in _parts(run):
                 if len(data) > layout.MOST_BYTES[part]:
-                    _too_much(f"{run.record.name} is larger than a run in an archive can be")
+                    _too_much(f"{run.record.name} is too large for an archive")
                 files.append(_put(archive, member(run.record.id, part), data, compression))
             sheet = run.pictures
             if sheet is not None and sheet.key not in sheets:
@@ -63,9 +63,9 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
             in_all = sum(file.bytes for file in (*files, *sheet_files))
             if in_all + layout.MOST_BYTES[layout.MANIFEST] > layout.MOST_BYTES_IN_ALL:
                 most = memory_text(layout.MOST_BYTES_IN_ALL / BYTES_PER_MIB)
-                _too_much(f"These runs are more than one archive can hold ({most})")
+                _too_much(f"These runs are too large for one archive (limit {most})")
         if len(ids) > layout.MOST_RUNS:
-            _too_much(f"{len(ids):,} runs are more than one archive can hold ({layout.MOST_RUNS:,})")
+            _too_much(f"{len(ids):,} runs are too many for one archive (limit {layout.MOST_RUNS:,})")
         manifest = layout.Manifest(
             format=layout.FORMAT if sheets else layout.FORMAT_WITHOUT_PICTURES,
             ammeter=__version__,
@@ -86,7 +86,7 @@ def _json(part: layout.Manifest | layout.RecordPart) -> bytes:
 def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
     yield layout.RECORD, _json(_record(run))
     if len(run.events) > layout.MOST_EVENTS:
-        _too_much(f"{run.record.name} has more events than an archive can hold ({layout.MOST_EVENTS:,})")
+        _too_much(f"{run.record.name} has too many events for an archive (limit {layout.MOST_EVENTS:,})")
     yield layout.EVENTS, b"".join(to_line(event) for event in run.events)
     yield (
         layout.SAMPLES,
@@ -120,12 +120,12 @@ def _cleaned(name: str) -> str:
 
 
 def _too_much(sentence: str) -> None:
-    remedy = "Export fewer runs at a time, or as .csv."
+    remedy = "Export fewer runs at a time, or export as .csv."
     raise request_error(f"{sentence}.", remedy, key="run")
 
 
 def write_archive(content: Content, path: Path) -> None:
-    """Writes the runs, oldest first, but no checkpoints. Raises ProblemError for too many, and OSError."""
+    """Write the runs, oldest first, without checkpoints. Raises ProblemError for too many, and OSError."""
     write_runs(lambda: _whole_runs(content), path)
 
 

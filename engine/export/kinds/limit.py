@@ -1,4 +1,4 @@
-"""The memory limit as a document: the largest batch of each precision, and the trials that prove it."""
+"""The largest batch as a document: the result of each precision, and the trials that verify it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _result(limit: Limit) -> Section:
 
 
 def trial_sections(limit: Limit) -> Iterator[Section]:
-    """The trials of each side that has begun."""
+    """Return a section of trials for each side that has started."""
     return map(_section, _begun(limit))
 
 
@@ -54,7 +54,7 @@ def _section(side: LimitSide) -> Section:
     result = side.result
     margin = None if result is None or not result.recommended_batch else result.recommended_batch
     notes = (
-        "" if margin is None else f"With a margin: {margin:,}.",
+        "" if margin is None else f"Recommended, with a margin: {margin:,}.",
         "" if result is None else result.note or "",
     )
     return Section(
@@ -91,7 +91,7 @@ def _rows(limit: Limit) -> Iterator[Row]:
 
 
 def values(study: Study[Limit]) -> dict[str, Any]:
-    """The sides that have begun, as `ammeter limit --json` prints them; without a result only the trials."""
+    """Return the started sides as `ammeter limit --json` prints them. Without a result only their trials."""
     return {"results": [_values(study.id, side) for side in _begun(study.answer)]}
 
 

@@ -1,6 +1,6 @@
-"""Numerics as a document: sentences, and a table of what matters most, for each known part.
+"""Numerics as a document: sentences and a table of the most important rows for each known part.
 
-What a format loses of gradients is at the loss scale, though their exponents are without it.
+Underflow and overflow of gradients are at the loss scale. Their exponents are without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.protocol.numerics.nonfinite import (
     PrecisionMap,
     module_title,
 )
-from engine.protocol.numerics.numerics import Islands, Ladder, Losses, Numerics, NumericsResults, Part
+from engine.protocol.numerics.numerics import Fp32Modules, Ladder, Losses, Numerics, NumericsResults, Part
 from engine.protocol.numerics.ranges import QUANTITIES, ModuleRange, Quantity, Ranges
 from engine.store.saved.study import Study
 from engine.words.names import listed
@@ -60,13 +60,13 @@ _TITLES: Mapping[Part, str] = {
     "nan": "First NaN or Inf",
     "map": "Precision map",
     "range": "Ranges",
-    "ladder": "Ladder",
+    "ladder": "Divergence",
     "islands": "FP32 modules",
 }
 
 
 def sections(results: NumericsResults) -> tuple[Section, ...]:
-    """The known parts; the most telling rows of their tables come first."""
+    """Return the known parts as sections, with the most important table rows first."""
     makers: tuple[tuple[Any, Callable[[Any], Section]], ...] = (
         (results.nan, _search),
         (results.map, _map),
@@ -112,7 +112,7 @@ def _map(whole: PrecisionMap) -> Section:
     casts = [row for row in whole.operations if row.by_autocast]
     sentence = (
         f"Operations: {sum(row.count for row in whole.operations):,}, of which "
-        f"{100 * whole.attributed_fraction:.1f}% of the floating-point ones are attributed to a module. "
+        f"{100 * whole.attributed_fraction:.1f}% of the floating-point ones belong to a known module. "
         f"Casts by autocast: {sum(row.count for row in casts):,}, which moved {memory_text(_mib(casts))}."
     )
     return Section(_TITLES["map"], (sentence,), _MAP, tuple(rows), _MAP[4:], whole.notes)
@@ -142,8 +142,8 @@ def _ranges(ranges: Ranges) -> Section:
         ends = (_power(row.exponents.smallest), _power(row.exponents.largest))
         losses = (_loss(lost_shares(ranges, row, form)) for form in SMALL_FORMATS)
         rows.append((module_title(row.module), row.quantity, *ends, *losses))
-    scale = f"; gradients are those at the loss scale {ranges.scale:,.0f}" if ranges.scale != 1 else ""
-    sentence = f"What each format would round to 0 or make infinite in step {ranges.step + 1:,}{scale}."
+    scale = f" Gradients are at the loss scale {ranges.scale:,.0f}." if ranges.scale != 1 else ""
+    sentence = f"Values that would become 0 or overflow in each format, in step {ranges.step + 1:,}.{scale}"
 
     def draw(width: float, quantity: Quantity) -> Drawing:
         return range_charts(ranges, width)[quantity]
@@ -172,12 +172,12 @@ def _scaling(ranges: Ranges) -> Section:
         )
         for cast in sorted(ranges.casts, key=lambda cast: -cast.share(cast.became_zero))
     )
-    sentence = "What FP8 loses of its layers' numbers after the scaling that it chose in that step."
+    sentence = "Values that underflow or saturate in FP8 layers, with the scaling chosen in that step."
     return Section("FP8 scaling", (sentence,), _SCALING, rows, _SCALING[3:])
 
 
 def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
-    """The shares of a row that underflow and overflow in a format, gradients at the loss scale."""
+    """Return the fractions of a row that underflow and overflow in a format, gradients at the loss scale."""
     shift = ranges.scale_exponent if row.quantity == "gradient" else 0
     return row.exponents.underflow_fraction(form, shift), row.exponents.overflow_fraction(form, shift)
 
@@ -192,11 +192,11 @@ def _loss(shares: tuple[float, float]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent; a small one is never rounded to 0."""
+    """Return a fraction in percent. A small one is never rounded to 0."""
     return "under 0.1%" if 0 < share < 5e-4 else f"{100 * share:.1f}%"
 
 
-_LADDER = ("Rung", "Parts at step", "Parts first", "Skipped", "Last loss")
+_LADDER = ("Precision", "Diverges at step", "First module", "Skipped", "Last loss")
 
 
 def _ladder(ladder: Ladder) -> Section:
@@ -211,7 +211,7 @@ def _ladder(ladder: Ladder) -> Section:
         for rung in ladder.rungs
     )
     sentences = tuple(text for text in (ladder.sentence, *(rung.sentence for rung in ladder.rungs)) if text)
-    right = ("Parts at step", "Skipped", "Last loss")
+    right = ("Diverges at step", "Skipped", "Last loss")
     return Section(_TITLES["ladder"], sentences, _LADDER, rows, right, ladder.notes, _ladder_pictures(ladder))
 
 
@@ -227,7 +227,7 @@ def _ladder_pictures(ladder: Ladder) -> tuple[Picture, ...]:
 _ISLANDS = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
 
 
-def _islands(islands: Islands) -> Section:
+def _islands(islands: Fp32Modules) -> Section:
     rows = tuple(
         (
             ", ".join(map(module_title, trial.modules)) or "none",
@@ -239,9 +239,9 @@ def _islands(islands: Islands) -> Section:
     )
     costs = []
     if islands.speed_ratio is not None:
-        costs.append(f"A step is {pace_text(islands.speed_ratio)} as without them.")
+        costs.append(f"With them, a step is {pace_text(islands.speed_ratio)} as without.")
     if islands.memory_added_mib is not None:
-        costs.append(f"They add {memory_text(islands.memory_added_mib)}.")
+        costs.append(f"They need {memory_text(islands.memory_added_mib)} more memory.")
     sentences = tuple(text for text in (islands.sentence, *costs) if text)
     return Section(_TITLES["islands"], sentences, _ISLANDS, rows, ("Loss", "Skipped"))
 
@@ -250,12 +250,12 @@ def _advice(advices: Advices, results: NumericsResults) -> Section:
     if not advices.items:
         parts = [_TITLES[part] for part in results.findings()]
         there = f"No advice beyond what was found. See {listed(parts)}."
-        return Section("Advice", (there if parts else "Nothing that was measured calls for a change.",))
+        return Section("Advice", (there if parts else "No result calls for a change.",))
     return Section("Advice", (), ADVICE, tuple(map(advice_cells, advices.items)))
 
 
 def _tables(results: NumericsResults) -> Iterator[tuple[str, Callable[[], Iterator[Row]]]]:
-    """The rows of each known part by the end of its file's name."""
+    """Yield the rows of each known part with the end of its file name."""
     whole, ranges, ladder = results.map, results.range, results.ladder
     islands, advices = results.islands, results.advice
     if whole is not None:
@@ -333,7 +333,7 @@ _SIDE, _BOTTOM, _HEIGHT = 8.0, 24.0, 190.0
 
 
 def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
-    """A histogram of the exponents of each quantity, of all modules together; gradients at the loss scale."""
+    """Return a histogram of exponents per quantity, over all modules, with gradients at the loss scale."""
     charts = {}
     for quantity in QUANTITIES:
         whole = merged(tuple(row.exponents for row in ranges.of(quantity)))
@@ -341,13 +341,13 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
             whole = whole.shifted(ranges.scale_exponent)
         if whole.finite:
             share = f"{100 * whole.underflow_fraction(FP16):.1f}%"
-            words = f"Exponents of all {quantity}s: {share} of them would underflow to zero in FP16."
+            words = f"Exponents of all {quantity}s. {share} would underflow to zero in FP16."
             charts[quantity] = histogram(whole, Axis.of((whole,)), FP16, (width, _HEIGHT), words)
     return charts
 
 
 def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
-    """The losses of the rungs over FP32's band; None without a finite loss."""
+    """Return the losses of each precision over the band of FP32, or None without a finite loss."""
     lines = [rung.losses for rung in ladder.rungs]
     values = [loss for losses in (*lines, ladder.band_low, ladder.band_high) for loss in losses]
     finite = [value for value in values if math.isfinite(value)]
@@ -364,7 +364,7 @@ def ladder_chart(ladder: Ladder, width: float) -> Drawing | None:
             shapes.append(Stroke(tuple(points), look.ink, 1.5, look.dash))
         if points:
             shapes += look.mark(*points[-1], 8)
-    description = f"Losses of {len(ladder.rungs):,} rungs over {ladder.steps:,} steps, with the band of FP32."
+    description = f"Losses of {len(ladder.rungs):,} precisions over {ladder.steps:,} steps, with FP32's band."
     return Drawing(width, _HEIGHT + _BOTTOM, tuple(shapes), description)
 
 

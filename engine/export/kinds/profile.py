@@ -36,7 +36,7 @@ from engine.store.saved.studies import traces_of
 from engine.store.saved.study import Study
 from engine.words.numbers import NONE, number, share_text, throughput_text
 
-BAR, LIMITS = "Where the time goes", "How close to the limit"
+BAR, LIMITS = "Where the time goes", "How close to the hardware limits"
 TRACE = ".json.gz"
 _LONGEST_NAME, _ROOFLINE_HEIGHT = 40, 420.0
 _SHOWN_BRIEFLY = ("ms", "TFLOP/s", "GFLOP/s")
@@ -70,7 +70,7 @@ def document(study: Study[Profiles]) -> Document:
 
 
 def values(profiles: Profiles) -> dict[str, Any]:
-    """The sides with experiments, profiles, verdicts, gains over the first and problems, for --json."""
+    """Return the sides with profiles, verdicts, gains over the first and problems, for --json."""
     sides = zip(side_names(profiles), verdicts(profiles), gains(profiles), profiles.sides, strict=True)
     return {
         "sides": [
@@ -87,24 +87,24 @@ def values(profiles: Profiles) -> dict[str, Any]:
 
 
 def write_traces(study: Study[Profiles], path: Path) -> None:
-    """Copies the traces to `path` and, numbered, beside it. Raises ProblemError where one is missing."""
+    """Copy the traces to `path` and to numbered files next to it. Raises ProblemError if one is missing."""
     traces = () if study.folder is None else traces_of(study.answer, study.folder)
     if not traces:
-        message = "There is no trace of this profile, or none any more."
-        raise request_error(message, "Profile again.", key="to", value=path.name)
+        message = "This profile has no trace, or it was deleted."
+        raise request_error(message, "Run the profile again.", key="to", value=path.name)
     for place, trace in enumerate(traces, 1):
         beside = f"{path.name[: -len(TRACE)]}-{place}{TRACE}"
         shutil.copyfile(trace, path if place == 1 else path.with_name(beside))
     if missing := len(study.answer.measured()) - len(traces):
-        message = f"Of {len(traces) + missing} traces {missing} cannot be exported. The others were written."
-        raise request_error(message, "Profile again.", key="to", value=path.name)
+        message = f"{missing} of {len(traces) + missing} traces could not be exported, the others were."
+        raise request_error(message, "Run the profile again.", key="to", value=path.name)
 
 
 def sections(profiles: Profiles, *, brief: bool = False) -> tuple[Section, ...]:
-    """The known parts; the rows of the tables are the longest first.
+    """Return the known parts as sections, with the longest table rows first.
 
-    Of several sides they have neither shares nor calls, which would not fit a page. `brief` is for a
-    terminal: long names are cut, and the tables have fewer columns.
+    With multiple sides, tables omit shares and calls, which would not fit a page. `brief` is for a terminal:
+    long names are cut, and the tables have fewer columns.
     """
     measured = _measured(profiles)
     if not measured:
@@ -128,7 +128,7 @@ def _named(name: str, text: str, measured: _Named) -> str:
 
 
 def answers(profiles: Profiles) -> tuple[str, ...]:
-    """Sentences on what each side gains over the first, what bounds it, and what would help next."""
+    """Return sentences on each side's gain over the first, its bottleneck, and the next improvement."""
     measured = _measured(profiles)
     known = [verdict for verdict in verdicts(profiles) if verdict is not None]
     bounds = [
@@ -146,7 +146,7 @@ def _bar(profiles: Profiles, measured: _Named) -> Section:
 
 
 def bars_picture(profiles: Profiles) -> Picture:
-    """The parts of each side's step as a bar."""
+    """Return the parts of each side's step as a bar."""
     return Picture("bars", lambda width: bars_drawing(profiles, width))
 
 
@@ -165,11 +165,11 @@ def _parts(measured: _Named) -> Iterator[Cells]:
         if any(bar.ms(part) for bar in bars):
             figures = ((number(bar.ms(part)), share_text(bar.fraction(part))) for bar in bars)
             yield part_title(part, measured[0][1]), *(text for pair in figures for text in pair)
-    yield "A step", *(text for bar in bars for text in (number(bar.total_ms), ""))
+    yield "Whole step", *(text for bar in bars for text in (number(bar.total_ms), ""))
     if any(profile.validation is not None for _, profile in measured):
         batches = (profile.validation for _, profile in measured)
         whole = (None if bar is None else bar.total_ms for bar in batches)
-        yield "A validation batch, apart", *(text for ms in whole for text in (number(ms), ""))
+        yield "Validation batch (separate)", *(text for ms in whole for text in (number(ms), ""))
 
 
 def _exchange(profiles: Profiles) -> Iterator[Section]:
@@ -180,7 +180,7 @@ def _exchange(profiles: Profiles) -> Iterator[Section]:
         yield Section(BY_SIZE, (), SIZE_HEADINGS, rows, SIZE_HEADINGS)
 
 
-_LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", PEAK_TITLE, "Bandwidth, GB/s")
+_LIMITS = ("", "GFLOPs per step", "Reached", "Format", "Peak", PEAK_TITLE, "Bandwidth, GB/s")
 
 
 def _limits(profiles: Profiles, measured: _Named) -> Section | None:
@@ -210,7 +210,7 @@ def _limits(profiles: Profiles, measured: _Named) -> Section | None:
     return Section(LIMITS, tuple(sentences), _LIMITS, tuple(rows), right, notes, pictures=(picture,))
 
 
-_ENERGY = ("", "J a step", "J for 1,000 samples", "Mean, W", "Idle, W", "J a step, idle subtracted")
+_ENERGY = ("", "J per step", "J per 1,000 samples", "Mean, W", "Idle, W", "J per step above idle")
 
 
 def _energy(measured: _Named) -> Section | None:

@@ -1,4 +1,4 @@
-"""A sweep as a document: its sentences, pictures and cells; the CSV file has a row for every cell."""
+"""A sweep as a document: its sentences, charts and cells. The CSV file has a row for every cell."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def document(record: SweepRecord) -> Document:
         values=lambda: _values(record, results),
         facts={"base": grid.base, "axes": axes},
         most_rows=1_000,
-        undrawn="No cell of this sweep has figures yet.",
+        undrawn="This sweep has no results yet.",
     )
 
 
@@ -117,7 +117,7 @@ def _values(record: SweepRecord, results: Results) -> dict[str, Any]:
 
 
 def as_json(results: Results, entry: CellResult) -> dict[str, Any]:
-    """A cell as plain values, as `ammeter` prints them too."""
+    """Return a cell as plain values, as `ammeter` prints them too."""
     return {
         "index": entry.index,
         "name": entry.name,

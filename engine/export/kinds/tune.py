@@ -1,4 +1,4 @@
-"""The fastest settings as a document: the outcome, the gains, the trials, and what was not tried."""
+"""The fastest settings as a document: the result, the gains, the trials, and settings not tried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.store.saved.study import Study
 from engine.tune.outcome import answers, command_of, not_tried, title_of, waterfall_drawing, waterfall_steps
 from engine.words.numbers import NONE, memory_text, number, times
 
-GAINS, TRIALS, NOT_TRIED, AGAIN = "What each change gained", "Trials", "Not tried", "To train it again"
+GAINS, TRIALS, NOT_TRIED, AGAIN = "Gain of each change", "Trials", "Not tried", "To train it again"
 _GAINS = ("Change", "Times as fast", "95% interval", "Together")
 _TRIALS = ("Round", "Candidate", "Samples/s", "Peak memory", "Steps", "Seconds")
 
@@ -37,12 +37,12 @@ def document(study: Study[Tuning]) -> Document:
             "trials": lambda: (trial.model_dump(mode="json") for trial in tuning.trials),
         },
         values=lambda: values(tuning),
-        undrawn=f"There are no gains to draw: {_why_no_gains(tuning)}.",
+        undrawn=f"No gains to draw: {_why_no_gains(tuning)}.",
     )
 
 
 def values(tuning: Tuning) -> dict[str, Any]:
-    """All that is known as plain values, as `ammeter tune --json` prints it."""
+    """Return all results as plain values, as `ammeter tune --json` prints them."""
     return {
         "sentences": list(answers(tuning)),
         "command": None if tuning.winner is None else command_of(tuning.winner),
@@ -51,7 +51,7 @@ def values(tuning: Tuning) -> dict[str, Any]:
 
 
 def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
-    """The known parts; with `brief`, for a terminal, without the trials."""
+    """Return the known parts as sections. `brief` is for a terminal and omits the trials."""
     parts = [Section(title_of(tuning), answers(tuning)), _gains(tuning)]
     parts += [] if brief else [_trials(tuning)]
     if sentences := not_tried(tuning):
@@ -62,11 +62,11 @@ def sections(tuning: Tuning, *, brief: bool = False) -> tuple[Section, ...]:
 
 
 def write_script(study: Study[Tuning], path: Path) -> None:
-    """Writes a program that trains with the winner's settings. Raises ProblemError where there is none."""
+    """Write a program that trains with the winner's settings. Raises ProblemError without a winner."""
     tuning = study.answer
     if tuning.winner is None:
-        message = "There is no winner yet."
-        raise request_error(message, "Carry the tuning on.", key="to", value=path.name)
+        message = "This tuning has no winner yet."
+        raise request_error(message, "Resume the tuning.", key="to", value=path.name)
     unknown = ("started", "ended", "environment", "summary", "problem", "comparison", "label", "total_steps")
     nothing: dict[str, Any] = {"detail": "", **dict.fromkeys(unknown)}
     run = RunRecord(
@@ -87,8 +87,8 @@ def write_script(study: Study[Tuning], path: Path) -> None:
 
 def _why_no_gains(tuning: Tuning) -> str:
     if tuning.proof is None:
-        return "the tuning is not over"
-    return "the proof shows none" if tuning.winner_changes else "nothing is faster than plain FP32"
+        return "the tuning has not finished"
+    return "the verification shows none" if tuning.winner_changes else "nothing is faster than plain FP32"
 
 
 def _gains(tuning: Tuning) -> Section | None:

@@ -74,7 +74,7 @@ BARS: tuple[tuple[ChartName, By], ...] = (("throughput", "step"), ("memory", "st
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its title; `draw` takes a width in pixels. Bars have neither `against` nor legend."""
+    """A chart with its title. `draw` takes a width in pixels. Bars have neither `against` nor legend."""
 
     name: ChartName
     title: str
@@ -102,14 +102,14 @@ class Charts:
         self.loss_unit = next((start.loss_unit for start in starts if start is not None), "")
 
     def sections(self, *rows: Sequence[tuple[ChartName, By]]) -> Iterator[Section]:
-        """The charts of each row side by side; no section where there is nothing to draw."""
+        """Yield a section per row of charts, except for rows with nothing to draw."""
         for row in rows:
             drawable = [chart for name, by in row if (chart := self.chart(name, by)) is not None]
             if drawable:
                 yield Section("", pictures=tuple(chart.picture for chart in drawable))
 
     def chart(self, name: ChartName, by: By = "step") -> Chart | None:
-        """The chart of that name; None if the runs have nothing to draw in it."""
+        """Return the chart of that name, or None if the runs have nothing to draw in it."""
         if name in ("throughput", "memory"):
             return self._bars(name, SPEED.name if name == "throughput" else PEAK_MEMORY.name)
         title, unit = "Validation accuracy", "%"
@@ -127,7 +127,7 @@ class Charts:
         return Chart(name, title, unit, lambda width: self.curve_drawing(name, by, width)[0], against, legend)
 
     def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, Frame]:
-        """The loss or the accuracy, and its frame; both have the same x axis, for one crosshair."""
+        """Return the loss or accuracy chart and its frame. Both charts share the x axis and crosshair."""
         quantity = "Training loss" if name == "loss" else "Validation accuracy in percent"
         against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
         titles = ", ".join(side.title for side in self.sides)
@@ -148,7 +148,7 @@ class Charts:
         missing = "no speed" if name == "throughput" else "not measured"
         for report, cell in zip(self._reports, row.cells, strict=True):
             side, is_disturbed = report.side, report.is_disturbed and figure.is_of_time
-            note = ", ".join(filter(None, (side.note, "not clean" if is_disturbed else "")))
+            note = ", ".join(filter(None, (side.note, "unreliable" if is_disturbed else "")))
             text = missing if cell.value is None else figure.text(cell.value)
             bars.append(Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval))
         values = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
@@ -162,8 +162,8 @@ def _certainty(row: FigureRow) -> str:
     if kinds == {"repeats"}:
         return ", 95% interval over repeats"
     if kinds == {"within run"}:
-        return ", whiskers: within the run"
-    return ", whiskers: repeats or one run" if kinds else ""
+        return ", whiskers: 95% interval within the run"
+    return ", whiskers: 95% interval over repeats or within a run" if kinds else ""
 
 
 SHEET: tuple[ChartName, ...] = ("throughput", "loss")
@@ -178,7 +178,7 @@ def write_picture(
     by: By = "seconds",
     palette: Palette = LIGHT,
 ) -> None:
-    """Writes the charts as PNG or SVG, with settings and environment in the metadata."""
+    """Write the charts as PNG or SVG, with settings and environment in the metadata."""
     report = report_of(content)
     write_drawing(picture(content, report, charts, by), path, palette, facts_of(report))
 
@@ -186,7 +186,7 @@ def write_picture(
 def picture(
     content: Content, report: Document, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds"
 ) -> Drawing:
-    """These charts on a sheet; those that the runs have nothing for are left out."""
+    """Return these charts on one sheet, except those with nothing to draw."""
     all_charts = Charts(content)
     drawable = [chart.picture for name in charts if (chart := all_charts.chart(name, by)) is not None]
     return sheet(report, drawable, _WIDTH)

@@ -1,7 +1,7 @@
 """Runs and comparisons as data: JSON, and CSV files (RFC 4180).
 
-`x.csv` has a row for every step of every run, `x-summary.csv` one for every side and figure, `x-runs.csv` one
-for every run, with every setting, the machine and every figure.
+`x.csv` has a row for every step of every run, `x-summary.csv` one for every side and metric, `x-runs.csv` one
+for every run, with every setting, the machine and every metric.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pydantic import BaseModel
 from engine.compare.comparison import SideReport
 from engine.export.content import Content
 from engine.export.document import Row
-from engine.export.writers.data import beside, cell, json_column, json_value, write_rows, write_table
+from engine.export.writers.data import cell, companion_path, json_column, json_value, write_rows, write_table
 from engine.protocol.events import SAMPLE_COLUMNS
 from engine.words.names import applying_settings
 
 
 def write_json(content: Content, path: Path) -> None:
-    """Writes one object, with only one run in memory at a time."""
+    """Write one JSON object, with only one run in memory at a time."""
     with path.open("w", encoding="utf-8") as file:
         head = json.dumps(_head(content), allow_nan=False)
         file.write(head.removesuffix("}"))
@@ -92,14 +92,14 @@ def _side(report: SideReport) -> dict[str, Any]:
 
 
 def write_csv(content: Content, path: Path) -> None:
-    """Writes the samples to `path`, and the two tables beside it."""
+    """Write the samples to `path`, and the two tables next to it."""
     write_rows(path, sample_rows(content))
-    write_table(beside(path, "summary"), _summary(content))
-    write_table(beside(path, "runs"), _runs(content))
+    write_table(companion_path(path, "summary"), _summary(content))
+    write_table(companion_path(path, "runs"), _runs(content))
 
 
 def sample_rows(content: Content) -> Iterator[list[Any]]:
-    """The heading, and one row for each step of each run."""
+    """Yield the heading, and one row for each step of each run."""
     present = {name for run in content.runs for name in content.samples[run.id]}
     names = [name for name in SAMPLE_COLUMNS if name in present]
     yield ["run_id", "run_name", "side", "precision", "recipe", "seed", *names]

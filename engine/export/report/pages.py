@@ -1,6 +1,6 @@
-"""The report of a comparison as a web page, whose curves a crosshair reads, and as a PDF; both with the race.
+"""The report of a comparison as a web page, with a crosshair over its curves, and as a PDF, with the race.
 
-In the PDF the race's words and figures are text; only its pictures are bitmaps.
+In the PDF only the images of the race are bitmaps.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _json(value: Mapping[str, Any]) -> Markup:
 
 
 def write_pdf(content: Content, path: Path) -> None:
-    """Writes the report in the order of the web page."""
+    """Write the report as PDF, in the order of the web page."""
     report = report_of(content, Charts(content).sections(BARS, *_CURVES))
     pdf_pages.write_pdf(report, path, partial(_race, content, report))
 
@@ -142,12 +142,12 @@ def _race(content: Content, report: Document, pages: pdf_pages.Pages) -> None:
 
 
 def race_height(pdf: FPDF, card: Card) -> float:
-    """The height of the card at the full width of the page, in points."""
+    """Return the height of the card at the full width of the page, in points."""
     return float(card.height * pdf.epw / card.sizes.width)
 
 
 def draw_race(pdf: FPDF, card: Card) -> None:
-    """Draws the card at the end of the race, over the page's full width, at the current position."""
+    """Draw the card at the end of the race, over the page's full width, at the current position."""
     left, top, scale = pdf.l_margin, pdf.get_y(), pdf.epw / card.sizes.width
     draw(pdf, card.drawing(card.scene.end), LIGHT, (left, top), scale)
     for blocks in card.blocks(card.scene.end):

@@ -1,4 +1,4 @@
-"""Published figures of the same models beside a comparison, as a section for terminal, page and window."""
+"""Published results of the compared models, as a section for terminal, page and window."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from engine.export.document import Section
 from engine.words.numbers import NONE, number, ratio
 
 WARNING = (
-    "Published figures come from other hardware, software, recipes and data: a ratio to them compares whole"
-    " set-ups, and does not say what a setting gains."
+    "Published results come from other hardware, software, recipes and data. A ratio to them compares entire"
+    " setups and does not show what a setting gains."
 )
 _IMAGE_SIZE = 224
 _SIZED = ("synthetic", "fakedata", "image-folder")
 
 
 class PublishedFigure(Message):
-    """A figure of a training: its throughput, or the accuracy that it reached.
+    """A published result of a training: its throughput, or the accuracy that it reached.
 
-    `model` is torchvision's name, `timm` that of timm where it differs. `batch_size` is that of a device.
+    `model` is torchvision's name, `timm` the name in timm if it differs. `batch_size` is per device.
     """
 
     model: Line
@@ -44,8 +44,8 @@ class PublishedFigure(Message):
     samples_per_second: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
     accuracy_percent: Annotated[float | None, Field(gt=0, le=100)] = None
 
-    def is_of(self, experiment: Experiment) -> bool:
-        """True for an experiment that trains the same model, in torchvision's form or timm's, as it is."""
+    def matches(self, experiment: Experiment) -> bool:
+        """Return True if the experiment trains the same unmodified model, from torchvision or timm."""
         if experiment.overrides or experiment.model.library not in (None, TIMM):
             return False
         # timm's names end in the weights: resnet50.a1_in1k
@@ -54,7 +54,7 @@ class PublishedFigure(Message):
 
 
 class PublishedSource(Message):
-    """Where figures were published; `stack` is the software, `dataset` what was trained on."""
+    """A publication with results. `stack` is the software, `dataset` the training data."""
 
     title: Line
     address: Line
@@ -70,9 +70,9 @@ class _Table(Message):
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A published figure beside the user's own side of the nearest precision, if there is such a side.
+    """A published result with the user's own side of the nearest precision, if there is one.
 
-    `ratio` is the side's throughput as a multiple of the published; None where pictures differ in size.
+    `ratio` is the side's throughput relative to the published one, or None if image sizes differ.
     """
 
     source: PublishedSource
@@ -83,18 +83,18 @@ class PublishedRow:
 
 @cache
 def sources() -> tuple[PublishedSource, ...]:
-    """All published figures, by where they were published."""
+    """Return all published results by publication."""
     name = "published.toml"
     text = (files("resources") / name).read_text(encoding="utf-8")
     return _Table.model_validate(parse_toml(text, name)).sources
 
 
 def published_beside(comparison: Comparison) -> tuple[PublishedRow, ...]:
-    """The published figures of the models that were compared; empty where there are none."""
+    """Return the published results of the compared models."""
     rows = []
     for source in sources():
         for figure in source.figures:
-            sides = [side for side in comparison.sides if figure.is_of(side.runs[0].experiment)]
+            sides = [side for side in comparison.sides if figure.matches(side.runs[0].experiment)]
             if sides:
                 side = _nearest(sides, figure)
                 rows.append(PublishedRow(source, figure, side, _ratio(comparison, side, figure)))
@@ -132,11 +132,11 @@ _HEADINGS = (
     *("Yours", "Accuracy", "Recipe", "Year", "Published by"),
 )
 _RIGHT = ("Batch", "img/s", "Yours", "Accuracy", "Year")
-_YOURS = "“Yours” is the throughput of your side of the nearest precision, as a multiple of the published."
+_YOURS = "“Yours” is the throughput of your run in the nearest precision, relative to the published one."
 
 
 def published_section(rows: Sequence[PublishedRow]) -> Section:
-    """The rows, with the warning that they are of other set-ups, and their addresses."""
+    """Return the rows as a section, with a warning about other setups and with the sources."""
     cells = []
     for row in rows:
         source, figure = row.source, row.figure
@@ -158,7 +158,7 @@ def published_section(rows: Sequence[PublishedRow]) -> Section:
     # the model is the same in every row, unless there are several
     first = 0 if len({row.figure.model for row in rows}) > 1 else 1
     return Section(
-        "Published figures",
+        "Published results",
         (WARNING, _YOURS),
         _HEADINGS[first:],
         tuple(texts[first:] for texts in cells),
@@ -169,7 +169,7 @@ def published_section(rows: Sequence[PublishedRow]) -> Section:
 
 
 def as_json(row: PublishedRow) -> dict[str, Any]:
-    """A row as plain JSON values; `ratio` is the speed of the runs `ids` over the published."""
+    """Return a row as plain JSON values. `ratio` is the speed of the runs `ids` relative to the published."""
     source = row.source.model_dump(mode="json", exclude={"figures"})
     ids = [] if row.side is None else [run.id for run in row.side.runs]
     return {"source": source, **row.figure.model_dump(mode="json"), "ids": ids, "ratio": row.ratio}

@@ -1,4 +1,4 @@
-"""The report of a comparison: verdicts, figures, what differs, and how it was measured."""
+"""The report of a comparison: verdicts, metrics, differing settings, and the method."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _MOST_SIDES = 6
 
 
 def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
-    """The report of a content, led by the chosen side, or else by the best.
+    """Return the report of a content, led by the chosen side, or else by the best.
 
-    The charts that are `drawn` follow its figures. Its `warnings` are the doubts that no answer mentions.
+    The sections `drawn` follow the metrics. The `warnings` are the doubts that no answer mentions.
     """
     comparison = content.comparison
     sides, baseline = comparison.sides, comparison.baseline
@@ -36,23 +36,23 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
     reports = tuple(sorted(reports, key=lambda report: not report.side.holds(content.leading)))
     answers = [_answer(report) for report in reports]
     leading, omitted = answers[0].side, len(answers[_MOST_SIDES:])
-    are = "side is" if omitted == 1 else "sides are"
+    are = "configuration is" if omitted == 1 else "configurations are"
     title = f"{leading.title} against {baseline.title}"
     if leading is baseline:
         title = f"{leading.runs[0].name}, {leading.title}"
     settings, environment = setting_lines(comparison.all_settings), environment_lines(sides)
     differing = [line for line in (*settings, *environment) if not line.is_shared]
     shared = [line for line in settings if line.is_shared]
-    disturbed = _sentences(doubt for report in comparison.reports for doubt in report.spoilers)
-    differ = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in differing)
+    disturbed = _sentences(doubt for report in comparison.reports for doubt in report.disqualifiers)
+    differ = ", ".join(f"{line.title} {' / '.join(line.values)}" for line in differing)
     made = f"Made by Ammeter {content.version}, {content.created.astimezone():%Y-%m-%d %H:%M}"
     foot = (
-        f"Not a clean measurement. {' '.join(disturbed)}" if disturbed else "",
+        f"Unreliable measurement. {' '.join(disturbed)}" if disturbed else "",
         machine_line(sides),
         f"What differs: {differ}" if differ else "",
         made,
     )
-    cited = {doubt.sentence for report in comparison.reports for doubt in report.verdict.cited}
+    reported = {doubt.sentence for report in comparison.reports for doubt in report.verdict.reported_doubts}
     doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
     return Document(
         title=content.title or title,
@@ -74,7 +74,7 @@ def report_of(content: Content, drawn: Iterable[Section] = ()) -> Document:
         ),
         answers=tuple(answers[:_MOST_SIDES]),
         omitted=f"{omitted:,} more {are} in the tables." if omitted else "",
-        warnings=tuple(doubt for doubt in doubts if doubt not in cited),
+        warnings=tuple(doubt for doubt in doubts if doubt not in reported),
         facts={
             line.key: line.values[0] if line.is_shared else list(line.values)
             for line in (*shared, *differing, *environment)
@@ -100,7 +100,7 @@ def _results(content: Content) -> Iterator[Section]:
         if any(cell.value is not None for cell in row.cells)
     )
     if rows:
-        title = f"Figures, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Figures"
+        title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
         yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="figures.html")
     if content.published:
         yield published_section(content.published)
@@ -109,9 +109,9 @@ def _results(content: Content) -> Iterator[Section]:
 
 
 def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
-    """The figure as text, with its ratio or, where that means nothing, its difference ("same" within spread).
+    """Return a metric as text, with its ratio or else its difference ("same" within the variation of runs).
 
-    A ratio that allows no conclusion is marked, by the side's `report`.
+    The ratio is marked if it is not meaningful according to the side's `report`.
     """
     value = figure.text(cell.value)
     if report.is_baseline or cell.value is None:
@@ -125,14 +125,14 @@ def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
     if figure.has_ratio or cell.difference is None or not math.isfinite(cell.difference):
         return FigureText(value)
     if cell.within_spread:
-        return FigureText(value, "same", "within spread")
+        return FigureText(value, "same", "within variation")
     difference = figure.difference_text(cell.value, cell.difference)
-    return FigureText(value, difference, "no spread known" if cell.within_spread is None else "")
+    return FigureText(value, difference, "variation unknown" if cell.within_spread is None else "")
 
 
 @dataclass(frozen=True)
 class SettingLine:
-    """A setting or a fact, with one value for each side; `key` is its name in an experiment."""
+    """A setting or a fact with one value per side. `key` is its name in an experiment."""
 
     key: str
     title: str
@@ -144,7 +144,7 @@ class SettingLine:
 
 
 def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
-    """Settings in words, without the facts of the machine."""
+    """Return settings in words, without the facts of the machine."""
     return tuple(
         SettingLine(row.key, setting_title(row.key), row.texts if row.differs else _all_alike(row.texts))
         for row in rows
@@ -153,7 +153,7 @@ def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
 
 
 def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
-    """The machine and software of each side; the runs of a side may differ in some of it."""
+    """Return the machine and software of each side. A value lists all variants among a side's runs."""
     lines = []
     for key, title in FACTS.items():
         values = tuple(_distinct(_fact(run, key) for run in side.runs) for side in sides)
@@ -183,13 +183,13 @@ _NAMED = {"device_name": "", "torch": "PyTorch ", "cuda": "CUDA ", "driver": "dr
 
 
 def machine_line(sides: Sequence[Side]) -> str:
-    """The machine and software that all sides share, in a line."""
+    """Return the machine and software that all sides share, in one line."""
     lines = (line for line in environment_lines(sides) if line.key in _NAMED and line.is_shared)
     return " · ".join(f"{_NAMED[line.key]}{line.values[0]}" for line in lines)
 
 
 def devices_section(sides: Sequence[Side]) -> Section | None:
-    """The figures of each device of the runs that several trained together; None without such a run."""
+    """Return the per-device metrics of all multi-device runs, or None if there are none."""
     rows = tuple(
         (run.name, side.title, row.name, *row.cells)
         for side in sides
@@ -254,7 +254,7 @@ def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
 
 
 def subject_of(comparison: Comparison) -> str:
-    """The training in a line, as far as all sides share it."""
+    """Return a one-line description of the training, as far as all sides share it."""
     runs = all_runs(comparison.sides)
     parts = [
         _common([run.experiment.model for run in runs], "models"),
@@ -279,32 +279,30 @@ def _method(content: Content) -> Iterator[str]:
     blocks = _range([measure.block_steps for measure in measures])
     steps = "step of each run is" if warmups == "1" else f"{warmups} steps of each run are"
     yield (
-        f"Speed is the median over blocks of {blocks} steps. The first {steps}"
-        " warm-up, and more while compiling or capturing: they train, but are not counted."
+        f"Speed is the median over blocks of {blocks} steps. The first {steps} warm-up, which trains but is"
+        " not counted. Compiling and capturing prolong it."
     )
-    yield "Memory is the peak of training, warm-up excluded; ratios compare only peaks of the same kind."
+    yield "Memory is the peak of training without warm-up. Ratios compare only peaks of the same kind."
     if any(energy_of(run) is not None for run in content.runs):
         yield (
-            "Energy is that of the measured steps, by the device's own counter: NVML's of the graphics card,"
-            " or RAPL's of the processor packages. It includes what the idle device takes, which was measured"
-            " before the run; the energy above idle is without it."
+            "Energy is that of the measured steps, from the device's own counter (NVML for the GPU, RAPL for"
+            " the CPU packages). It includes the idle power, which was measured before the run. Energy above"
+            " idle excludes it."
         )
     if all(len(side.runs) == 1 for side in content.comparison.sides):
         yield (
-            "Each side was trained once. An interval says how steady that run was; how much runs differ from"
-            " each other is not known, so no interval of a ratio is given."
+            "Each configuration was trained once. An interval shows how steady that run was. The variation"
+            " between runs is unknown, so ratios have no interval."
         )
     else:
         yield (
-            "Repeats are runs in processes of their own. Intervals of ratios (95%) come from the repeats and"
-            " the blocks in them. Speeds, times and memory are geometric means over the repeats, accuracy and"
-            " loss arithmetic means. The ratio of the geometric means is that of the pairs in which the"
-            " repeats were trained, so a drift of the machine cancels out."
+            "Repeats run in separate processes. Intervals of ratios (95%) use Student's t on the logarithm of"
+            " each repeat's value. Speeds, times and memory are geometric means over the repeats, accuracy"
+            " and loss arithmetic means. If repeats were trained in pairs, drift of the machine cancels out."
         )
     yield (
-        "The line of a loss is smoothed: at each step a straight line is fitted to the 15 steps around it,"
-        " or to a fortieth of a long run. The pale band behind it reaches from the lowest to the highest"
-        " value recorded."
+        "Loss curves are smoothed. At each step a straight line is fitted to the 15 steps around it, or to"
+        " 1/40 of a long run. The pale band behind the curve spans the lowest to the highest recorded value."
     )
 
 

@@ -1,4 +1,4 @@
-"""The data of a script: what it must know of a dataset, and the code that loads and batches it.
+"""The data of a script: facts of a dataset, and the code that loads and batches it.
 
 Datasets are described without the libraries that read them.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal, get_args
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
@@ -23,7 +23,7 @@ Reader = _Downloaded | _Made | Literal["npz", "folder", "own", "texts", "arrays"
 
 
 @dataclass(frozen=True)
-class Colours:
+class ColorStats:
     """The mean and standard deviation of each channel, for pixels from 0 to 1."""
 
     mean: tuple[float, ...]
@@ -32,7 +32,7 @@ class Colours:
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """A dataset, and how a script reads it; what does not apply, or depends on the run, is 0 or None."""
+    """A dataset and how a script reads it. Fields that do not apply, or depend on the run, are 0 or None."""
 
     reader: Reader
     image_size: int = 0
@@ -40,31 +40,31 @@ class KnownDataset:
     classes: int = 0
     train_samples: int = 0
     validation_samples: int = 0
-    colours: Colours | None = None
+    colors: ColorStats | None = None
 
 
-_GREY = Colours((0.2860,), (0.3530,))
+_GRAY = ColorStats((0.2860,), (0.3530,))
 
 # Copied from engine.training.data, which imports torch.
 KNOWN = {
-    "fashion": KnownDataset("npz", 28, 1, 10, 6_000, 1_000, _GREY),
-    "fashion-mnist": KnownDataset("FashionMNIST", 28, 1, 10, 60_000, 10_000, _GREY),
-    "mnist": KnownDataset("MNIST", 28, 1, 10, 60_000, 10_000, Colours((0.1307,), (0.3081,))),
+    "fashion": KnownDataset("npz", 28, 1, 10, 6_000, 1_000, _GRAY),
+    "fashion-mnist": KnownDataset("FashionMNIST", 28, 1, 10, 60_000, 10_000, _GRAY),
+    "mnist": KnownDataset("MNIST", 28, 1, 10, 60_000, 10_000, ColorStats((0.1307,), (0.3081,))),
     "cifar10": KnownDataset(
-        "CIFAR10", 32, 3, 10, 50_000, 10_000, Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+        "CIFAR10", 32, 3, 10, 50_000, 10_000, ColorStats((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
     ),
     "cifar100": KnownDataset(
-        "CIFAR100", 32, 3, 100, 50_000, 10_000, Colours((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+        "CIFAR100", 32, 3, 100, 50_000, 10_000, ColorStats((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
     ),
-    "fakedata": KnownDataset("fake", 224, 3, 10, 2_000, 500, Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))),
+    "fakedata": KnownDataset("fake", 224, 3, 10, 2_000, 500, ColorStats((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))),
     "image-folder": KnownDataset(
-        "folder", 224, 3, colours=Colours((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+        "folder", 224, 3, colors=ColorStats((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     ),
     "synthetic": KnownDataset("pictures", 224, 3, 1_000),
     "synthetic-regression": KnownDataset("regression"),
     "synthetic-tokens": KnownDataset("tokens", classes=32_000),
     "python-source": KnownDataset("text", classes=256, validation_samples=256),
-    OWN: KnownDataset("own"),
+    OWN_DATA: KnownDataset("own"),
     "text-folder": KnownDataset("texts", classes=256, validation_samples=256),
     "arrays": KnownDataset("arrays"),
 }
@@ -81,12 +81,12 @@ _FORMS: dict[Reader, Form] = {
     "texts": "text",
 }
 _READ: tuple[Reader, ...] = ("folder", "arrays")
-_ARRAY_COLOURS = Colours((0.5,), (0.25,))
+_ARRAY_STATS = ColorStats((0.5,), (0.25,))
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The facts of its data that a script needs, sizes in pixels; `own` is the file that brings them."""
+    """The facts of the data that a script needs, with sizes in pixels. `own` is the user's file."""
 
     experiment: Experiment
     known: KnownDataset
@@ -94,20 +94,20 @@ class DataFacts:
 
     @property
     def form(self) -> Form:
-        """How batches are made: from `memory` that holds all data, by a loader, in turns, ..."""
+        """The source of batches: all data in `memory`, a loader, a cycle of batches, ..."""
         return _FORMS.get(self.known.reader, "memory")
 
     @property
     def samples(self) -> int | None:
-        """The samples of an epoch; None if only the user's folder or file, or the model's file, tells."""
+        """The samples of an epoch, or None if they depend on the user's data or model file."""
         if self.own is not None:
             size = self.experiment.batch_size * self.experiment.devices
             return None if self.own.has("dataset") else math.ceil(self.experiment.samples / size) * size
         return None if self.known.reader in _READ else self.known.train_samples or self.experiment.samples
 
     @property
-    def is_made_up(self) -> bool:
-        """True if an epoch is a few made-up batches in turns; several devices make up their own."""
+    def is_synthetic(self) -> bool:
+        """True if an epoch cycles through a few synthetic batches, which each device generates itself."""
         return self.form == "turns" or (self.own is not None and not self.own.has("dataset"))
 
     @property
@@ -119,7 +119,7 @@ class DataFacts:
 
     @property
     def limit(self) -> int | None:
-        """How many samples to validate on; None for all."""
+        """The number of samples to validate on, or None for all."""
         limit, samples = self.experiment.validation.limit, self.known.validation_samples
         return None if limit is None or (samples and limit >= samples) else limit
 
@@ -129,13 +129,13 @@ class DataFacts:
 
     @property
     def resize_to(self) -> int | None:
-        """The size that batches are resized to; pictures made or decoded have the right size already."""
+        """The size that batches are resized to. Decoded images already have the right size."""
         is_made = self.known.reader in ("fake", "folder")
         return None if is_made or self.size == self.known.image_size else self.size
 
     @property
     def resize_before(self) -> int:
-        """The shorter side of a folder's pictures before their centre is cropped."""
+        """The shorter side of a folder's images before their center is cropped."""
         return round(256 / 224 * self.size)
 
     @property
@@ -150,12 +150,12 @@ class DataFacts:
 
     @property
     def targets(self) -> str:
-        """The name of the array of targets; empty where each token's target is the next."""
+        """The name of the target array, empty if the target is the next token."""
         return self.experiment.data.targets
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of inputs, and of targets if any, as source: to train on, then to validate on."""
+        """The names of inputs, and of targets if any, as source: for training, then for validation."""
         if self.ending == ".parquet":
             return (call(LINE - 12, "", *map(literal, self.columns)),)
         inputs = self.experiment.data.inputs or PurePath(self.experiment.path or "").stem
@@ -167,7 +167,7 @@ class DataFacts:
 
     @property
     def classes(self) -> int:
-        """The number of classes; for text, of tokens in the vocabulary."""
+        """The number of classes, or of tokens in the vocabulary for text."""
         return self.experiment.num_classes or self.known.classes
 
     @property
@@ -177,7 +177,7 @@ class DataFacts:
 
     @property
     def loader_augments(self) -> bool:
-        """True if pictures are augmented as they are decoded."""
+        """True if images are augmented as they are decoded."""
         data = self.experiment.data
         return data.augment and self.known.reader == "folder" and not data.on_device
 
@@ -194,36 +194,36 @@ class DataFacts:
 
 
 def data_facts(experiment: Experiment) -> DataFacts:
-    """The data of an experiment. Raises ProblemError for an unknown dataset or number of classes."""
+    """Return the data of an experiment. Raises ProblemError for an unknown dataset or number of classes."""
     own = own_facts(experiment)
-    if experiment.dataset not in KNOWN or (experiment.dataset == OWN and own is None):
+    if experiment.dataset not in KNOWN or (experiment.dataset == OWN_DATA and own is None):
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
     if experiment.devices != 1 and (experiment.devices == 0 or experiment.device in ("auto", "mps")):
-        fault = "is not known yet: the run has not chosen its devices."
-        raise setting_error("devices", fault, "Train it first.")
+        fault = "is not known until the run has started."
+        raise setting_error("devices", fault, "Train the run first.")
     known = KNOWN[experiment.dataset]
     if known.reader == "arrays" and experiment.image_size is not None:
-        known = replace(known, colours=_ARRAY_COLOURS)
-    data = DataFacts(experiment, known, own if experiment.dataset == OWN else None)
+        known = replace(known, colors=_ARRAY_STATS)
+    data = DataFacts(experiment, known, own if experiment.dataset == OWN_DATA else None)
     is_arrays = known.reader == "arrays"
     if known.reader == "folder" and not data.classes:
-        key, fault = "num_classes", "is not known yet: the run has not read its folder of pictures."
+        key, fault = "num_classes", "is not known until the run has read its folder of images."
     elif is_arrays and not (data.targets or data.classes):
-        key, fault = "data.targets", "is not known yet: the run has not read its file of arrays."
+        key, fault = "data.targets", "is not known until the run has read its file of arrays."
     elif is_arrays and data.ending == ".parquet" and not experiment.data.inputs:
-        fault = "is empty, since the table has too many columns, or some with commas in their names."
-        raise setting_error("data.inputs", fault, "Save a table with fewer or other names.")
+        fault = "is empty, because the table has too many columns, or column names with commas."
+        raise setting_error("data.inputs", fault, "Save the table with fewer columns or other names.")
     else:
         return data
-    raise setting_error(key, fault, "Train it first.")
+    raise setting_error(key, fault, "Train the run first.")
 
 
 _GIVEN = "parser.parse_args().data"
-_FAKE = (2_000, 500)  # pictures to train on, and to validate on
+_FAKE = (2_000, 500)  # images to train on, and to validate on
 
 
 def data_argument(data: DataFacts) -> str | None:
-    """The declaration of `--data`; None if the script needs none."""
+    """Return the declaration of `--data`, or None if the script does not need it."""
     if data.known.reader == "npz":
         return 'default=Path(__file__).with_suffix(".npz")'
     if data.known.reader in DOWNLOADED:
@@ -232,7 +232,7 @@ def data_argument(data: DataFacts) -> str | None:
 
 
 def loading_lines(data: DataFacts) -> tuple[str, ...]:
-    """The statements that define `train` and, if it validates, `validation`."""
+    """Return the statements that define `train` and, if needed, `validation`."""
     both = f"train, {'validation' if data.validates else '_'}"
     match data.known.reader:
         case "regression" | "pictures" | "tokens":

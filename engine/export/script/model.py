@@ -37,7 +37,7 @@ _CONFIG_KEYS = (
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model in a script; `settings` are its constructor's, and for text `classes` is the vocabulary.
+    """A model in a script. `settings` are its constructor's. For text, `classes` is the vocabulary size.
 
     `has_own_sizes`: only the loaded samples tell its channels, or its numbers in and out.
     """
@@ -55,7 +55,7 @@ class ModelFacts:
 
     @property
     def has_statistics(self) -> bool:
-        """True if running a block twice would update its normalisation statistics twice."""
+        """True if running a block twice would update its normalization statistics twice."""
         if self.kind == "own":
             return True
         if self.kind in ("timm", "transformers"):
@@ -97,14 +97,12 @@ class ModelFacts:
 
 
 def model_facts(experiment: Experiment, *, channels: int, classes: int, image_size: int) -> ModelFacts:
-    """The model of an experiment for pictures with these channels. Raises ProblemError if it is unknown."""
+    """Return the model of an experiment for images of these channels. Raises ProblemError if unknown."""
     own = own_facts(experiment)
     kind = _kind(experiment.model) if own is None else "own"
     is_of_library = kind in ("timm", "transformers")
     if is_of_library and experiment.dataset == ARRAYS:
-        message = (
-            f"is '{experiment.model}', which no script builds for arrays whose shape only their file tells."
-        )
+        message = f"is '{experiment.model}', which scripts do not support for arrays of unknown shape."
         raise setting_error("model", message, "Export another run.", value=experiment.model)
     return ModelFacts(
         kind=kind,
@@ -131,8 +129,8 @@ def _kind(name: ModelRef) -> ModelKind:
         return "timm" if name.library is TIMM else "transformers"
     if re.fullmatch(r"[a-z][a-z0-9_]{1,60}", name) and not keyword.iskeyword(name):
         return "torchvision"
-    fault = f"is '{name}', which no script can be written for."
-    remedy = "Choose a run of one of the models in the catalog."
+    fault = f"is '{name}', which scripts do not support."
+    remedy = "Select a run of a model in the catalog."
     raise setting_error("model", fault, remedy, value=name)
 
 
@@ -141,9 +139,11 @@ def _overrides(experiment: Experiment) -> dict[str, Any]:
     for key, value in settings.items():
         message = None
         if "." in key:
-            message = f"has '{key}', a setting of a part of {experiment.model}, which no script sets yet."
+            message = (
+                f"has '{key}', a setting of a part of {experiment.model}, which scripts do not support yet."
+            )
         elif not may_set(key) or not is_plain(value):
-            message = f"has '{key}' with a name or a value that could stand for a file or code."
+            message = f"has '{key}' with a name or value that could be a file or code."
         if message is not None:
             raise setting_error("overrides", message, "Export another run.", value=key)
     return settings

@@ -1,6 +1,6 @@
-"""The model's own file in a script: its text in place, its imports among the script's, and the names of both.
+"""The user's model file in a script: its code, its imports merged with the script's, and the names of both.
 
-The file is taken apart by its syntax; nothing of it is run.
+The file is parsed by its syntax and never run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINE = 110  # the longest line of a script, in characters
 
 
 def literal(value: Any) -> str:
-    """A number, text, flag, or tuple of these as source; text in double quotes if possible."""
+    """Return a number, text, flag, or tuple of these as source, text in double quotes if possible."""
     if isinstance(value, tuple):
         parts = [literal(part) for part in value]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -35,7 +35,7 @@ def literal(value: Any) -> str:
 
 
 def call(room: int, function: str, *arguments: str, **named: str) -> str:
-    """A call as source, with arguments as source; on several lines if it is longer than `room`."""
+    """Return a call as source, with arguments as source, on several lines if longer than `room`."""
     parts = [*arguments, *(f"{name}={value}" for name, value in named.items())]
     joined = ", ".join(parts)
     if len(function) + len(joined) + len("()") <= room:
@@ -46,7 +46,7 @@ def call(room: int, function: str, *arguments: str, **named: str) -> str:
 
 
 def sentence_of(text: str, most: int = 90) -> str:
-    """A user's text for a docstring: printable, on one line, and unable to end the docstring."""
+    """Return a user's text for a docstring: printable, on one line, and unable to end the docstring."""
     visible = "".join(character if character.isprintable() else " " for character in text)
     line = " ".join(visible.split())
     if len(line) > most:
@@ -84,7 +84,7 @@ _OTHERS_FROM = (
 
 
 def imports_of(body: str) -> str:
-    """The import statements that the source `body` needs."""
+    """Return the import statements that the source `body` needs."""
     groups = []
     for modules, names in ((_STANDARD, _STANDARD_FROM), (_OTHERS, _OTHERS_FROM)):
         lines = [f"import {name}" for name in modules if _occurs(f"{name.rpartition(' as ')[2]}.", body)]
@@ -112,18 +112,18 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """The facts of the model's own file that a script needs."""
+    """The facts of the user's model file that a script needs."""
 
     code: Code
     model: str
 
     def has(self, name: str) -> bool:
-        """True if the file defines that function."""
+        """Return True if the file defines that function."""
         return name in self.code.defines
 
     @property
     def names_parts(self) -> bool:
-        """True if the parts of its batches may be in mappings or classes other than dicts and tuples."""
+        """True if its batches may be mappings or classes other than dicts and tuples."""
         classes = ("Mapping", "UserDict", "dataclass", "transformers", "NamedTuple", "namedtuple")
         words = (*classes, "def to(", "torch_geometric")
         return any(word in text for word in words for text in (self.code.text, *self.code.beside.values()))
@@ -135,7 +135,7 @@ class OwnFacts:
 
     @property
     def renaming(self) -> str:
-        """The statement that gives functions of the file their names in the script; "" where it has none."""
+        """The statement that renames functions of the file for the script, or ""."""
         names = {name: called for name, called in _NAMES.items() if self.has(name)}
         if self.model == MODEL:
             names = {MODEL: "make_model", **names}
@@ -143,7 +143,7 @@ class OwnFacts:
 
     @cached_property
     def body(self) -> str:
-        """The file's text without the imports at its beginning, and without what only a script runs."""
+        """The file's text without its first imports and without code for `__main__`."""
         lines = _lines(self.code.text)
         guards = (node for node in ast.parse(self.code.text).body if _guards_main(node))
         for node in (*self._leading, *guards):
@@ -154,12 +154,12 @@ class OwnFacts:
 
     @property
     def imports(self) -> tuple[str, ...]:
-        """The imports at its beginning, but those of modules beside it."""
+        """The imports at the start of the file, except those of modules next to it."""
         return tuple(map(ast.unparse, self._leading))
 
     @property
-    def beside(self) -> dict[str, str]:
-        """The modules beside it by their names, as source of their texts; folders of modules have none."""
+    def companions(self) -> dict[str, str]:
+        """The modules next to the file by name, as source of their texts. Packages have none."""
         # where there is a package too, Python takes that
         files = sorted(
             self.code.beside.items(), key=lambda item: PurePosixPath(item[0]).name == "__init__.py"
@@ -185,21 +185,21 @@ class OwnFacts:
 
 
 def own_facts(experiment: Experiment) -> OwnFacts | None:
-    """The file of the experiment's model; None for a model of the catalog."""
+    """Return the facts of the experiment's model file, or None for a model of the catalog."""
     code, model = experiment.own_code, experiment.model
     return None if code is None or model.file is None else OwnFacts(code, model.class_name or MODEL)
 
 
 def in_place(own: OwnFacts, body: str) -> str:
-    """A script's own part with the code where its marks are."""
+    """Return the body of a script with the user's code at its markers."""
     before, after = _renamed(body, own.code.defines).split(_FILE)
-    modules = "".join(f"    {literal(name)}: {source},\n" for name, source in own.beside.items())
+    modules = "".join(f"    {literal(name)}: {source},\n" for name, source in own.companions.items())
     head = before.replace(_MODULES, modules).rstrip()
     return f"{head}\n\n\n# {sentence_of(own.code.file)}\n{own.body}\n\n\n{after}"
 
 
 def source_literal(text: str) -> str:
-    """A text of several lines as source, readable where that is possible."""
+    """Return a text of several lines as source, readable if possible."""
     if not text:
         return '""'
     shown = text if text.endswith("\n") else f"{text}\n"
@@ -212,7 +212,7 @@ def source_literal(text: str) -> str:
 
 
 def merged_imports(*sources: str) -> str:
-    """The import statements of all the sources, each name once, in the usual order."""
+    """Return the import statements of all sources, each name once, in the usual order."""
     plain: set[str] = set()
     names: dict[str, set[str]] = {}
     for source in sources:

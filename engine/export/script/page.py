@@ -1,6 +1,6 @@
-"""A run as a Python program: its source, its docstring, and the pictures that it needs.
+"""A run as a Python program: its source, its docstring, and the images that it needs.
 
-If the program would become too long, parts are left out, and its docstring names them.
+If the program would be too long, parts are omitted and listed in its docstring.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _LIBRARIES = ("torch", "torchao", "torchvision", "transformers", "timm", "pyarro
 
 
 def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
-    """The docstring, a paragraph of sentences; `left_out` names the parts left out."""
+    """Return the docstring, a paragraph of sentences. `left_out` names the omitted parts."""
     precision = training.experiment.precision.label
     made = run.environment.ammeter if run.environment is not None else __version__
-    title = f"{sentence_of(run.name)}: {precision}, as Ammeter {sentence_of(made)} trained it."
+    title = f"{sentence_of(run.name)}: {precision}, as trained by Ammeter {sentence_of(made)}."
     text = " ".join(_sentences(run, training, imports, left_out))
     # breaking a word might break an escape
     lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -49,22 +49,22 @@ def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tup
 def _sentences(
     run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]
 ) -> Iterator[str]:
-    yield f"It needs {_libraries(imports)}."
+    yield f"Requires {_libraries(imports)}."
     yield from _on_file(training)
     if run.environment is not None:
         device, version = sentence_of(run.environment.device_name), sentence_of(run.environment.torch)
-        yield f"The run was made on {device} with torch {version}."
+        yield f"The run trained on {device} with PyTorch {version}."
     yield from _on_data(training)
     yield from _on_recipe(training)
     differs = training.was_sharded or "losses differ" in " ".join(left_out)
     is_the_runs = run.environment is not None and not differs
     if is_the_runs and training.experiment.device == "cpu" and not training.parts:
-        threads = "as many threads (OMP_NUM_THREADS)" if training.several else "as many threads"
-        yield f"On that processor, with {threads}, its losses are the run's to the last bit."
+        threads = "threads (OMP_NUM_THREADS)" if training.several else "threads"
+        yield f"On that CPU, with the same number of {threads}, the losses equal the run's bit for bit."
     if left_out:
-        yield f"Left out to keep it short: {', '.join(left_out)}."
+        yield f"Omitted to keep it short: {', '.join(left_out)}."
     if training.several:
-        yield f"It trains on {training.experiment.devices} devices, with a process on each; start it by"
+        yield f"It trains on {training.experiment.devices} devices, one process per device. Start it with:"
 
 
 def _libraries(imports: str) -> str:
@@ -79,22 +79,22 @@ def _on_file(training: TrainingFacts) -> Iterator[str]:
     if own is None:
         return
     name = sentence_of(own.code.file)
-    held, them = (f"{name} and the modules beside it", "them") if own.beside else (name, "it")
-    yield f"It holds {held} as the run kept {them}; paths in {them} begin where it is run."
+    held, them = (f"{name} and the modules next to it", "them") if own.companions else (name, "it")
+    yield f"It contains {held} as used by the run. Relative paths in {them} start at the working directory."
     if own.has("dataset") and training.data.own is not None and training.experiment.data.workers:
-        yield "The run loaded its samples in processes of their own; here it loads them itself."
+        yield "The run loaded samples in worker processes. This script loads them itself."
 
 
 _DATA: dict[str, str] = {
-    "npz": "--data is its pictures, the .npz file that was saved with it.",
-    **dict.fromkeys(DOWNLOADED, "--data is the folder that its pictures are downloaded to."),
+    "npz": "--data is the .npz file with its images, saved with it.",
+    **dict.fromkeys(DOWNLOADED, "--data is the folder to download the images to."),
     "folder": (
-        "--data is a folder with a subfolder of pictures for each class, or with such in train/ and val/;"
-        " none hidden or empty, 8 bits per colour."
+        "--data is a folder with a subfolder of images per class, or with such in train/ and val/."
+        " No subfolder may be hidden or empty. Images have 8 bits per channel."
     ),
-    "arrays": "--data is the file with its arrays; all of it is held on the device.",
-    "texts": "--data is the folder with its text.",
-    "text": "It trains on the source of the Python that runs it; another version has another text.",
+    "arrays": "--data is the file with the arrays, which are kept on the device.",
+    "texts": "--data is the folder with the text.",
+    "text": "It trains on the source code of the running Python, which differs between versions.",
 }
 
 
@@ -102,24 +102,24 @@ def _on_data(training: TrainingFacts) -> Iterator[str]:
     data, settings = training.data, training.experiment.data
     if data.known.reader in _DATA:
         yield _DATA[data.known.reader]
-    if data.form == "memory" and data.known.colours and settings.on_device is False:
-        yield "The run loaded its pictures batch by batch; here they are on the device, in the same order."
+    if data.form == "memory" and data.known.colors and settings.on_device is False:
+        yield "The run loaded images batch by batch. Here they are on the device, in the same order."
     if data.form == "loaded" and settings.on_device:
-        yield "The run kept its pictures on the device; here they are made anew for each epoch."
+        yield "The run kept its images on the device. Here they are generated in each epoch."
 
 
 def _on_recipe(training: TrainingFacts) -> Iterator[str]:
     if "capture" in training.parts:
-        yield "The run's steps were captured in a CUDA graph; here they are not: slower, same numbers."
+        yield "The run used a CUDA graph. This script does not: it is slower, with the same losses."
     if training.was_sharded:
-        yield "FSDP2 sharded the run's model; here each device keeps all of it, and losses differ a little."
+        yield "FSDP2 sharded the run's model. Here each device has all of it, and losses differ slightly."
     cap = training.experiment.memory_cap_gib
     if cap is not None and training.cap_gib is None:
-        yield f"The run could use {cap:g} GiB of memory; here there is no such limit."
+        yield f"The run was limited to {cap:g} GiB of memory. This script is not."
 
 
 def shortened(experiment: Experiment) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
-    """The experiment with more and more parts left out, and their names; first those that change no loss."""
+    """Yield the experiment with more and more parts omitted, and their names, harmless ones first."""
     left_out: tuple[str, ...] = ()
     for part, change in _WAYS:
         shorter = experiment.model_copy(update=change(experiment))
@@ -142,7 +142,7 @@ _WAYS: tuple[tuple[str, Callable[[Experiment], dict[str, Any]]], ...] = (
         lambda run: {"validation": _without(run.validation, every=0)} if data_facts(run).validates else {},
     ),
     (
-        "the parts kept in FP32 (so losses differ)",
+        "the modules kept in FP32 (so losses differ)",
         lambda run: {"step": _without(run.step, fp32_modules=())} if run.precision.is_autocast else {},
     ),
     ("the augmentation (so losses differ)", lambda run: {"data": _without(run.data, augment=False)}),
@@ -150,7 +150,7 @@ _WAYS: tuple[tuple[str, Callable[[Experiment], dict[str, Any]]], ...] = (
 
 
 MOST_LINES = 119
-_RANKS_LINES = 45  # what several devices need may come to so many more
+_RANKS_LINES = 45  # additional lines for multiple devices
 Style = Literal["airy", "dense", "terse"]  # with blank lines and docstrings, docstrings only, or neither
 _STYLES: tuple[Style, ...] = get_args(Style)
 _DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
@@ -158,11 +158,11 @@ _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
 
 
 def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
-    """The source of a program that trains what the run trained, and prints the loss of each step.
+    """Return the source of a program that repeats the run's training and prints the loss of each step.
 
-    It has fewer than 120 lines, for several devices than 165. `steps_per_epoch`, known once a run has
-    started, matters for a few learning rates. Raises ProblemError for a model, a dataset or such a rate that
-    no script can be written for.
+    It has fewer than 120 lines, or 165 for multiple devices. `steps_per_epoch`, known once a run has started,
+    matters for a few learning rate schedules. Raises ProblemError if the model, dataset or schedule is not
+    supported.
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
         data = data_facts(experiment)
@@ -231,13 +231,13 @@ def _template(name: str) -> str:
 
 
 def write_script(content: Content, path: Path) -> None:
-    """Writes the script of a single run, and beside it the pictures if they come with the program.
+    """Write the script of a single run, with the images if they come with the program.
 
-    Raises ProblemError for several runs, or one that no script can be written for.
+    Raises ProblemError for several runs, or if a script is not supported for the run.
     """
     if len(content.runs) != 1:
-        message = f"A script is made from one run, and these are {len(content.runs):,}."
-        raise request_error(message, "Choose one of them.", key="run")
+        message = f"A script needs exactly one run, but {len(content.runs):,} were given."
+        raise request_error(message, "Select one run.", key="run")
     (run,) = content.runs
     started = content.started(run.id)
     text = script_of(run, None if started is None else started.steps_per_epoch)
@@ -248,12 +248,12 @@ def write_script(content: Content, path: Path) -> None:
 
 
 def built_in_data(run: RunRecord) -> bytes | None:
-    """The pictures that come with the program, as .npz with their licence; None if the run used others."""
+    """Return the built-in images as .npz with their license, or None if the run used other data."""
     if run.experiment.dataset != "fashion":
         return None
     folder = files("resources") / "fashion"
     packed = io.BytesIO((folder / "fashion.npz").read_bytes())
     with zipfile.ZipFile(packed, "a") as archive:
-        # with a fixed date, so that the same pictures are the same file
+        # with a fixed date, so that the same images give the same file
         archive.writestr(zipfile.ZipInfo("LICENSE"), (folder / "LICENSE").read_bytes())
     return packed.getvalue()

@@ -24,7 +24,7 @@ _SCALER_SETTINGS = ("init_scale", "growth_factor", "backoff_factor", "growth_int
 
 @dataclass(frozen=True)
 class ShortSchedule:
-    """A learning rate that depends on `step`: the line before it, and an expression."""
+    """A learning rate that depends on `step`: a line before it, and an expression."""
 
     before: str
     expression: str
@@ -40,7 +40,7 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """The facts of its training that a script needs; `parts` are of the recipe in force.
+    """The facts of the training that a script needs. `parts` are those of the applied recipe.
 
     `epoch_steps` are those of an epoch as the run reported them, needed only if the data do not tell.
     """
@@ -101,7 +101,7 @@ class TrainingFacts:
             return "len(targets)"
         if self.data.own.has("batch_size"):
             return "batch_size(inputs, targets)"
-        return "BATCH_SIZE" if self.data.is_made_up else "samples_in(inputs, targets)"
+        return "BATCH_SIZE" if self.data.is_synthetic else "samples_in(inputs, targets)"
 
     @property
     def several(self) -> bool:
@@ -110,17 +110,17 @@ class TrainingFacts:
 
     @property
     def was_sharded(self) -> bool:
-        """True if FSDP2 trained the run; the script's DistributedDataParallel shards nothing."""
+        """True if FSDP2 trained the run. The script uses DistributedDataParallel, which does not shard."""
         return self.several and self.experiment.ranks.strategy == "fsdp"
 
     @property
     def shares_order(self) -> bool:
-        """True if the processes share the samples of each epoch, rather than make up their own."""
-        return self.several and not self.data.is_made_up
+        """True if the processes share the samples of each epoch, instead of generating their own."""
+        return self.several and not self.data.is_synthetic
 
     @property
     def device(self) -> str:
-        """The expression for the device; of several, for that of this process."""
+        """The expression for the device, or for this process's device of several."""
         if self.several:
             kind, _, first = self.experiment.device.partition(":")
             local = 'int(os.environ["LOCAL_RANK"])'
@@ -132,7 +132,7 @@ class TrainingFacts:
 
     @property
     def backend(self) -> str:
-        """What several devices of that kind send each other their gradients by."""
+        """The backend that synchronizes gradients between devices of that kind."""
         return {"cuda": "nccl", "xpu": "xccl"}.get(self.experiment.device.partition(":")[0], "gloo")
 
     @property
@@ -151,12 +151,12 @@ class TrainingFacts:
 
     @property
     def cap_gib(self) -> float | None:
-        """The memory cap, if it applies to a card."""
+        """The memory cap, if it applies to a GPU."""
         return self.experiment.memory_cap_gib if self.experiment.device.startswith("cuda") else None
 
     @property
     def schedule(self) -> Schedule | None:
-        """The schedule; None for a constant learning rate."""
+        """The schedule, or None for a constant learning rate."""
         schedule = self.experiment.schedule
         return schedule if schedule.name != "constant" or schedule.warmup_steps else None
 
@@ -168,7 +168,7 @@ class TrainingFacts:
             return None
         if schedule.name == "cosine":
             return ShortSchedule(
-                "fraction = step / max(1, STEPS - 1)  # of half a cosine wave, from the peak to nothing",
+                "fraction = step / max(1, STEPS - 1)  # of half a cosine wave, from the peak to zero",
                 "LEARNING_RATE * (1 + math.cos(math.pi * fraction)) / 2",
             )
         if schedule.name == "step":
@@ -181,15 +181,15 @@ class TrainingFacts:
 
     @property
     def decay_steps(self) -> int | None:
-        """The optimizer steps between decays of the rate. Raises ProblemError if nothing tells them."""
+        """The optimizer steps between decays of the rate. Raises ProblemError if unknown."""
         schedule = self.experiment.schedule
         if schedule.name != "step":
             return None
         return schedule.decay_epochs * self._steps_per_epoch
 
     @property
-    def told_steps(self) -> int | None:
-        """The run's length in steps, if the learning rate needs it. Raises ProblemError as `decay_steps`."""
+    def logged_steps(self) -> int | None:
+        """The run's length in steps, if the learning rate needs it. Raises ProblemError if unknown."""
         epochs = self.experiment.epochs
         if epochs is None or self.experiment.schedule.name not in ("cosine", "one-cycle"):
             return None
@@ -203,8 +203,8 @@ class TrainingFacts:
             )
         if self.epoch_steps is None:
             name = self.experiment.schedule.name
-            message = f"is '{name}', which depends on how many samples there are."
-            remedy = "Train it first, so that this is known, or choose a constant learning rate."
+            message = f"is '{name}', which depends on the number of samples."
+            remedy = "Train the run first, or select a constant learning rate."
             raise setting_error("schedule.name", message, remedy, value=name)
         return self.epoch_steps
 
@@ -219,13 +219,13 @@ class TrainingFacts:
 
     @property
     def fp8_small(self) -> bool:
-        """True if layers too small to gain time are in FP8 too."""
+        """True if layers that are too small to get faster are in FP8 too."""
         takes_small = self.experiment.step.fp8_small_layers
         return self.experiment.device == "cpu" if takes_small is None else takes_small
 
     @property
     def scaler(self) -> str | None:
-        """The expression for the loss scaler, without PyTorch's defaults; None if the run had none."""
+        """The expression for the loss scaler without PyTorch's defaults, or None if the run had none."""
         if not self.experiment.uses_scaler:
             return None
         settings, defaults = self.experiment.scaler, Scaler()
@@ -259,7 +259,7 @@ class TrainingFacts:
 
     @property
     def _is_of_torchao(self) -> bool:
-        return self.experiment.optimizer.has_few_bits or self.experiment.rounds_stochastically
+        return self.experiment.optimizer.is_low_bit or self.experiment.rounds_stochastically
 
     @property
     def zero_momentum(self) -> bool:
@@ -308,7 +308,7 @@ class TrainingFacts:
 
     @property
     def validation_when(self) -> str | None:
-        """The condition for validating after an epoch; None for every epoch."""
+        """The condition for validating after an epoch, or None for every epoch."""
         every = self.experiment.validation.every
         if every == 1:
             return None
@@ -316,7 +316,7 @@ class TrainingFacts:
 
 
 def parts_in_force(run: RunRecord) -> tuple[RecipePart, ...]:
-    """The parts of its recipe that the run had in the end, or all that were asked for if it does not say."""
+    """Return the parts of the recipe that the run applied, or all requested parts if unknown."""
     if run.summary is None or run.summary.recipe is None:
         is_captured = run.experiment.devices == 1
         return tuple(part for part in run.experiment.step.parts if part != "capture" or is_captured)

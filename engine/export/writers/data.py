@@ -1,4 +1,4 @@
-"""Data in full: CSV (RFC 4180), in which no text is a formula, and JSON, with NaN and infinity as text."""
+"""Full data as CSV (RFC 4180), without formulas, and as JSON, with NaN and infinity as text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def json_column(values: NDArray[Any]) -> list[Any]:
-    """A column as plain JSON values."""
+    """Return a column as plain JSON values."""
     plain: list[Any] = values.tolist()
     return plain if np.isfinite(values).all() else json_value(plain)
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it, with NaN and infinity as text, also within tuples, lists and dicts."""
+    """Return a value for JSON, with NaN and infinity as text, also within tuples, lists and dicts."""
     if isinstance(value, float) and not math.isfinite(value):
         return _WORDS[str(value)]
     if isinstance(value, tuple | list):
@@ -40,14 +40,14 @@ def write_json(document: Document, path: Path) -> None:
 
 
 def write_csv(document: Document, path: Path) -> None:
-    """Writes the document's own table or its sentences to `path`, and the tables that have rows beside it."""
+    """Write the document's own table or its sentences to `path`, and other tables with rows next to it."""
     tables = {"": lambda: _sentences(document), **document.tables}
     for name, rows_of in tables.items():
-        write_table(beside(path, name), rows_of(), is_needed=not name)
+        write_table(companion_path(path, name), rows_of(), is_needed=not name)
 
 
 def write_table(path: Path, table: Iterable[Row], *, is_needed: bool = True) -> None:
-    """Writes a CSV file of rows by the names of their columns; one that is not needed, only if it has any."""
+    """Write a CSV file of rows by column name. An optional file is written only if it has rows."""
     rows = list(table)
     names = list(dict.fromkeys(key for row in rows for key in row))
     if rows or is_needed:
@@ -60,20 +60,20 @@ def _sentences(document: Document) -> Iterable[Row]:
             yield {"part": section.title, "sentence": text}
 
 
-def beside(path: Path, name: str) -> Path:
-    """The path of what goes beside a file; of "" the path itself."""
+def companion_path(path: Path, name: str) -> Path:
+    """Return the path of a companion file, or the path itself for the end ""."""
     return path.with_name(f"{path.stem}-{name}{path.suffix}") if name else path
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """Writes a CSV file."""
+    """Write a CSV file."""
     # a name may hold a lone surrogate, which cannot be encoded
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         csv.writer(file).writerows(rows)
 
 
 def cell(value: Any) -> Any:
-    """A value as a cell, in which no text is a formula."""
+    """Return a value as a CSV cell that is never a formula."""
     # numbers stay numbers: the csv module writes them to the last bit
     if isinstance(value, float) and math.isnan(value):
         return "NaN"

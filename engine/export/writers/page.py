@@ -1,6 +1,6 @@
-"""The frame of a web page that fetches nothing: its style, its policy, and templates filled in.
+"""The frame of a self-contained web page: its style, its policy, and filled templates.
 
-The program's fonts are embedded, since the text of the charts was measured with them.
+The program's fonts are embedded, because the text of the charts was measured with them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write_html(document: Document, path: Path) -> None:
 
 
 def page(document: Document, *, script: str = "", **values: Any) -> str:
-    """The page as text, in which only `script` can run; `values` are for the templates of its sections."""
+    """Return the page as text, in which only `script` can run. `values` are for the section templates."""
     style = "\n".join([*map(_font_face, _WEIGHTS), f"{_variables()}{_part('report.css')}"])
     text = _part(script) if script else ""
     policy = (
@@ -59,17 +59,17 @@ def page(document: Document, *, script: str = "", **values: Any) -> str:
 
 
 def picture(drawing: Drawing, attributes: Mapping[str, str] | None = None) -> Markup:
-    """A drawing within a page, in the page's colours."""
+    """Return a drawing within a page, in the page's colors."""
     return Markup(svg(drawing, variable, attributes))
 
 
 def hidden(drawing: Drawing, name: str) -> Markup:
-    """A drawing of class `name`, for beside words that say the same."""
+    """Return a drawing of class `name` that screen readers skip, for use next to equivalent text."""
     return picture(drawing, {"class": name, "aria-hidden": "true"})
 
 
 def variable(ink: str) -> str:
-    """The CSS colour of an ink."""
+    """Return the CSS color of an ink."""
     return f"var(--{ink})"
 
 

@@ -27,7 +27,7 @@ _Face = tuple[int, float, str]  # weight, size in points, colour
 
 
 class Pages(FPDF):
-    """A4 pages in points; all text goes through `letters`, so that none is lost silently."""
+    """A4 pages in points. All text goes through `letters`, so that none is lost silently."""
 
     def __init__(self, foot: str) -> None:
         super().__init__(format="A4", unit="pt")
@@ -49,7 +49,7 @@ class Pages(FPDF):
         self.set_y(self.get_y() + height)
 
     def room(self, height: float) -> None:
-        """Begins a new page if less than `height` is left on this one."""
+        """Begin a new page if less than `height` is left on this one."""
         if self.will_page_break(height):
             self.add_page()
 
@@ -61,13 +61,13 @@ class Pages(FPDF):
     def paragraph(
         self, text: str, size: float = 9, weight: int = 400, colour: str = LIGHT.text2, width: float = 0
     ) -> None:
-        """Text over the full width, or `width`, from the current position."""
+        """Write text over the full width, or `width`, from the current position."""
         set_face(self, weight, size, colour)
         shown = self.letters.shown(text)
         self.multi_cell(w=width, h=1.45 * size, text=shown, align="L", new_x="LEFT", new_y="NEXT")
 
     def sentence(self, pieces: Pieces, size: float) -> None:
-        """A verdict with its pieces in their weights and colours; lines break only between words."""
+        """Write a verdict with its pieces in their weights and colors. Lines break only between words."""
         height = 1.3 * size
         for word in _words(pieces, self.letters):
             parts = [(part, _face(piece, size)) for part, piece in word]
@@ -93,7 +93,7 @@ class Pages(FPDF):
         widths: Sequence[float],
         align: Sequence[str],
     ) -> None:
-        """A table; `widths` are fractions of the page's width, and headings repeat on every page."""
+        """Draw a table. `widths` are fractions of the page's width. Headings repeat on every page."""
         set_face(self, 400, 8.5, LIGHT.text)
         self.set_draw_color(LIGHT.line)
         self.set_line_width(0.5)
@@ -115,7 +115,7 @@ class Pages(FPDF):
         return self.letters.shown(cut)
 
     def drawings(self, drawings: Sequence[Drawing], gap: float) -> None:
-        """Drawings side by side, scaled down if they would not fit on a page."""
+        """Draw drawings side by side, scaled down if they would not fit on a page."""
         height = max(drawing.height for drawing in drawings) * SCALE
         scale = SCALE * min(1.0, (self.eph - 1) / height)
         self.room(height)
@@ -150,7 +150,7 @@ Lead = Callable[[Pages], None]
 
 
 def write_pdf(document: Document, path: Path, lead: Lead | None = None) -> None:
-    """Writes the document; `lead` draws what follows its answers. Letters that no font has become boxes."""
+    """Write the document. `lead` draws below its answers. Letters that no font has become boxes."""
     pages = Pages(f"{document.made}.")
     pages.set_title(pages.letters.shown(document.title))
     pages.set_creator(f"Ammeter {__version__}")
@@ -182,7 +182,7 @@ def _head(pages: Pages, document: Document) -> None:
         pages.paragraph(text, 9.5)
     if document.warnings:
         pages.gap(8)
-        pages.heading("With caution")
+        pages.heading("Caution")
         for text in document.warnings:
             pages.paragraph(f"• {text}")
     pages.gap(16)

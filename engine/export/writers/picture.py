@@ -1,6 +1,6 @@
-"""Pictures under their title as PNG or SVG, with a footer on what was measured.
+"""Charts under their title as PNG or SVG, with a footer that describes the measurement.
 
-A PNG has twice the page's pixels each way; an SVG keeps its text as text.
+A PNG has twice the page's pixels each way. An SVG keeps its text as text.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from engine.drawing.chart_parts import legend
 from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width, wrapped
 from engine.drawing.svg import svg_file
 from engine.export.document import Document, Picture
-from engine.export.writers.data import beside
+from engine.export.writers.data import companion_path
 from resources.looks import LIGHT, Palette
 
 _WIDTH, _MARGIN, _GAP, _HEADER = 926.0, 24.0, 28.0, 34.0
 
 
 def write_pictures(document: Document, path: Path, *, palette: Palette = LIGHT) -> None:
-    """Writes the pictures, the second and the rest beside the first."""
+    """Write the charts, the second and further ones next to the first."""
     pictures: Sequence[Picture | None] = document.pictures or (None,)
     for place, part in enumerate(pictures):
         drawing = sheet(document, [] if part is None else [part])
-        write_drawing(drawing, beside(path, part.name if part and place else ""), palette, facts_of(document))
+        write_drawing(
+            drawing, companion_path(path, part.name if part and place else ""), palette, facts_of(document)
+        )
 
 
 def facts_of(document: Document) -> dict[str, str]:
-    """The text fields of a picture: its title, the program, and settings and machine as JSON."""
+    """Return the metadata of a chart: title, program, and settings and machine as JSON."""
     description = json.dumps(document.facts, default=str)
     return {"Title": document.title, "Software": document.made, "Description": description}
 
 
 def write_drawing(drawing: Drawing, path: Path, palette: Palette, facts: dict[str, str]) -> None:
-    """Writes a drawing as SVG or PNG, by the path's ending, with the facts in its metadata."""
+    """Write a drawing as SVG or PNG, by the path's ending, with the facts in its metadata."""
     if path.suffix.lower() == ".svg":
         metadata = json.dumps(facts, ensure_ascii=False)
         path.write_text(svg_file(drawing, palette, metadata), encoding="utf-8")
@@ -44,7 +46,7 @@ def write_drawing(drawing: Drawing, path: Path, palette: Palette, facts: dict[st
 
 
 def sheet(document: Document, pictures: Sequence[Picture], width: float = _WIDTH) -> Drawing:
-    """Pictures below each other under the document's title, and the lines of its foot."""
+    """Return charts below each other under the document's title, with the lines of its foot."""
     inner = width - 2 * _MARGIN
     shapes: list[Shape] = [
         Words(_MARGIN, 36, shortened(document.title, inner, 20, 600), "text", 20, 600),
@@ -68,7 +70,7 @@ def sheet(document: Document, pictures: Sequence[Picture], width: float = _WIDTH
 
 
 def panel(part: Picture, width: float) -> Drawing:
-    """A picture under its title and its legend, as far as it has these."""
+    """Return a chart under its title and legend, if it has these."""
     shapes: list[Shape] = []
     down = 0.0
     if part.title:

@@ -1,4 +1,4 @@
-"""A document's words and tables as Markdown, as GitHub reads it, and its tables as LaTeX with booktabs."""
+"""A document's text and tables as GitHub Markdown, and its tables as LaTeX with booktabs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from engine.export.document import Cell, Document, Section
 
 
 def write_markdown(document: Document, path: Path) -> None:
-    """Writes the sentences and tables, to paste into an issue or a README."""
+    """Write the sentences and tables as Markdown, to paste into an issue or a README."""
     path.write_text(markdown(document), encoding="utf-8")
 
 
 def markdown(document: Document) -> str:
-    """The sentences and tables, settings and machine."""
+    """Return the sentences, tables, settings and machine as Markdown."""
     return "\n".join(_markdown(document)) + "\n"
 
 
@@ -27,7 +27,7 @@ _AT_START = re.compile(
 
 
 def in_markdown(text: str) -> str:
-    """Text that Markdown shows literally, on one line."""
+    """Return text escaped so that Markdown shows it literally, on one line."""
     return _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", _on_a_line(text)))
 
 
@@ -42,7 +42,7 @@ def _markdown(document: Document) -> Iterator[str]:
         if text:
             yield f"{in_markdown(text)}\n"
     if document.warnings:
-        yield "With caution:\n"
+        yield "Caution:\n"
         yield from (f"- {in_markdown(text)}" for text in document.warnings)
         yield ""
     for section in document.sections:
@@ -67,7 +67,7 @@ def _fenced(code: str) -> str:
 def table_lines(
     headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[str] = ()
 ) -> Iterator[str]:
-    """A table in Markdown, the columns named in `right` to the right; nothing without rows."""
+    """Yield a Markdown table, with the columns in `right` right-aligned. Yields nothing without rows."""
 
     def row(cells: Sequence[Cell]) -> str:
         return f"| {' | '.join(in_markdown(_with_relation(cell)) for cell in cells)} |"
@@ -126,7 +126,7 @@ _LETTERS = {
 
 
 def in_latex(text: str) -> str:
-    """Text that LaTeX sets literally, on one line; letters that it may lack become question marks."""
+    """Return text that LaTeX sets literally, on one line. Letters that it may lack become question marks."""
     letters = (
         _LETTERS.get(letter, letter if ord(letter) <= _LAST_KNOWN else "?") for letter in _on_a_line(text)
     )

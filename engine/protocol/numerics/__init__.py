@@ -1,1 +1,1 @@
-"""Results of an experiment's numerics, part by part."""
+"""The results of a numerics study, part by part."""

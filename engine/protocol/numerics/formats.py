@@ -1,4 +1,4 @@
-"""Number formats with their ranges, and histograms of exponents to hold against them. No torch."""
+"""Number formats with their ranges, and histograms of exponents to compare with them. No torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023  # the exponents of float64's number
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A floating-point format; the exponents are of its smallest normal and its smallest subnormal number.
+    """A floating-point format with the exponents of its smallest normal and smallest subnormal number.
 
     E4M3 and E5M2 are the 8-bit formats of the Open Compute Project's specification of 2023 (OFP8).
     """
@@ -44,14 +44,14 @@ SMALL_FORMATS = FORMATS[1:]  # the formats to switch to from FP32
 
 
 def dtype_label(dtype: str) -> str:
-    """A number format in sentences: "FP16" for "float16"; other names stay as they are."""
+    """Return a dtype's label for sentences: "FP16" for "float16". Unknown names stay as they are."""
     return next((form.label for form in FORMATS if form.name == dtype), dtype)
 
 
 class Exponents(Message):
     """A histogram: `counts[i]` counts numbers x with 2**(first + i) <= |x| < 2**(first + i + 1).
 
-    `smallest` and `largest` are the least and the greatest finite |x| above 0, if there is one.
+    `smallest` and `largest` are the smallest and the largest finite |x| above 0, if there is one.
     """
 
     first: Annotated[int, Field(ge=LEAST_EXPONENT, le=MOST_EXPONENT)] = 0
@@ -72,24 +72,24 @@ class Exponents(Message):
         return self.finite + self.zeros + self.infinite + self.nan
 
     def shifted(self, exponent: int) -> Exponents:
-        """The histogram of the numbers times 2**exponent."""
+        """Return the histogram of the numbers times 2**exponent."""
         ends = {"smallest": self.smallest, "largest": self.largest}
         shifted = {name: None if end is None else end * 2.0**exponent for name, end in ends.items()}
         return self.model_copy(update={"first": self.first + exponent, **shifted})
 
     def underflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """The share of the finite numbers other than 0, times 2**exponent, that the format rounds to 0."""
+        """Return the share of the finite nonzero numbers, times 2**exponent, that underflow to 0."""
         return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 
     def subnormal_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """The share of the finite numbers other than 0 that the format holds only with fewer digits."""
+        """Return the share of the finite nonzero numbers, times 2**exponent, that become subnormal."""
         below_normal = self._fraction_below(form.normal_exponent - exponent)
         return below_normal - self.underflow_fraction(form, exponent)
 
     def overflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
-        """The share of the finite numbers other than 0 that the format would make infinite.
+        """Return the share of the finite nonzero numbers, times 2**exponent, that overflow.
 
-        In the format's topmost power of two only the largest number is known exactly: where it overflows, it
+        In the format's topmost power of two only the largest number is known exactly. If it overflows, it
         counts as one number.
         """
         above = sum(self.counts[max(0, form.top_exponent + 1 - exponent - self.first) :])
@@ -103,7 +103,7 @@ class Exponents(Message):
 
 
 def merged(histograms: tuple[Exponents, ...]) -> Exponents:
-    """The histogram of all the numbers together."""
+    """Return one histogram of the numbers of all."""
     filled = [histogram for histogram in histograms if histogram.counts]
     first = min((histogram.first for histogram in filled), default=0)
     end = max((histogram.first + len(histogram.counts) for histogram in filled), default=0)
@@ -122,4 +122,4 @@ def merged(histograms: tuple[Exponents, ...]) -> Exponents:
     )
 
 
-DTypes = Annotated[tuple[Line, ...], Field(max_length=100)]  # torch's names of number formats, "float16"
+DTypes = Annotated[tuple[Line, ...], Field(max_length=100)]  # torch's names of dtypes, "float16"

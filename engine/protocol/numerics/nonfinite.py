@@ -1,4 +1,4 @@
-"""The precision map: which operation computed in which format; and the first NaN or Inf of a run."""
+"""The precision map, with the dtype of every operation, and the first NaN or Inf of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from engine.protocol.advice import Changes
 from engine.protocol.numerics.formats import DTypes
 
 LOSS, OPTIMIZER, ELSEWHERE = "(loss)", "(optimizer)", "(elsewhere)"
-"""Stand in a module's place for what is computed outside of the model; ELSEWHERE is not attributed."""
+"""Module names for operations outside of the model. Those in ELSEWHERE are not attributed."""
 
 _TITLES = {LOSS: "the loss", OPTIMIZER: "the optimizer", ELSEWHERE: "elsewhere", "": "the model"}
 
@@ -33,15 +33,15 @@ Direction = Literal["forward", "backward"]
 
 
 def module_title(name: str) -> str:
-    """A module's name in a sentence or table: its qualified name; the model itself has none."""
+    """Return a module's name for a sentence or table: its qualified name, or a phrase if it has none."""
     return _TITLES.get(name, name)
 
 
 class Operation(Message):
-    """An operation of a module, as often as it ran with these number formats.
+    """An operation of a module, with the number of times it ran with these dtypes.
 
-    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE; `name` is the
-    operator's, "aten.convolution". `by_autocast`: nobody but autocast asked for the cast.
+    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE. `name` is the
+    operator's, "aten.convolution". `by_autocast` marks a cast that autocast inserted.
     """
 
     module: Line
@@ -57,15 +57,15 @@ class Operation(Message):
 
     @property
     def computed_in(self) -> str | None:
-        """The number format that it computed in; None where it computed nothing, as a cast."""
-        # a product of FP8 gives a longer format
+        """The dtype that it computed in. None for a cast, and for operations without floating point."""
+        # the result of an FP8 matmul has a wider dtype
         known = sorted((*self.outputs, *self.inputs), key=lambda dtype: "float8" not in dtype)
         floats = (dtype for dtype in known if "float" in dtype)
         return None if self.is_cast else next(floats, None)
 
 
 class MappedModule(Message):
-    """A module by its qualified name, "" for the model itself; children have operations of their own."""
+    """A module by its qualified name, "" for the model itself. Its children are modules of their own."""
 
     name: Line
     class_name: Line
@@ -79,10 +79,10 @@ class MappedModule(Message):
 
 
 class PrecisionMap(Message):
-    """One forward and backward pass of a batch, operation by operation; modules in the model's order.
+    """One forward and backward pass of a batch, operation by operation. Modules are in the model's order.
 
-    What activation checkpointing recomputes counts as forward, once more. `attributed_fraction` is the share
-    of the floating-point operations whose module is known. `notes` say what differs on another device.
+    Operations that activation checkpointing recomputes count as forward again. `attributed_fraction` is the
+    share of the floating-point operations whose module is known. `notes` name differences on other devices.
     """
 
     part: Literal["map"] = "map"
@@ -93,7 +93,7 @@ class PrecisionMap(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return "", because dtypes alone are no fault: advice compares them with those of autocast."""
+        """Return "", because dtypes alone are not a fault. Advice compares them with those of autocast."""
         return ""
 
 
@@ -101,13 +101,13 @@ SKIPS_IN_A_ROW = 15  # a scaler that looks for its scale skips fewer: these halv
 
 
 def most_skips(scaler: Scaler) -> int:
-    """Skipped steps in a row that are too many for a scaler on its way down from its start."""
+    """Return how many skipped steps in a row are too many for a scaler on its way down from its start."""
     steps_down_to_2 = math.log(max(1.0, scaler.init_scale / 2)) / -math.log(scaler.backoff_factor)
     return max(SKIPS_IN_A_ROW, math.ceil(round(steps_down_to_2, 6)))
 
 
 class Cause(StrEnum):
-    """The cause of the first number that is not finite, as far as its operation and values tell."""
+    """The cause of the first NaN or Inf, as far as its operation and values show."""
 
     OVERFLOW = "overflow"
     SCALE = "loss scale"  # a gradient that overflows only because the loss is scaled
@@ -116,18 +116,18 @@ class Cause(StrEnum):
     INVALID = "invalid"  # a result without a value: the root of a negative number, 0/0, Inf - Inf
     INPUT = "input"
     WEIGHT = "weight"  # updates made weights too large, or infinite: the learning rate is too large
-    INITIAL = "initial weight"  # a weight is not finite before any update: so it was initialised, or loaded
+    INITIAL = "initial weight"  # a weight is not finite before any update: so it was initialized, or loaded
     MASK = "mask"  # numbers of a mask, which stand for -Inf, leave the format's range
     MASKED = "masked"  # a softmax over values that are all -Inf
     UNKNOWN = "unknown"
 
 
 class FirstNonfinite(Message):
-    """The first operation whose output is not finite though its inputs are.
+    """The first operation with finite inputs and an output that is not finite.
 
-    `least` and `most` are the lowest and highest finite values of its inputs, `result` is the output's
+    `least` and `most` are the lowest and highest finite values of its inputs. `result` is the output's
     largest magnitude in a wider format, if that is finite. `nan` and `infinite` count the output's values.
-    `batch` describes the samples; `changes` are the settings that try the remedy.
+    `batch` describes the samples. `changes` are the settings that try the remedy.
     """
 
     module: Line
@@ -153,9 +153,9 @@ class FirstNonfinite(Message):
 class NonfiniteSearch(Message):
     """A search for the first NaN or Inf through `steps` steps, from the state after step `from_step`.
 
-    `reproduced` is how often the steps, repeated from the same state, gave it at the same operation; it is
-    claimed in `first` only if that is 2. `skipped` are the steps that the loss scaler left out. The run
-    itself went wrong at `trouble_step`: its loss was not finite, or steps were skipped again and again.
+    `reproduced` counts the repeats from the same state that produced it at the same operation. `first` is set
+    only if both did. `skipped` counts the steps that the loss scaler skipped. The run itself went wrong at
+    `trouble_step`: its loss was not finite, or too many steps in a row were skipped.
     """
 
     part: Literal["nan"] = "nan"
@@ -170,7 +170,7 @@ class NonfiniteSearch(Message):
     sentence: Text
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the first NaN or Inf, or on trouble that did not recur. "" without any."""
+        """Return the sentence on the first NaN or Inf, or on trouble that did not recur, "" without any."""
         if self.first is not None:
             return self.first.sentence
         return "" if self.trouble_step is None else self.sentence

@@ -1,4 +1,4 @@
-"""The numerics of an experiment: the parts asked for, as far as they are known."""
+"""The numerics of an experiment: the requested parts and their known results."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from engine.protocol.numerics.ranges import Ranges
 Names = Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)]
 
 
-class IslandTrial(Message):
-    """A short run with these modules in FP32; `reason` says why it was not as good as FP32."""
+class Fp32Trial(Message):
+    """A short run with these modules in FP32. `reason` says why it was not as good as FP32."""
 
     modules: Names
     is_good: bool
@@ -41,17 +41,17 @@ class IslandTrial(Message):
     seconds: Seconds = 0.0
 
 
-class Islands(Message):
-    """The fewest modules found; None where even all of them do not suffice, empty where none is needed.
+class Fp32Modules(Message):
+    """The fewest modules that need FP32. `modules` is empty if none does, None if all do not suffice.
 
-    `is_minimal`: for each module a trial has shown that the run is worse without it. The costs compare a run
-    with the islands to the same run without any: steps per second, and MiB at its peak (None if unknown).
+    With `is_minimal`, a trial without each of them has shown that the run is worse. The costs compare a run
+    with them in FP32 to the same run without: steps per second, and MiB at its peak. Unknown costs are None.
     """
 
     part: Literal["islands"] = "islands"
     modules: Names | None = None
     is_minimal: bool = False
-    trials: Annotated[tuple[IslandTrial, ...], Field(max_length=MOST_ENTRIES)] = ()
+    trials: Annotated[tuple[Fp32Trial, ...], Field(max_length=MOST_ENTRIES)] = ()
     steps: StepNumber = 0
     most_skipped_fraction: Fraction = 0.0
     speed_ratio: float | None = None
@@ -60,7 +60,7 @@ class Islands(Message):
     sentence: Text = ""
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the modules that need FP32. "" where none does."""
+        """Return the sentence on the modules that need FP32, "" if none does."""
         return self.sentence if self.modules != () else ""
 
 
@@ -68,7 +68,7 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """||x - y|| / ||y|| against FP32 in one step from equal weights, and what rounding explains of it."""
+    """||x - y|| / ||y|| against FP32 in one step from equal weights, and the part expected from rounding."""
 
     module: Line
     relative_error: float
@@ -76,11 +76,11 @@ class ModuleError(Message):
 
 
 class Rung(Message):
-    """A run of the ladder, held against FP32's repeats with weights as coarse as the rung's own format.
+    """The run of one precision in the divergence test, compared with FP32's repeats at its rounding error.
 
-    `parts_at` is the first step whose loss is outside of that band and stays there. `first_module` is the
+    `parts_at` is the step from which its loss stays outside the band of these repeats. `first_module` is the
     first, in the order of the forward pass, whose output in the first step is further from FP32's than
-    rounding explains; `errors` are those of all modules.
+    rounding explains. `errors` are those of all modules.
     """
 
     label: Line
@@ -101,10 +101,9 @@ class Rung(Message):
 
 
 class Ladder(Message):
-    """FP32, FP16 without and with loss scaler, BF16, pure BF16 and FP8, from equal weights and batches.
+    """The divergence test: FP32 and other precisions trained from equal weights on equal batches.
 
-    The `repeats` of FP32 are as far apart as another order of sums sets them, within `band_low` and
-    `band_high` at each step.
+    The `repeats` of FP32 differ by rounding errors, and are within `band_low` and `band_high` at each step.
     """
 
     part: Literal["ladder"] = "ladder"
@@ -117,9 +116,9 @@ class Ladder(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the sentence on the precision's divergence from FP32, or on any rung's for None.
+        """Return the sentence on the precision's divergence from FP32. For None, that of any precision.
 
-        It is the ladder's own where FP32 itself becomes NaN or Inf, and "" without any of these.
+        If FP32 itself becomes NaN or Inf, return the sentence on that. Otherwise return "".
         """
         if precision is None:
             return (
@@ -131,7 +130,7 @@ class Ladder(Message):
         return self.sentence if self.has_broken_float32 else ""
 
     def own_rung(self, precision: Precision) -> Rung | None:
-        """Return the rung of an experiment in a precision, that with stochastic rounding if it has it."""
+        """Return the run of a precision, the one with stochastic rounding if there are two."""
         return next((rung for rung in reversed(self.rungs) if rung.precision == precision), None)
 
     @property
@@ -145,41 +144,41 @@ Part = NumericsPart
 USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
 
 PartResult = Annotated[
-    PrecisionMap | Ranges | NonfiniteSearch | Ladder | Islands | Advices, Field(discriminator="part")
+    PrecisionMap | Ranges | NonfiniteSearch | Ladder | Fp32Modules | Advices, Field(discriminator="part")
 ]
 
 
 class PartMeasured(Message):
-    """A part is measured; the job itself ends with `Finished`."""
+    """A part is measured. The job itself ends with `Finished`."""
 
     event: Literal["diagnosed"] = "diagnosed"
     result: PartResult
 
 
 class NumericsResults(Message):
-    """The parts that are known."""
+    """The known parts."""
 
     map: PrecisionMap | None = None
     range: Ranges | None = None
     nan: NonfiniteSearch | None = None
     ladder: Ladder | None = None
-    islands: Islands | None = None
+    islands: Fp32Modules | None = None
     advice: Advices | None = None
 
     def with_part(self, result: PartResult) -> NumericsResults:
-        """The results with this part in place of an earlier one of its kind."""
+        """Return the results with this part in place of an earlier one of its kind."""
         return self.model_copy(update={result.part: result})
 
     def findings(self, precision: Precision | None = None) -> dict[Part, str]:
-        """Return what each known part found wrong, in a precision or in any: none may be passed over."""
+        """Return the problem that each known part found, in a precision or in any. None may be ignored."""
         known = {part: getattr(self, part) for part in get_args(Part)}
         found = {part: result.finding(precision) for part, result in known.items() if result is not None}
         return {part: sentence for part, sentence in found.items() if sentence}
 
     def as_json(self) -> dict[str, Any]:
-        """The known parts as plain JSON values, others empty or null; NaN and infinity are text."""
+        """Return the known parts as plain JSON values. Others are empty or null. NaN and Inf are text."""
         whole = json.loads(self.model_dump_json())
-        found, ranges, search, islands, advice = (
+        found, ranges, search, modules, advice = (
             whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")
         )
         return {
@@ -188,19 +187,19 @@ class NumericsResults(Message):
             "fp8_scaling": ranges.pop("casts", []),
             "first_nonfinite": search.pop("first", None),
             "ladder": whole["ladder"],
-            "fp32_modules": islands.pop("modules", None),
+            "fp32_modules": modules.pop("modules", None),
             "advice": advice.pop("items", []),
-            "about": {"map": found, "range": ranges, "nan": search, "islands": islands},
+            "about": {"map": found, "range": ranges, "nan": search, "islands": modules},
         }
 
 
-FIRST_STEPS = 10  # in which an experiment is searched for its first NaN or Inf; a run is searched whole
+FIRST_STEPS = 10  # of an experiment that are searched for its first NaN or Inf; of a run, all are
 
 
 class Numerics(Answer):
-    """The `parts` asked for of an experiment, or of the run `run_id`, and what is known of them.
+    """The requested `parts` of an experiment, or of the run `run_id`, and their known results.
 
-    The search for the first NaN or Inf goes through `steps` steps, through all of them where None.
+    The search for the first NaN or Inf covers `steps` steps. For None it covers all of them.
     """
 
     kind = "numerics"
@@ -224,14 +223,14 @@ class Numerics(Answer):
 
     @property
     def digest(self) -> str:
-        """The parts asked for."""
+        """The requested parts."""
         return ", ".join(_PART_WORDS[part] for part in self.parts)
 
     def afresh(self) -> Self:
         return self.model_copy(update={"results": NumericsResults()})
 
     def has(self, part: str) -> bool:
-        """True for a part that is known."""
+        """Return True if a part is known."""
         return getattr(self.results, part) is not None
 
 
@@ -239,6 +238,6 @@ _PART_WORDS: dict[Part, str] = {
     "map": "map",
     "range": "ranges",
     "nan": "first NaN",
-    "ladder": "ladder",
+    "ladder": "divergence",
     "islands": "FP32 modules",
 }

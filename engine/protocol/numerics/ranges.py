@@ -1,4 +1,4 @@
-"""The exponents of a model's activations, gradients and weights, module by module, and sentences on them."""
+"""The exponents of a model's activations, gradients and weights by module, and sentences on them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SCALE_EXPONENTS = range(-8, 33)  # the exponents of the loss scales that are com
 
 
 class ModuleRange(Message):
-    """The exponents of one quantity of a module: what its forward returned, or of its own parameters.
+    """The exponents of one quantity of a module: of its forward pass's outputs, or of its own parameters.
 
-    They are of FP32's numbers, gradients without loss scale; `dtype` is the experiment's own format of them.
-    `became_zero` gradients and `became_nonfinite` numbers are lost in that, at the ranges' scale, but not in
-    FP32; a sample that is taken during a run does not count them.
+    They are measured in FP32, gradients without loss scale. `dtype` is the experiment's own dtype for them.
+    In that dtype, at the ranges' scale, `became_zero` gradients and `became_nonfinite` values are lost that
+    are not lost in FP32. Samples taken during a run do not count these.
     """
 
     module: Line
@@ -43,11 +43,11 @@ Product = Literal["output", "input gradient", "weight gradient"]
 
 
 class LayerCast(Message):
-    """A linear layer's numbers as FP8's recipe casts them to `dtype`, for some of the layer's `products`.
+    """An operand of a linear layer as the FP8 recipe casts it to `dtype`, for some of its matmuls `products`.
 
-    They are multiplied by `scales` scales first, one or one for each row or column; without any they stay in
-    BF16. `exponents` are those after that. Of the numbers other than 0 `became_zero` are 0 after the cast;
-    `saturated` would be larger than the format's largest number, or are not finite.
+    It is multiplied by `scales` scales first: one, or one for each row or column. Without scales it stays in
+    BF16. `exponents` are those after scaling. Of the nonzero values, `became_zero` are 0 after the cast, and
+    `saturated` exceed the dtype's largest number or are not finite.
     """
 
     module: Line
@@ -63,41 +63,43 @@ class LayerCast(Message):
 
     @property
     def title(self) -> str:
-        """The operand, and the product where it is cast otherwise for another."""
+        """The operand, and its matmul if another matmul casts it differently."""
         return self.operand if len(self.products) > 1 else f"{self.operand} for {self.products[0]}"
 
     @property
     def form(self) -> NumberFormat:
-        """The format of the cast; E4M3 and E5M2 stand for the forms of them that some cards have."""
+        """The format of the cast. E4M3 and E5M2 also stand for the variants of some GPUs."""
         return next((form for form in FORMATS if self.dtype.startswith(form.name)), E4M3)
 
     @property
     def scale_text(self) -> str:
-        """The scale, or the least and the largest: "2^8 to 2^12"; empty without any."""
+        """The scale, or the smallest and the largest: "2^8 to 2^12". Empty without scales."""
         ends = [_scale(scale) for scale in (self.least_scale, self.most_scale) if scale is not None]
         return " to ".join(dict.fromkeys(ends))
 
     def share(self, count: int) -> float:
-        """The share of that many of the numbers other than 0."""
+        """Return `count` as a share of the nonzero values."""
         return count / max(1, self.exponents.total - self.exponents.zeros)
 
     @property
     def sentence(self) -> str:
-        """The scaling, and what is lost after it."""
+        """A sentence on the scaling and the losses after it."""
         if not self.scales:
-            return "Not scaled: it stays in BF16."
+            return "Not scaled. It stays in BF16."
         scale = f"{self.scales:,} scales, one for each row or column" if self.scales > 1 else "One scale"
         lost = (
-            (self.became_zero, "become 0", "none becomes 0"),
+            (self.became_zero, "underflow", "none underflows"),
             (self.saturated, "saturate", "none saturates"),
         )
         fates = (f"{share_text(self.share(count))} {some}" if count else none for count, some, none in lost)
-        return f"{scale}: {self.scale_text}. In {self.form.label} {', '.join(fates)}."
+        return f"{scale}: {self.scale_text}. In {self.form.label}, {', '.join(fates)}."
 
 
 class Ranges(Message):
-    """The ranges with the weights after `step` steps, at the loss `scale` of the experiment's precision; in
-    FP8 with the `casts` of its layers, at that scale too."""
+    """The ranges after `step` steps, at the loss `scale` of the experiment's precision.
+
+    In FP8 there are also the `casts` of its layers, at that scale too.
+    """
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
@@ -107,22 +109,25 @@ class Ranges(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the first sentence on losses in the experiment's precision. "" where it loses nothing."""
+        """Return the first sentence on underflow or overflow in the experiment's precision, "" without
+        any."""
         return next(_own_losses(self, precision or Precision.FP32, self.scale), "")
 
     def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:
-        """The rows of one quantity, in the model's order."""
+        """Return the rows of one quantity, in the model's order."""
         return tuple(row for row in self.rows if row.quantity == quantity)
 
     @property
     def scale_exponent(self) -> int:
-        """The loss scale as a power of two, the nearest one."""
+        """The exponent of the power of two nearest to the loss scale."""
         return round(math.log2(self.scale))
 
     @property
     def first_overflow(self) -> ModuleRange | None:
-        """The first activations that overflow in the experiment's precision, None without any; of a module
-        and one within it the inner, whose numbers the outer goes on with."""
+        """The first activations that overflow in the experiment's precision. None without any.
+
+        Of a module and a module within it, it is the inner one, whose values the outer one uses.
+        """
         rows = [row for row in self.of("activation") if row.became_nonfinite]
         for row in rows:
             within = f"{row.module}." if row.module else ""
@@ -132,8 +137,10 @@ class Ranges(Message):
 
 
 def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int = 0) -> float:
-    """The mean over the modules of the share of gradients lost at a loss scale of 2**scale_exponent: rounded
-    to 0, or infinite. Every infinite gradient costs the whole step, so it counts as all of its module's."""
+    """Return the mean share of gradients, over all modules, that a loss scale of 2**scale_exponent loses.
+
+    They underflow or overflow. An overflow costs the full step, so it counts as all gradients of its module.
+    """
     known = [row.exponents for row in rows if row.exponents.finite]
     if not known:
         return 0.0
@@ -147,7 +154,7 @@ def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_expon
 
 
 def best_scale_exponent(rows: tuple[ModuleRange, ...], form: NumberFormat) -> int:
-    """The loss scale, as a power of two, that loses least; the middle one where several lose as little."""
+    """Return the exponent of the loss scale that loses the least, the middle one of several."""
     losses = {exponent: lost_fraction(rows, form, exponent) for exponent in SCALE_EXPONENTS}
     least = min(losses.values())
     best = [exponent for exponent, loss in losses.items() if loss == least]
@@ -158,16 +165,19 @@ _WORTH_A_WORD = 0.01
 
 _MOST_FORECASTS = 3
 _NOTHING_LOST = (
-    "FP16 and FP8 would lose less than 1% of any module's activations and, at the best loss scale, of its "
+    "FP16 and FP8 would lose less than 1% of each module's activations and, at the best loss scale, of its "
     "gradients."
 )
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
-    """Losses in the experiment's precision, if the step began at `first_scale`, then those in others."""
+    """Return sentences on underflow and overflow.
+
+    They start with the experiment's own precision, given the initial loss scale `first_scale`.
+    """
     found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
     if ranges.casts and _worst_cast(ranges) is None:
-        found.append("After FP8's scaling less than 1% of any layer's numbers become 0.")
+        found.append("After FP8 scaling, less than 1% of any layer's values underflow.")
     notes = tuple(found) or (_NOTHING_LOST,)
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in QUANTITIES):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
@@ -179,29 +189,29 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
     total = sum(row.exponents.total for row in gradients)
     if ranges.scale != first_scale:
         yield (
-            f"At a loss scale of {_plain(first_scale)} gradients overflow in the first step, which is "
-            f"skipped; at {_plain(ranges.scale)} they no longer do."
+            f"At a loss scale of {_plain(first_scale)}, gradients overflow in the first step, which is "
+            f"skipped. At {_plain(ranges.scale)} they no longer overflow."
         )
     if (first := ranges.first_overflow) is not None:
         others = sum(row.became_nonfinite > 0 for row in ranges.of("activation")) - 1
         yield (
-            f"In {precision.label} {_share(first.became_nonfinite, first)} of the activations of "
+            f"In {precision.label}, {_share(first.became_nonfinite, first)} of the activations of "
             f"{module_title(first.module)} overflow{f', and some of {others:,} more' if others else ''}."
         )
     elif any(row.became_nonfinite for row in gradients):
         down = "" if ranges.scale == 1 else ", whatever the loss scale"
-        yield f"In {precision.label} gradients overflow{down}."
+        yield f"In {precision.label}, gradients overflow{down}."
     worst = max(gradients, key=lambda row: row.became_zero / max(1, row.exponents.total), default=None)
     if worst is not None and worst.became_zero >= _WORTH_A_WORD * worst.exponents.total:
         zeros = sum(row.became_zero for row in gradients)
         scaled = f" at a loss scale of {_plain(ranges.scale)}" if ranges.scale != 1 else ""
         yield (
-            f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 but not in "
-            f"FP32, and {_share(worst.became_zero, worst)} of those of {module_title(worst.module)}."
+            f"In {precision.label}{scaled}, {_percent(zeros / total)} of all gradients underflow to 0, "
+            f"and {_share(worst.became_zero, worst)} of those of {module_title(worst.module)}."
         )
     if (cast := _worst_cast(ranges)) is not None:
-        lost = f"{_percent(cast.share(cast.became_zero))} of the numbers of {module_title(cast.module)}"
-        yield f"After FP8's scaling {lost}'s {cast.title} become 0 in {cast.form.label}."
+        lost = f"{_percent(cast.share(cast.became_zero))} of the values of {module_title(cast.module)}"
+        yield f"After FP8 scaling, {lost}'s {cast.title} underflow in {cast.form.label}."
 
 
 def _worst_cast(ranges: Ranges) -> LayerCast | None:
@@ -210,7 +220,7 @@ def _worst_cast(ranges: Ranges) -> LayerCast | None:
 
 
 def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
-    # the most telling losses in the formats of fewer bits, those in FP16 first
+    # the largest losses in dtypes of fewer bits, those in FP16 first
     activations, gradients = ranges.of("activation"), ranges.of("gradient")
     found: list[tuple[int, float, str]] = []
     # what FP8 itself loses was measured, after its scaling
@@ -222,7 +232,7 @@ def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
                 found += _forecast(gradients, form, ranges.scale_exponent, at)
         else:
             best = best_scale_exponent(gradients, form)
-            found += _forecast(gradients, form, best, f", even at the best loss scale, {_power(best)}")
+            found += _forecast(gradients, form, best, f", even at the best loss scale of {_power(best)}")
     return [sentence for *_, sentence in sorted(found)[:_MOST_FORECASTS]]
 
 
@@ -235,11 +245,11 @@ def _forecast(
         exponents = row.exponents.shifted(scale_exponent)
         under, over = exponents.underflow_fraction(form), exponents.overflow_fraction(form)
         if under + over > (0.0 if worst is None else worst[0]):
-            worst = under + over, "become 0" if under >= over else "overflow", row
+            worst = under + over, "underflow" if under >= over else "overflow", row
     if worst is not None and worst[0] >= _WORTH_A_WORD:
         share, end, row = worst
         lost = f"{_percent(share)} of the {row.quantity}s of {module_title(row.module)} would {end}"
-        yield -form.bits, -share, f"In {form.label} {lost}{at}."
+        yield -form.bits, -share, f"In {form.label}, {lost}{at}."
 
 
 def _share(count: int, row: ModuleRange) -> str:

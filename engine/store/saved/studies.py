@@ -1,4 +1,4 @@
-"""The saved studies, the files of their profiles' traces, and what their table shares with that of sweeps."""
+"""The saved studies, the trace files of profiles, and the base class of their table and of sweeps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRACE = re.compile(r"\.?\w+-\d+\.json\.gz(\.part)?")
 
 
 class SavedTable:
-    """A numbered table of work that one process at a time carries on.
+    """A numbered table of jobs that one process at a time runs.
 
     It has `owner`, the process that carries a row's work on, and `ended`, when it was over.
 
@@ -42,7 +42,7 @@ class SavedTable:
         self._connection = connection
 
     def starting(self, start: str) -> tuple[str, ...]:
-        """The ids that start so, as a user writes them; none for an empty start."""
+        """Return the ids with this start, in any case. An empty start matches no id."""
         start = one_line(start).strip().lower()
         if not start:
             return ()
@@ -50,7 +50,7 @@ class SavedTable:
         return tuple(row["id"] for row in self._connection.read(statement, (len(start), start)))
 
     def release(self, work_id: str) -> None:
-        """Lets other processes carry the work on."""
+        """Let other processes run the job."""
         with self._connection.writing() as connection:
             self._change(connection, work_id, owner=None)
 
@@ -64,7 +64,7 @@ class SavedTable:
     def _free_row(self, connection: sqlite3.Connection, work_id: str) -> sqlite3.Row:
         row = self._row(connection, work_id)
         if row["owner"] is not None and not may_take(row["owner"]):
-            message = f"{row['name']} is carried on by another Ammeter."
+            message = f"{row['name']} is running in another instance of Ammeter."
             raise request_error(message, "Stop it there first.", key=self._table, value=work_id)
         return row
 
@@ -75,7 +75,7 @@ class SavedTable:
 
     def _missing(self, work_id: str) -> Problem:
         noun = self._table.removesuffix("s").replace("studie", "study")
-        message = f"There is no {noun} with the id '{work_id}'."
+        message = f"No {noun} has the id '{work_id}'."
         return request_problem(message, "Start it again.", key=noun, value=work_id)
 
 
@@ -94,28 +94,28 @@ class Traces:
         return traces_folder(self._connection.path)
 
     def path(self, study_id: str, place: int) -> Path:
-        """The file for the trace of a side; its worker makes the folder."""
+        """Return the file for the trace of a side. Its worker creates the folder."""
         return self.folder / f"{file_name_of(study_id)}-{place + 1}.json.gz"
 
     def delete(self, study_id: str, place: int | None = None) -> None:
-        """Deletes the traces of a study or of one side, and what a killed worker wrote of them."""
+        """Delete the traces of a study or of one side, including partial ones."""
         if place is None:
             _remove(path for path in self._all() if _stem(path) == file_name_of(study_id))
         else:
             _remove(self.folder.glob(f"*{self.path(study_id, place).name}*"))
 
     def keep_only(self, study_ids: Iterable[str]) -> None:
-        """Deletes the traces of all other studies."""
+        """Delete the traces of all other studies."""
         kept = set(map(file_name_of, study_ids))
         _remove(path for path in self._all() if _stem(path) not in kept)
 
     def _all(self) -> list[Path]:
-        """The traces, also half-written ones; the folder may be a link to one that holds other files, too."""
+        """All traces, also partial ones. The folder may be a link to one that contains other files too."""
         return [path for path in self.folder.glob("*-*") if _TRACE.fullmatch(path.name)]
 
 
 def traces_of(profiles: Profiles, folder: Path) -> tuple[Path, ...]:
-    """The files of the profiles' traces, as far as they are there."""
+    """Return the existing trace files of the profiles."""
     paths = (folder / Path(profile.trace).name for profile in profiles.measured() if profile.trace)
     # in a folder from elsewhere a link would bring any file of this disk
     return tuple(path for path in paths if path.is_file() and not path.is_symlink())
@@ -147,10 +147,10 @@ class Studies(SavedTable):
             self._put(connection, study, owner=me())
 
     def begin(self, study: Study[A], *, keeps_place: bool = False) -> Study[A]:
-        """Marks a study as carried on by this process and as not over; it is added if it is new.
+        """Mark a study as run by this process and as not finished, and add it if it is new.
 
-        It leaves the queue, unless it `keeps_place` there. Raises ProblemError where a process that lives, or
-        that of another machine, carries it on.
+        It leaves the queue, unless it `keeps_place` there. Raises ProblemError if another running process, or
+        one of another machine, runs it.
         """
         study = replace(study, is_over=False, problem=None, folder=self.traces.folder)
         with self._connection.writing() as connection:
@@ -163,18 +163,18 @@ class Studies(SavedTable):
         return study
 
     def add(self, study: Study[A]) -> Study[A]:
-        """Saves a study that nobody carries on yet; returns it with its number."""
+        """Save a study that no process runs yet, and return it with its number."""
         with self._connection.writing() as connection:
             return self._put(connection, study, owner=None)
 
     def end(self, study: Study[A]) -> Study[A]:
-        """Marks a study as over, and lets it be carried on elsewhere."""
+        """Mark a study as finished, and let other processes continue it."""
         study = replace(study, is_over=True, doing="", trains=None)
         with self._connection.writing() as connection:
             return self._put(connection, study, owner=None)
 
     def find(self, study_id: str, kind: StudyKind | None = None) -> Study[Any]:
-        """The study of that id, of that kind alone if one is given."""
+        """Return the study of that id, if given only of that kind."""
         with self._connection.reading() as connection:
             row = self._row(connection, study_id)
             if kind not in (None, row["kind"]):
@@ -184,14 +184,12 @@ class Studies(SavedTable):
                     raise ValueError(study_id)
                 return self._study(row)
             except (ValueError, KeyError):
-                message = (
-                    f"{row['name']} cannot be read: it is damaged, or another version of Ammeter wrote it."
-                )
-                problem = Problem(kind=Kind.STORE, message=message, remedy="Delete it, or ask anew.")
+                message = f"{row['name']} cannot be read. It is damaged or from another version of Ammeter."
+                problem = Problem(kind=Kind.STORE, message=message, remedy="Delete it, or start it again.")
                 raise ProblemError(problem) from None
 
     def newest(self, kind: StudyKind | None = None, limit: int | None = None) -> tuple[StudyEntry, ...]:
-        """The studies of which something is known, newest first; of one kind, or of all."""
+        """Return the studies with results, newest first, of one kind or of all."""
         rows = self._connection.read(
             "SELECT id, kind, number, title, digest, created, device_name, machine, ended, runs FROM studies"
             " WHERE is_known AND kind = coalesce(?, kind) ORDER BY created DESC, number DESC LIMIT ?",
@@ -213,10 +211,10 @@ class Studies(SavedTable):
         return rows[0]["id"] if rows else None
 
     def delete(self, study_id: str, *, keeps_traces: bool = False) -> None:
-        """Deletes a study with its traces, also from the queue; the runs that it trained stay.
+        """Delete a study with its traces, also from the queue, but not the runs that it trained.
 
-        With `keeps_traces` these stay until the next cleaning up, so that `restore` brings all of it back.
-        Refused while another process carries it on.
+        With `keeps_traces` these stay until the next cleanup, so that `restore` brings all of it back.
+        Refused while another process runs it.
         """
         with self._connection.writing() as connection:
             if _has(connection, study_id):
@@ -227,13 +225,13 @@ class Studies(SavedTable):
             self.traces.delete(study_id)
 
     def restore(self, study: Study[A]) -> None:
-        """Puts back a study that was deleted, under its number. Nothing happens if it is there."""
+        """Restore a deleted study under its number. Does nothing if it exists."""
         with self._connection.writing() as connection:
             if not _has(connection, study.id):
                 self._write_new(connection, study, owner=None)
 
     def clean_up(self) -> None:
-        """Deletes traces whose study is gone."""
+        """Delete traces whose study is gone."""
         self.traces.keep_only(row["id"] for row in self._connection.read("SELECT id FROM studies"))
 
     def _put(self, connection: sqlite3.Connection, study: Study[A], owner: str | None) -> Study[A]:

@@ -1,4 +1,4 @@
-"""A study: what was asked of experiments, and its answer as far as it is known."""
+"""A study: a question about experiments, with its answer so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.protocol.tune import Tuning
 
 
 def new_id() -> str:
-    """An id that no other record has."""
+    """Return an id that no other record has."""
     return secrets.token_hex(6)
 
 
@@ -43,10 +43,10 @@ A = TypeVar("A", bound=Answer)
 class Study(Generic[A]):
     """A snapshot of a study, made on `machine`, "" for this one.
 
-    It `is_over` once it was finished, stopped or failed; not while it goes on, nor if its program ended.
-    `problem` says why it failed, and `not_done`, in sentences, what was asked for and is missing. Not saved:
-    what it is `doing`, in a clause, the `place` of the experiment in work, the run `trains` that it trains
-    meanwhile, and the `folder` of its traces.
+    It `is_over` once it was finished, stopped or failed, but not if its program ended. `problem` is the
+    reason of a failure. `not_done` are sentences on requested parts that are missing. Not saved are the
+    activity `doing`, as a clause, the `place` of the current experiment, the run `trains` that it trains, and
+    the `folder` of its traces.
     """
 
     answer: A
@@ -86,7 +86,7 @@ class Study(Generic[A]):
         return self.answer.is_known or self.problem is not None
 
     def knowing(self, **changes: Any) -> Study[A]:
-        """The study with these fields of its answer changed."""
+        """Return the study with these fields of its answer changed."""
         return replace(self, answer=self.answer.model_copy(update=changes))
 
 
@@ -107,7 +107,7 @@ class StudyEntry:
 
 
 def columns_of(study: Study[Any]) -> dict[str, object]:
-    """The columns of a row that change as the study goes on."""
+    """Return the columns of a row that change during the study."""
     return {
         "name": study.name,
         "title": study.title,

@@ -40,11 +40,11 @@ class CellRecord:
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A sweep; its runs belong to `comparison`.
+    """A sweep, whose runs belong to `comparison`.
 
-    `ended` is None while turns are left, whether or not a program carries it on: `is_claimed` where one that
-    lives does. `machine` is where it trains, "" for this one. `spent_seconds` count towards the plan's time
-    limit. `problem` ended it early.
+    `ended` is None while turns are left. It `is_claimed` while a running program trains it. `machine` is
+    where it trains, "" for this one. `spent_seconds` count towards the plan's time limit. `problem` ended it
+    early.
     """
 
     grid: Grid = field(repr=False)
@@ -80,7 +80,7 @@ class Sweeps(SavedTable):
         return Sweeps(self._connection, is_bare=True)
 
     def newest(self, limit: int | None = None) -> tuple[SweepRecord, ...]:
-        """The sweeps, newest first, all without a limit; those that cannot be read are left out."""
+        """Return the readable sweeps, newest first, all without a limit."""
         statement = "SELECT * FROM sweeps ORDER BY number DESC LIMIT ?"
         records = []
         with self._connection.reading() as connection:
@@ -110,9 +110,9 @@ class Sweeps(SavedTable):
         left_out: Mapping[int, str] | None = None,
         machine: str = "",
     ) -> str:
-        """Adds a sweep and the comparison of its runs; returns its id. Without a name it is "Sweep N".
+        """Add a sweep and the comparison of its runs, and return its id. Without a name it is "Sweep N".
 
-        `left_out` are the cells that are not trained, by index, with the reason in a sentence.
+        `left_out` are the excluded cells, by index, with the reason as a sentence.
         """
         sweep_id, comparison, reasons = new_id(), new_id(), left_out or {}
         with self._connection.writing() as connection:
@@ -144,19 +144,19 @@ class Sweeps(SavedTable):
         self._set_cell(sweep_id, cell, pilot=pilot.model_dump_json())
 
     def set_cell_problem(self, sweep_id: str, cell: int, problem: Problem | None) -> None:
-        """Writes why a cell takes no more turns; None lets it take turns again."""
+        """Record why a cell is not trained further. None allows it again."""
         self._set_cell(sweep_id, cell, problem=None if problem is None else problem.model_dump_json())
 
     def hold(self, sweep_id: str, cell: int, is_held: bool) -> None:
-        """Holds a cell back: it takes no turn until it is released."""
+        """Pause a cell until it is released."""
         self._set_cell(sweep_id, cell, is_held=int(is_held))
 
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
-        """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
+        """Exclude a cell, with a reason as a sentence. An empty reason includes it again."""
         self._set_cell(sweep_id, cell, left_out=why or None)
 
     def rename(self, sweep_id: str, name: str) -> None:
-        """Gives a sweep, and the comparison of its runs, another name; an empty one changes nothing."""
+        """Rename a sweep and the comparison of its runs. An empty name changes nothing."""
         if not (title := cleaned_name(name)):
             return
         with self._connection.writing() as connection:
@@ -167,20 +167,20 @@ class Sweeps(SavedTable):
             connection.execute(statement, (title, sweep_id))
 
     def spend(self, sweep_id: str, seconds: float) -> None:
-        """Adds to the time that was spent on a sweep; a pause is taken off again."""
+        """Add to the time spent on a sweep. Pauses are subtracted."""
         statement = "UPDATE sweeps SET spent_seconds = spent_seconds + ? WHERE id = ?"
         with self._connection.writing() as connection:
             connection.execute(statement, (seconds, sweep_id))
 
     def end(self, sweep_id: str, problem: Problem | None = None) -> None:
-        """Marks a sweep as over, which takes it out of the queue; `problem` ended it early."""
+        """Mark a sweep as finished and remove it from the queue. `problem` ended it early."""
         text = None if problem is None else problem.model_dump_json()
         with self._connection.writing() as connection:
             self._change(connection, sweep_id, ended=time.time(), problem=text)
             leave(connection, sweep_id)
 
     def delete(self, work_id: str) -> None:
-        """Deletes a sweep; its runs stay. Refused while another process carries it on."""
+        """Delete a sweep, but not its runs. Refused while another process runs it."""
         with self._connection.writing() as connection:
             row = self._free_row(connection, work_id)
             connection.execute("DELETE FROM sweeps WHERE id = ?", (work_id,))
@@ -230,10 +230,8 @@ class Sweeps(SavedTable):
 
     def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> SweepRecord:
         if not is_intact(row, SEALED["sweeps"]):
-            message = (
-                f"{one_line(row['name'])} cannot be read. Its settings are damaged, as a checksum shows."
-            )
-            remedy = "Delete it, and start it again. Its runs stay."
+            message = f"{one_line(row['name'])} cannot be read. Its settings are damaged (checksum mismatch)."
+            remedy = "Delete it and start it again. Its runs are kept."
             raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy))
         owner = None if row["owner"] is None else owner_from(row["owner"])
         return SweepRecord(

@@ -1,1 +1,1 @@
-"""Looks for mistakes with mixed precision in a model, its loss and its file before a step is trained."""
+"""Checks a model, its loss and its file for mixed-precision mistakes before a step is trained."""

@@ -1,4 +1,4 @@
-"""Autocast that the code itself enters or switches off, and how much of the work that concerns."""
+"""Finds autocast contexts that the code itself enters or turns off, and the share of work in them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MATRIX_WORK = frozenset(
         *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
     )
 )
-_OF_WORK = "of the FLOPs of matrix multiplications and convolutions"
+_OF_WORK = "of the FLOPs of matmuls and convolutions"
 _TELLING, _LARGE, _ALL = 0.01, 0.1, 0.995  # shares of that work
 _FULL = torch.float32
 
 
 @dataclass(frozen=True)
 class _Context:
-    """An `autocast` around the lines from `first` to `last`; what the text does not tell is None."""
+    """An `autocast` around the lines from `first` to `last`. Values that the text does not show are None."""
 
     first: int
     last: int
@@ -48,10 +48,10 @@ class _Context:
 
 
 class AutocastWatch(TorchFunctionMode):
-    """Notes which matrix work of a pass is done in another dtype than the precision's, by autocast.
+    """Records which matmuls of a pass autocast computes in another dtype than the precision's.
 
-    A pass on the CPU stands for one on a device of type `target`, for which the text has to say what an
-    autocast for that device alone would do.
+    A pass on the CPU stands for one on a device of type `target`. The text shows what an autocast for that
+    device alone would do.
     """
 
     def __init__(self, experiment: Experiment, precision: Precision, target: str) -> None:
@@ -94,7 +94,8 @@ class AutocastWatch(TorchFunctionMode):
             self._noted[dtype, place] += work
 
     def _computed_in(self, dtype: torch.dtype) -> tuple[torch.dtype, CodePlace | None]:
-        """The dtype of a product on the target, as far as autocast decides it, and the place that decides."""
+        """Return the dtype of a matmul on the target, as decided by autocast, and the place that decides
+        it."""
         is_on = torch.is_autocast_enabled("cpu")
         on_cpu = torch.get_autocast_dtype("cpu") if is_on else _FULL
         # a cast of the code's own, or weights in other dtypes, are findings of their own
@@ -119,7 +120,7 @@ class AutocastWatch(TorchFunctionMode):
         return on_cpu, self._elsewhere[on_cpu]
 
     def _around(self) -> Iterator[tuple[str, int, _Context]]:
-        """The contexts of the text around what is being executed, the innermost first."""
+        """Yield the contexts in the text around the running line, the innermost first."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             path, line = frame.f_code.co_filename, frame.f_lineno
@@ -130,7 +131,7 @@ class AutocastWatch(TorchFunctionMode):
             frame = frame.f_back
 
     def findings(self, *, counts: bool) -> Iterator[Finding]:
-        """Yield a finding for each place; one in a pass that the run does not make is a note."""
+        """Yield a finding for each place. A finding in a pass that the run does not make is a note."""
         for (dtype, place), work in self._noted.items():
             share = work / max(1, self._total)
             if share < _TELLING:
@@ -138,7 +139,7 @@ class AutocastWatch(TorchFunctionMode):
             what = str(dtype).removeprefix("torch.")
             how_much = f"all {_OF_WORK[3:]}" if share > _ALL else f"{100 * share:.0f}% {_OF_WORK}"
             begin = "Autocast is off here" if dtype is _FULL else "Autocast is entered here"
-            remedy = "Remove it. Ammeter enters autocast itself where the precision has it."
+            remedy = "Remove it. Ammeter enters autocast itself if the precision uses it."
             if dtype is _FULL:
                 remedy = (
                     "Leave autocast on, or enter train.autocast(), except where a small part needs float32."
@@ -154,7 +155,7 @@ class AutocastWatch(TorchFunctionMode):
 
 
 def _work(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> int:
-    """The multiply-adds, roughly: of each number of the result the length of its sum."""
+    """Estimate the multiply-adds: for each number of the result, the length of its sum."""
     first = tensors[1] if name in ("addmm", "baddbmm") and len(tensors) > 2 else tensors[0]
     if name.startswith("conv_transpose"):
         return first.numel() * tensors[1][0].numel()

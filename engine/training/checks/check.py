@@ -1,4 +1,4 @@
-"""Check: two small batches on the CPU through the model and loss of an experiment, without training it."""
+"""Check: two small batches on the CPU through the model and loss of an experiment, without training."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _GRAVITY = ("error", "warning", "note")
 
 
 def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Checked:
-    """The findings on a model and its file, on the CPU, within the limit. Raises ProblemError."""
+    """Return the findings on a model and its file, on the CPU, within the limit. Raises ProblemError."""
     began = time.perf_counter()
     work = _Work(experiment)
     # not in this thread: one that never returns cannot be left
@@ -104,7 +104,7 @@ class _Work:
             self.findings += _fp8_findings(plan, self._linear_layers)
         elif note := plan.device_entry.precision(experiment.precision).hardly_faster:
             message = f"On {plan.device_entry.title} {note}."
-            remedy = "Choose another precision to save time; memory is saved all the same."
+            remedy = "Choose another precision to save time. Memory is saved in any case."
             self.findings.append(finding_at(None, FindingKind.EMULATED, "warning", message, remedy))
         began = time.perf_counter()
         autocast = experiment.precision if experiment.precision.is_autocast else Precision.BF16
@@ -132,7 +132,7 @@ class _Work:
         for one in self._passes:
             one.tree.give_up()
         message = f"The check of two small batches on the CPU did not end within {seconds:,.0f} seconds."
-        remedy = "If the model is not large, look for a loop that never ends."
+        remedy = "If the model is not large, look for an infinite loop."
         severity: Severity = "error" if is_stuck else "warning"
         self.findings.append(finding_at(place, FindingKind.TOO_SLOW, severity, message, remedy))
 
@@ -183,14 +183,15 @@ def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Fi
     told = finding_at(None, kind, severity, layers_sentence(layers), remedy)
     yield told.model_copy(update={"detail": layers_table(layers) if layers else ""})
     if plan.device.type == "cpu":
-        remedy = "Train it on a GPU of compute capability 8.9 or later to know its speed."
+        remedy = "Train it on a GPU of compute capability 8.9 or later to measure its speed."
         yield finding_at(None, FindingKind.EMULATED, "note", EMULATED_NOTE, remedy)
     elif is_converted and "compile" not in experiment.step.parts:
-        yield finding_at(None, kind, "warning", UNCOMPILED_FP8, "Add compile to the speed recipe.")
+        yield finding_at(None, kind, "warning", UNCOMPILED_FP8, "Add compile to the optimizations.")
 
 
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Errors first, then by line; what two passes show is told once, with the greater severity."""
+    """Sort findings, errors first, then by line. A finding of two passes is kept once, with the greater
+    severity."""
     told: dict[object, Finding] = {}
     for found in sorted(findings, key=lambda it: (_GRAVITY.index(it.severity), it.file or "", it.line or 0)):
         what = "" if found.kind is FindingKind.RAISES else found.message

@@ -1,4 +1,4 @@
-"""The dtypes of a model's parameters and buffers, judged by their role."""
+"""The dtypes of a model's parameters and buffers, checked by their role."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from engine.training.steps.own import members_in
 from engine.training.steps.rules import parameters_of
 
 _TRAINED, _UNTRAINED, _UPDATED, _CONSTANT = "trained parameter", "parameter", "buffer", "constant buffer"
-_IN_FLOAT32 = "Keep the weights in float32, without .half() or .bfloat16(): autocast casts them."
+_IN_FLOAT32 = "Keep the weights in float32, without .half() or .bfloat16(). Autocast casts them."
 # as PyTorch's errors name them
 _NAMES = {torch.bfloat16: "BFloat16", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}
 _Named = tuple[str, torch.Tensor]
 
 
 class FormatCheck:
-    """Judges the dtypes of a model by what its passes do; create it before they are made.
+    """Checks the dtypes of a model by the behavior of its passes. Create it before the passes.
 
-    A parameter is trained if it gets a gradient and an optimizer has it: a teacher under `torch.no_grad` need
-    not be frozen. A buffer is constant unless a pass changes it, as those of running statistics are.
+    A parameter is trained if it gets a gradient and an optimizer has it, so a teacher under `torch.no_grad`
+    does not need to be frozen. A buffer is constant unless a pass changes it, as running statistics are
+    changed.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -40,9 +41,9 @@ class FormatCheck:
                 self._optimizers = None if made is None else members_in(made)
 
     def findings(self, reached: Sequence[frozenset[int]]) -> Iterator[Finding]:
-        """Yield a finding for each role and dtype other than float32, once the passes are made.
+        """Yield a finding for each role and each dtype other than float32, after the passes.
 
-        `reached` are the ids of the parameters that got a gradient, of each pass; without a pass, all count.
+        `reached` are the ids of the parameters that got a gradient, for each pass. Without a pass, all count.
         """
         experiment = self._plan.experiment
         if experiment.precision is Precision.BF16_PURE:
@@ -71,28 +72,28 @@ class FormatCheck:
             yield _CONSTANT if is_same else _UPDATED, (name, buffer)
 
     def _words(self, role: str, dtype: torch.dtype) -> tuple[Severity, str, str]:
-        """The severity, how the sentence goes on, empty for no finding, and the remedy."""
+        """Return the severity, the end of the sentence (empty for no finding), and the remedy."""
         precision = self._plan.experiment.precision
         refusal = self._refusal(dtype) if role == _TRAINED else ""
         # a CPU can unscale BF16: https://github.com/pytorch/pytorch/issues/127176
         if refusal and (dtype is not torch.bfloat16 or self._plan.device.type == "cuda"):
-            remedy = "Keep what is trained in float32, or train in BF16 AMP, which needs no loss scaler."
+            remedy = "Keep trained parameters in float32, or train in BF16 AMP, which uses no loss scaler."
             return "error", f", and the loss scaler fails with “{refusal}”", remedy
         if dtype is torch.float32 or not dtype.is_floating_point:
             return "note", "", ""
         if dtype is torch.float64:
-            follows = ", which autocast does not cast, so what uses it computes in float64"
-            return "warning", follows, "Keep it in float32, as by .float()."
+            follows = ", which autocast does not cast, so operations with it compute in float64"
+            return "warning", follows, "Keep it in float32, for example with .float()."
         if role == _TRAINED:
-            follows = ": small updates of the weights are lost, and no precision is measured as it is named"
+            follows = ", so small weight updates are lost, and no precision is what its name says"
             if refusal:
-                follows = f": its small updates are lost, and an NVIDIA GPU fails with “{refusal}”"
+                follows = f", so its small updates are lost, and an NVIDIA GPU fails with “{refusal}”"
             return "warning", follows, _IN_FLOAT32
         if role == _UPDATED:
-            remedy = "Keep it in float32: autocast casts what it should."
-            return "warning", ", so what it gathers is rounded", remedy
+            remedy = "Keep it in float32. Autocast casts where needed."
+            return "warning", ", so its accumulated values are rounded", remedy
         if role == _UNTRAINED and not precision.is_narrow:
-            follows = f" and not trained, so in {precision.label} its values are rounded, too"
+            follows = f" and not trained, so in {precision.label} its values are rounded too"
             return "warning", follows, "Keep it in float32 to compare with true FP32."
         follows = (
             " and not trained, which saves memory" if role == _UNTRAINED else ", so its values are rounded"
@@ -100,7 +101,8 @@ class FormatCheck:
         return "note", follows, "Nothing needs to change."
 
     def _refusal(self, dtype: torch.dtype) -> str:
-        """PyTorch's words where the loss scaler cannot unscale gradients of this dtype; else empty."""
+        """Return PyTorch's error if the loss scaler cannot unscale gradients of this dtype, else an empty
+        string."""
         if not self._plan.experiment.uses_scaler or dtype in (torch.float32, torch.float64):
             return ""
         if dtype is torch.float16:
@@ -109,7 +111,7 @@ class FormatCheck:
 
     @property
     def _takes_scaled(self) -> bool:
-        """True if a fused optimizer unscales gradients itself, the only way to take those in FP16."""
+        """True if a fused optimizer unscales gradients itself, the only way to use FP16 gradients."""
         experiment = self._plan.experiment
         is_fused = experiment.wants_fused
         if self._optimizers is not None:

@@ -1,4 +1,4 @@
-"""Mistakes that the text of a training loop shows: a model file's step, or a loop with a loss scaler."""
+"""Mistakes visible in the text of a training loop: a model file's step, or a loop with a loss scaler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHOOSES = re.compile(r"16|half|amp|dtype|precision|scaler", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class File:
-    """A file's name, its text and that parsed."""
+    """A file: its name, its text, and its syntax tree."""
 
     name: str
     text: str
@@ -35,7 +35,7 @@ class File:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call, the innermost loop around it, and the conditions that it is under, with the branch."""
+    """A call, the innermost loop around it, and the conditions around it, each with the branch."""
 
     node: ast.Call
     loop: ast.AST | None
@@ -47,7 +47,7 @@ class _Call:
 
     @property
     def owner(self) -> str:
-        """The name of the object that has the method; empty for a function."""
+        """The name of the object whose method is called, empty for a function."""
         return last_name(self.node.func.value) if isinstance(self.node.func, ast.Attribute) else ""
 
     @property
@@ -59,12 +59,12 @@ class _Call:
         return self.node.lineno
 
     def excludes(self, other: _Call) -> bool:
-        """True if the other is in another branch of a condition, so that only one of both is made."""
+        """Return True if the other call is in another branch of a condition, so only one of them runs."""
         mine = dict(self.conditions)
         return any(mine.get(condition, branch) is not branch for condition, branch in other.conditions)
 
     def is_under(self, words: re.Pattern[str]) -> bool:
-        """True if a condition around it has one of the words."""
+        """Return True if a condition around the call contains one of the words."""
         return any(words.search(condition) for condition, _ in self.conditions)
 
 
@@ -80,7 +80,7 @@ class _Scope:
 
 
 def loop_findings(file: File, *, is_bf16: bool) -> list[Finding]:
-    """Find the mistakes in a file's training loops, also in those that Ammeter does not run, by line."""
+    """Find the mistakes in a file's training loops, including loops that Ammeter does not run, by line."""
     scopes = [*_scopes(file)]
     schedulers = {*_assigned(file.tree, _SCHEDULER_CLASS)}
     scalers = {*_assigned(file.tree, _SCALER)}
@@ -103,17 +103,17 @@ def loop_findings(file: File, *, is_bf16: bool) -> list[Finding]:
 def _of_scaler_made(file: File, scope: _Scope, *, is_bf16: bool) -> Iterator[Finding]:
     for call in scope.of(_SCALER_CLASS):
         if call.loop is not None and any(used.loop is call.loop for used in scope.of("scale")):
-            message = "A new GradScaler is made in each pass of the loop, so its scale never adapts."
-            remedy = "Make it once, before the loop."
+            message = "A new GradScaler is created in each pass of the loop, so its scale never adapts."
+            remedy = "Create it once, before the loop."
             yield _finding(file, call, FindingKind.SCALER_RULE, message, remedy)
         if is_bf16 and not _may_be_disabled(call):
-            message = "A GradScaler is made, but BF16 has the range of FP32 and needs none."
-            remedy = "Remove it: train.backward and train.step scale where the precision needs it."
+            message = "A GradScaler is created, but BF16 has the range of FP32 and does not need it."
+            remedy = "Remove it. train.backward and train.step scale the loss if the precision needs it."
             yield _finding(file, call, FindingKind.SCALER_WITH_BF16, message, remedy)
 
 
 def _may_be_disabled(call: _Call) -> bool:
-    """True if the scaler is made, or enabled, on some condition."""
+    """Return True if the scaler is created or enabled depending on a condition."""
     given = next((it.value for it in call.node.keywords if it.arg in ("enabled", None)), None)
     if given is None and len(call.node.args) >= _ENABLED:
         given = call.node.args[-1]
@@ -141,7 +141,7 @@ def _of_schedulers(file: File, scope: _Scope, scaled: list[_Call], schedulers: s
     for call in scope.of(STEP):
         is_scheduler = call.owner in schedulers or _SCHEDULER.search(call.owner)
         if is_scheduler and not call.is_under(_LOOKS) and (scope.name == STEP or call.loop in loops):
-            message = "The scheduler steps even where the loss scaler has skipped the optimizer step."
+            message = "The scheduler steps even if the loss scaler has skipped the optimizer step."
             remedy = "Step it only if not train.was_skipped(optimizer)."
             if scope.name != STEP:
                 remedy = "Step it only if scaler.get_scale() has not become smaller."
@@ -204,7 +204,8 @@ def _scopes(file: File) -> Iterator[_Scope]:
 
 
 def _condition(lines: list[str], test: ast.expr) -> tuple[str, bool]:
-    """The condition as text, and whether it must hold: "not x" and "x is None" are "x", which must not."""
+    """Return the condition as text, and whether it must hold. "not x" and "x is None" are "x", which must
+    not."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return _source(lines, operand), False
@@ -231,7 +232,8 @@ def _assigned(tree: ast.Module, made: re.Pattern[str]) -> Iterator[str]:
 
 
 def last_name(node: ast.expr) -> str:
-    """The name of what an expression is: "step" of `train.optimizer.step`, "a" of `a[0]`; else empty."""
+    """Return the last name of an expression: "step" of `train.optimizer.step`, "a" of `a[0]`, or an empty
+    string."""
     while isinstance(node, ast.Subscript):
         node = node.value
     match node:

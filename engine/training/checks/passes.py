@@ -1,4 +1,4 @@
-"""A forward and a backward pass of one small batch on the CPU, and the mistakes that they show."""
+"""A forward and a backward pass of a small batch on the CPU, and the mistakes found in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from engine.experiment.catalog import OWN, Precision
+from engine.experiment.catalog import OWN_DATA, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Subject:
-    """The model in training mode and a batch for each pass, all on the CPU; it is to run on `target`."""
+    """The model in training mode and a batch for each pass, all on the CPU. The run will use `target`."""
 
     plan: RunPlan
     model: nn.Module
@@ -56,14 +56,15 @@ class Subject:
         return self.plan.device.type == "cuda"
 
     def loss(self, outputs: Any, targets: Any) -> Any:
-        """The loss, not yet validated where it is the user's own."""
+        """Return the loss, not yet validated if it is the user's own."""
         own = self.workload.own
         function = own.function("loss") if own is not None else None
         return (function or self.workload.loss)(outputs, targets)
 
 
 def small_batches(plan: RunPlan) -> tuple[Batch, ...]:
-    """Two small batches of the plan's data on the CPU. Raises what its code raises, and ProblemError."""
+    """Return two small batches of the plan's data on the CPU. Raises ProblemError, and errors of the data's
+    code."""
     return tuple(batch_on(batch, CPU) for batch in islice(_batches(plan), 2))
 
 
@@ -106,7 +107,7 @@ _ONLY_ON_CPU = re.compile(
 
 
 class Pass:
-    """A pass in one precision; `counts`: an error ends the run; `goes_back`: it has a backward pass."""
+    """A pass in one precision. `counts`: an error would end the run. `goes_back`: it has a backward pass."""
 
     def __init__(
         self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool, goes_back: bool
@@ -135,17 +136,17 @@ class Pass:
 
     @property
     def unused(self) -> watches.Unused | None:
-        """The trainable parameters without a gradient in the pass; None without a whole backward pass."""
+        """The trainable parameters without a gradient in the pass. None without a complete backward pass."""
         return None if self.reached is None else self._gradients.missing
 
     @property
     def reached(self) -> frozenset[int] | None:
-        """The ids of the parameters that got a gradient; None without a whole backward pass."""
+        """The ids of the parameters that got a gradient. None without a complete backward pass."""
         is_known = self.is_complete and (self._goes_back or self._subject.workload.body is not None)
         return frozenset(self._gradients.reached) if is_known else None
 
     def run(self) -> None:
-        """Makes the pass; whatever the model raises becomes a finding."""
+        """Make the pass. Any error of the model becomes a finding."""
         self._subject.model.zero_grad(set_to_none=True)
         try:
             with ExitStack() as stack:
@@ -230,7 +231,7 @@ class Pass:
         place = definition_place(self._subject.workload.experiment.own_code, "step")
         severity: Severity = "error" if self._subject.workload.experiment.uses_scaler else "warning"
         for rule, broken_at in step.rules.broken.items():
-            message, at = f"In FP16 {rule.message}", broken_at and CodePlace(*broken_at)
+            message, at = f"In FP16, {rule.message}", broken_at and CodePlace(*broken_at)
             self.findings.append(
                 places.finding_at(at, FindingKind.SCALER_RULE, severity, message, rule.remedy)
             )
@@ -244,17 +245,17 @@ class Pass:
             what = f"tensor of shape {tuple(loss.shape)}" if is_tensor else type(loss).__name__
             message = f"The loss is a {what}, but it must be a scalar tensor."
             yield places.finding_at(
-                place, FindingKind.LOSS_NOT_SCALAR, "error", message, "Reduce it, as by .mean()."
+                place, FindingKind.LOSS_NOT_SCALAR, "error", message, "Reduce it, for example with .mean()."
             )
         elif not loss.requires_grad:
-            message = "The loss depends on no parameter: it has no gradient."
+            message = "The loss does not depend on a parameter, so it has no gradient."
             remedy = "Compute it from the outputs without .detach(), .item() or torch.no_grad()."
             yield places.finding_at(place, FindingKind.NO_GRADIENT, "error", message, remedy)
         elif not bool(torch.isfinite(loss)):
             self._infinite_loss = loss.item()
         elif loss.dtype in (torch.float16, torch.bfloat16) and self._precision.is_autocast:
-            rounded = "it is rounded to 3 digits, and in FP16 a usual loss scale overflows it"
-            message = f"The loss itself is {places.dtype_text(loss)}: {rounded}."
+            rounded = "so it is rounded to 3 digits, and in FP16 a typical loss scale makes it overflow"
+            message = f"The loss itself is {places.dtype_text(loss)}, {rounded}."
             remedy = "Compute the loss from outputs.float()."
             yield places.finding_at(place, FindingKind.HALF_IN_LOSS, "warning", message, remedy)
 
@@ -267,23 +268,24 @@ class Pass:
         finding = raised(error, experiment, *self._names)
         changes: dict[str, str] = {} if self.counts else {"severity": "warning"}
         is_ours = isinstance(error, ProblemError) or experiment.own_code is None
-        if not is_ours and experiment.dataset != OWN:
+        if not is_ours and experiment.dataset != OWN_DATA:
             inputs = f"{experiment.dataset}, {places.tensors_text(self._subject.batches[0][0])}"
-            choices = "correct the model, choose other data, or define batch(size) or dataset()"
-            changes["remedy"] = f"The inputs are those of {inputs}: {choices}."
+            choices = "Correct the model, choose other data, or define batch(size) or dataset()"
+            changes["remedy"] = f"The inputs come from {inputs}. {choices}."
         if self._subject.plan.device.type != "cpu" and _ONLY_ON_CPU.search(str(error)) is not None:
             message = f"The model could not be checked on the CPU: {finding.message}"
             changes = {
                 "severity": "note",
                 "message": message,
-                "remedy": "Train it on its device to know more.",
+                "remedy": "Train it on its device to find out more.",
             }
         return finding.model_copy(update=changes)
 
 
 def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """The finding of an error of the user's code, at its line or else at the first of `names` there."""
-    remedy = "Correct the line, then check again."
+    """Return the finding for an error of the user's code, at its line or else at the first of `names`
+    there."""
+    remedy = "Fix the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__
     place, code = places.place_of(error), experiment.own_code
@@ -318,6 +320,7 @@ def _output_findings(outputs: Any, place: CodePlace | None) -> Iterator[Finding]
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
     if not tensors or any(tensor.is_floating_point() for tensor in tensors):
         return
-    message = f"The model returns {places.tensors_text(outputs)}, which is no float, so no gradient can pass."
-    remedy = "Return the logits themselves, not their argmax or a cast of them to integers."
+    returned = places.tensors_text(outputs)
+    message = f"The model returns {returned}, which is not floating-point, so it has no gradient."
+    remedy = "Return the logits themselves, not their argmax or a cast to integers."
     yield places.finding_at(place, FindingKind.OUTPUT_NOT_FLOAT, "error", message, remedy)

@@ -1,4 +1,4 @@
-"""Places in the user's code, or else in a library's, and the modules of a model with what these return."""
+"""Places in the user's code, or else in a library, and the modules of a model with their outputs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CHECKS = Path(__file__).parent.as_posix()
 
 @dataclass(frozen=True)
 class CodePlace:
-    """A line of a file, the user's own or a library's."""
+    """A line of a file, the user's or a library's."""
 
     file: str
     line: int
@@ -50,7 +50,7 @@ class CodePlace:
 def finding_at(
     place: CodePlace | None, kind: FindingKind, severity: Severity, message: str, remedy: str, count: int = 1
 ) -> Finding:
-    """A finding at a place, if that is known."""
+    """Return a finding at a place, if the place is known."""
     file, line = (None, None) if place is None else (place.file, place.line)
     return Finding(
         kind=kind, severity=severity, message=message, remedy=remedy, file=file, line=line, count=count
@@ -58,7 +58,7 @@ def finding_at(
 
 
 def calling_line() -> CodePlace | None:
-    """The user's line that called torch, or a library's without one; None where it is this program."""
+    """Return the user's line that called torch, else a library's line, else None."""
     frame: FrameType | None = sys._getframe(1)
     library: CodePlace | None = None
     while frame is not None:
@@ -74,7 +74,8 @@ def calling_line() -> CodePlace | None:
 
 
 def running(thread: int | None) -> tuple[CodePlace | None, str]:
-    """The user's line that a thread is at, and their function called to get there; None and "" elsewhere."""
+    """Return the user's line that a thread is running and the user's function that was called, else None and
+    an empty string."""
     frame = sys._current_frames().get(thread or 0)
     place, called = None, ""
     while frame is not None:
@@ -87,7 +88,8 @@ def running(thread: int | None) -> tuple[CodePlace | None, str]:
 
 
 def forward_place(model: nn.Module, name: str = "") -> CodePlace | None:
-    """The line of the user's forward around the module with that parameter; without a name the model's."""
+    """Return the line in the user's forward around the module of that parameter, or the model's forward
+    without a name."""
     parents = name.split(".")[:-1]
     for count in range(len(parents), -1, -1):
         forward = getattr(type(model.get_submodule(".".join(parents[:count]))).forward, "__code__", None)
@@ -97,7 +99,7 @@ def forward_place(model: nn.Module, name: str = "") -> CodePlace | None:
 
 
 def place_of(error: BaseException) -> CodePlace | None:
-    """The line that raised, or that called what raised."""
+    """Return the line that raised an error, or that called the code that raised it."""
     if own := own_frames(error):
         return CodePlace(shown_file(own[-1].filename), own[-1].lineno or 1)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -107,7 +109,7 @@ def place_of(error: BaseException) -> CodePlace | None:
 
 
 def trace_of(error: BaseException) -> str:
-    """The error's traceback with the user's own frames only."""
+    """Return the error's traceback with the user's own frames only."""
     return own_details(error) or "".join(traceback.format_exception_only(error))
 
 
@@ -130,22 +132,22 @@ _MOST_CALLS = 5_000  # of a module in a pass, as for each element of a very long
 
 
 def tensors_text(value: Any) -> str:
-    """The tensors in a value as text, such as "2×10 float32, 2×3 int64"."""
+    """Describe the tensors in a value, such as "2×10 float32, 2×3 int64"."""
     return ", ".join(f"{shape_text(tensor)} {dtype_text(tensor)}".strip() for tensor in _tensors(value))
 
 
 def shape_text(tensor: torch.Tensor) -> str:
-    """The tensor's shape, such as "2×10"; empty for a scalar."""
+    """Return the tensor's shape, such as "2×10". Empty for a scalar."""
     return "×".join(map(str, tensor.shape))
 
 
 def dtype_text(tensor: torch.Tensor) -> str:
-    """The tensor's number format, such as "float32"."""
+    """Return the tensor's dtype, such as "float32"."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
 class ModuleTree:
-    """Watches what the modules of a model return, and lists them as rows."""
+    """Records the outputs of the modules of a model, and lists the modules as rows."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
@@ -155,22 +157,23 @@ class ModuleTree:
         self._is_given_up = False
 
     def give_up(self) -> None:
-        """Ends the pass that is watched at the next call of a module."""
+        """End the pass that is watched at the next call of a module."""
         self._is_given_up = True
 
     def has_advanced(self, seconds: float) -> bool:
-        """True if a module has returned within these seconds: the model is slow, but in no endless loop."""
+        """Return True if a module has returned within these seconds: the model is slow, but not in an
+        infinite loop."""
         is_endless = self._calls > _MOST_CALLS * (1 + len(self._outputs))
         return time.monotonic() - self._returned < seconds and not is_endless
 
     @property
     def is_in_forward(self) -> bool:
-        """True while a module of the model is being called."""
+        """True while a module of the model is running."""
         return self._depth > 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Notes the output of each module's last call while the context lasts."""
+        """Record the output of each module's last call in this context."""
         handles: list[RemovableHandle] = []
         for name, module in self._model.named_modules():
             handles.append(module.register_forward_pre_hook(self._enter))
@@ -183,7 +186,7 @@ class ModuleTree:
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         if self._is_given_up:
-            raise TimeoutError("the check was given up")
+            raise TimeoutError("the check timed out")
         self._depth += 1
 
     def _noting(self, name: str) -> Any:
@@ -198,7 +201,7 @@ class ModuleTree:
         return note
 
     def rows(self) -> tuple[ModuleRow, ...]:
-        """All modules, the model itself first; a module that several share is listed once."""
+        """Return all modules, the model itself first. A shared module is listed once."""
         return tuple(self._row(name, it) for name, it in islice(self._model.named_modules(), MOST_ENTRIES))
 
     def _row(self, name: str, module: nn.Module) -> ModuleRow:

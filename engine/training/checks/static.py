@@ -1,4 +1,4 @@
-"""Mistakes that the text of a workload file shows. Nothing is run."""
+"""Mistakes visible in the text of a workload file. Nothing is run."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ _METHODS = {"float16": "half", "float64": "double"}
 
 
 def static_findings(experiment: Experiment) -> list[Finding]:
-    """The mistakes in training loops of the file and the modules beside it, and the scaler with BF16."""
+    """Return mistakes in the training loops of the file and its companion modules, and a loss scaler with
+    BF16."""
     code, is_bf16 = experiment.own_code, experiment.precision is Precision.BF16
     files = files_of(code)
     found = [finding for file in files for finding in loop_findings(file, is_bf16=is_bf16)]
     if is_bf16 and experiment.scaler.mode == "on":
-        message = "The loss scaler is on, but BF16 has the range of FP32 and needs none."
+        message = "The loss scaler is on, but BF16 has the range of FP32 and does not need it."
         kind = FindingKind.SCALER_WITH_BF16
         found.append(finding_at(None, kind, "warning", message, "Set the loss scaler to auto."))
     return found
 
 
 def waits_in_text(code: Code) -> list[Finding]:
-    """Calls in forward, loss and step that make the host wait, for a model whose forward could not be run."""
+    """Return calls in forward, loss and step that synchronize with the GPU, for a model whose forward could
+    not run."""
     return [finding for file in files_of(code) for finding in _waits(file)]
 
 
 def half_place(code: Code | None, dtype: str = "") -> CodePlace | None:
-    """Find the first mention of a dtype, or of any in 16 bits, such as `.half()` or "float16"."""
+    """Find the first mention of a dtype, or of any 16-bit one, such as `.half()` or "float16"."""
     names = {dtype, _METHODS.get(dtype, dtype)} if dtype else _HALF
     for file in files_of(code):
         for node in ast.walk(file.tree):
@@ -48,14 +50,14 @@ def half_place(code: Code | None, dtype: str = "") -> CodePlace | None:
 
 
 def definition_place(code: Code | None, name: str) -> CodePlace | None:
-    """The place of a function or class of the workload file; None without it."""
+    """Return the place of a function or class of the workload file. None without it."""
     body = ast.parse("" if code is None else code.text).body
     found = (node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name)
     return next((CodePlace(code.file, node.lineno) for node in found if code is not None), None)
 
 
 def files_of(code: Code | None) -> Iterator[File]:
-    """Yield a file and the modules beside it, parsed; none without one."""
+    """Yield the workload file and its companion modules, parsed. Nothing without a file."""
     for name, text in ((code.file, code.text), *code.beside.items()) if code is not None else ():
         # importing a module that is not Python says so
         with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
@@ -72,9 +74,9 @@ def _waits(file: File) -> Iterator[Finding]:
                 what = "print(...)"
             else:
                 continue
-            waits = "the host waits for the device each time, and the step cannot be captured"
+            waits = "which synchronizes with the GPU each time and prevents a CUDA graph"
             remedy = "Keep the value on the device as a tensor."
-            message, place = f"{function.name} calls {what}: {waits}.", CodePlace(file.name, call.lineno)
+            message, place = f"{function.name} calls {what}, {waits}.", CodePlace(file.name, call.lineno)
             yield finding_at(place, FindingKind.WAITS, "warning", message, remedy)
 
 

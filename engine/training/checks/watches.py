@@ -1,4 +1,4 @@
-"""Watches a pass call by call: where it waits for the device, and what it computes in 16 bits."""
+"""Watches every call of a pass for synchronization with the GPU and for computations in 16 bits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _READS = {
 
 
 class _Watch(TorchFunctionMode):
-    """Looks at each call, and counts what it notes by line."""
+    """Checks each call, and counts what it records by line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class _Watch(TorchFunctionMode):
         pass
 
     def findings(self) -> Iterator[Finding]:
-        """A finding for each line of the user's; those in a library are notes."""
+        """Yield a finding for each line of the user's code. Findings in a library are notes."""
         for (what, place), count in self._noted.items():
             if place is not None:
                 kind, message, remedy = self._words(what, count)
@@ -87,7 +87,7 @@ class _Watch(TorchFunctionMode):
 
 
 class WaitWatch(_Watch):
-    """Counts, by line, the calls that would make the host wait for an accelerator."""
+    """Counts, by line, the calls that would synchronize with an accelerator."""
 
     def _before(self, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
         if name == "__bool__" or name in _READS:
@@ -95,9 +95,9 @@ class WaitWatch(_Watch):
 
     def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
         times = "" if count == 1 else f" {count:,} times in a pass"
-        waits = f"{times}: the host waits for the device each time, and the step cannot be captured."
+        waits = f"{times}, which synchronizes with the GPU each time and prevents a CUDA graph."
         if what == "__bool__":
-            remedy = "Branch on the device, as by torch.where, or on something that is not a tensor."
+            remedy = "Branch on the device, for example with torch.where, or on a value that is not a tensor."
             return FindingKind.BRANCHES, f"Python branches on a tensor's value{waits}", remedy
         remedy = "Keep the value on the device as a tensor, and read it outside the step."
         return FindingKind.WAITS, f"{_READS[what]} is used{waits}", remedy
@@ -114,9 +114,9 @@ _CASTS = frozenset({"half", "bfloat16", "to", "type", "type_as"})
 
 
 class CastWatch(_Watch):
-    """Notes casts to 16 bits. Enter it without autocast, so that what it notes is cast by the code itself.
+    """Records casts to 16 bits. Enter it without autocast, so that all casts are the code's own.
 
-    Casts to a dtype that weights of the model have are for these weights, which have a finding of their own.
+    Casts to the dtype of weights of the model are made for those weights, which have their own finding.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -130,12 +130,12 @@ class CastWatch(_Watch):
                 self._noted[dtype_text(result), place] += 1
 
     def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
-        message = f"The code casts to {what}, so what follows is computed in {what} whatever the precision."
-        return FindingKind.HALF_IN_FORWARD, message, "Remove the cast: autocast casts where it should."
+        message = f"The code casts to {what}, so later operations compute in {what} in every precision."
+        return FindingKind.HALF_IN_FORWARD, message, "Remove the cast. Autocast casts where needed."
 
 
 class EpsilonWatch(_Watch):
-    """Notes small numbers that FP16 rounds to 0, so that they keep nothing from being 0."""
+    """Records small numbers that FP16 rounds to 0, so they cannot prevent 0."""
 
     def __init__(self, *, is_cuda: bool) -> None:
         super().__init__()
@@ -155,8 +155,8 @@ class EpsilonWatch(_Watch):
             self._noted[epsilon, place] += 1
 
     def _words(self, what: Any, count: int) -> tuple[FindingKind, str, str]:
-        smallest = "whose smallest number is 6e-08: it keeps nothing from being 0 here"
-        remedy = "Compute this in float32, as by .float(), or take 1e-6."
+        smallest = "whose smallest number is 6e-08, so it does not prevent 0 here"
+        remedy = "Compute this in float32, for example with .float(), or use 1e-6."
         return FindingKind.EPSILON, f"{what:g} is 0 in float16, {smallest}.", remedy
 
 
@@ -165,7 +165,7 @@ _GUARDS = frozenset({"add", "clamp", "clip", "clamp_min"})
 
 
 class LossWatch(_Watch):
-    """Notes logarithms, exponentials and softmaxes that a loss, not the model, computes in 16 bits."""
+    """Records logarithms, exponentials and softmaxes that a loss, not the model, computes in 16 bits."""
 
     def __init__(self, tree: ModuleTree, *, is_cuda: bool, counts: bool) -> None:
         super().__init__()
@@ -186,26 +186,26 @@ class LossWatch(_Watch):
             self._refused[calling_line()] = bool(half)
 
     def findings(self) -> Iterator[Finding]:
-        """A finding for each line."""
+        """Yield a finding for each line."""
         for ((name, dtype), place), count in self._noted.items():
             message = f"The loss computes {name} in {dtype}, where small differences are lost."
-            remedy = f"Autocast leaves it so: call .float() on the input of {name}."
+            remedy = f"Autocast does not change this. Call .float() on the input of {name}."
             yield finding_at(place, FindingKind.HALF_IN_LOSS, "warning", message, remedy, count)
         kind = FindingKind.RAISES if self._is_cuda else FindingKind.HALF_IN_LOSS
         for place, is_half in self._refused.items():
             severity: Severity = "warning" if self._is_cuda or is_half else "note"
             if self._is_cuda and self._counts:
                 severity = "error"
-            here = " Here it takes probabilities that are rounded to 16 bits." if is_half else ""
+            here = " Here its inputs are probabilities rounded to 16 bits." if is_half else ""
             message = f"binary_cross_entropy and nn.BCELoss raise an error under CUDA's autocast.{here}"
             remedy = "Remove the sigmoid, and use binary_cross_entropy_with_logits."
             yield finding_at(place, kind, severity, message, remedy)
 
 
 class RefusalWatch(_Watch):
-    """Notes calls in 16 bits that CUDA's autocast does not cast, and for which CUDA has no kernel.
+    """Records calls in 16 bits that CUDA's autocast does not cast and for which CUDA has no kernel.
 
-    `half` is the dtype of the experiment's 16 bits, which a pass may try in another.
+    `half` is the experiment's 16-bit dtype. The pass may use another.
     """
 
     def __init__(self, half: torch.dtype, *, is_cuda: bool, counts: bool) -> None:
@@ -226,7 +226,7 @@ class RefusalWatch(_Watch):
         elif name in PRODUCTS and self._transformed:
             kept = {tensor.untyped_storage()._cdata for tensor in self._transformed}
             if any(tensor.is_complex() and tensor.untyped_storage()._cdata in kept for tensor in tensors):
-                why = "it has no kernel for complex32, which the transform of float16 gives"
+                why = "it has no kernel for complex32, the result of a float16 transform"
                 self._noted[(name, why, "the transform"), calling_line()] += 1
 
     def _after(self, name: str, args: tuple[Any, ...], result: Any) -> None:
@@ -235,7 +235,7 @@ class RefusalWatch(_Watch):
             self._transformed.append(result)
 
     def findings(self) -> Iterator[Finding]:
-        """Return a finding for each line, which is an error where the run would end there."""
+        """Yield a finding for each line. It is an error if the run would end there."""
         severity: Severity = "note"
         if self._is_cuda:
             severity = "error" if self._counts else "warning"
@@ -254,7 +254,7 @@ _LOOKED_AT = _SENSITIVE | {_REFUSED_ON_CUDA}
 
 
 class NonfiniteWatch(TorchFunctionMode):
-    """Notes the first call that gives NaN or Inf though it is given neither."""
+    """Records the first call that returns NaN or Inf although its inputs have none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -287,22 +287,22 @@ class NonfiniteWatch(TorchFunctionMode):
         return result
 
     def explained(self) -> tuple[str, str]:
-        """The origin as the end of a sentence, and a remedy."""
+        """Return the origin as the end of a sentence, and a remedy."""
         name = self._name
         if self._is_mask:
             remedy = "Combine masks as booleans, fill once, and leave a value of every row unmasked."
-            return f": the numbers with which a mask stands for -Inf become -Inf in {name}", remedy
+            return f": the mask's large negative numbers become -Inf in {name}", remedy
         if self._overflown is not None:
             most = f"{torch.finfo(getattr(torch, self._overflown)).max:,.6g}"
-            remedy = f"Compute {name} in float32, as by .float() on what it is given."
-            return f": {name} gives more than {self._overflown} can hold, {most}", remedy
+            remedy = f"Compute {name} in float32, for example with .float() on its input."
+            return f": {name} exceeds the largest number of {self._overflown}, {most}", remedy
         if name in ("log", "log2", "log10", "log1p"):
             remedy = "Add a small number before it, or use log_softmax or logsigmoid."
-            return f": {name} is given 0 or less", remedy
+            return f": the input of {name} is 0 or less", remedy
         if name in ("div", "rdiv", "reciprocal", "rsqrt"):
             return f": {name} divides by 0", "Add a small number to the divisor, before any root."
         if name:
-            return f": {name} is the first to give such a value", f"Look at what {name} is given."
+            return f": {name} is the first to return such a value", f"Check the input of {name}."
         return "", "Look for a logarithm of 0, a division by 0, or inputs that are too large."
 
 
@@ -315,7 +315,7 @@ Unused: TypeAlias = dict[str, torch.Tensor]
 
 
 class GradientWatch:
-    """Notes which parameters of a model get a gradient while the context lasts."""
+    """Records which parameters of a model get a gradient in this context."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
@@ -338,7 +338,7 @@ class GradientWatch:
 
     @property
     def missing(self) -> Unused:
-        """Those that got none, by name."""
+        """Return the parameters without a gradient, by name."""
         trained = (named for named in self._model.named_parameters() if named[1].requires_grad)
         return {name: parameter for name, parameter in trained if id(parameter) not in self.reached}
 
@@ -346,9 +346,9 @@ class GradientWatch:
 def gradient_findings(
     model: nn.Module, unused: Sequence[Unused], experiment: Experiment, *, is_shared: bool
 ) -> Iterator[Finding]:
-    """Yield findings on the parameters without a gradient, from those `unused` in each backward pass.
+    """Yield findings on parameters without a gradient, from those `unused` in each backward pass.
 
-    With `is_shared` the processes of several devices exchange gradients during the backward pass.
+    With `is_shared`, multiple processes synchronize gradients during the backward pass.
     """
     settings, kind = experiment.ranks, FindingKind.NO_GRADIENT
     some = {name: parameter for each in unused for name, parameter in each.items()}
@@ -363,17 +363,17 @@ def gradient_findings(
             yield finding_at(place, kind, "error", problem.message, problem.remedy, len(waited_for))
             return
     if never:
-        message = f"{listed('parameter', never)} left without a gradient, so nothing trains it."
+        message = f"{listed('parameter', never)} never trained, because it gets no gradient."
         remedy = "Use it in forward, or set its requires_grad to False."
         yield finding_at(place, kind, "warning", message, remedy, len(never))
     if sometimes and is_shared and settings.strategy == "fsdp":
-        message = f"{listed('parameter', sometimes)} left without a gradient in some steps."
+        message = f"{listed('parameter', sometimes)} without a gradient in some steps."
         remedy = "Use the same parts of the model on all devices in each step, or FSDP2 hangs."
         yield finding_at(place, kind, "warning", message, remedy, len(sometimes))
 
 
 def listed(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
-    """The first of the tensors by name and the number of others, as the begin of a sentence with "is"."""
+    """Return the start of a sentence up to "is": the name of the first tensor, and the number of others."""
     others = len(named) - 1
     more = f", like {others:,} more {noun if others == 1 else noun + 's'}," if others else ""
     return f"The {noun} {named[0][0]}{more} is"

@@ -1,1 +1,1 @@
-"""Datasets, and the batches that they become on a device."""
+"""Datasets, and their batches on a device."""

@@ -1,6 +1,6 @@
-"""A file of the user's own arrays as a source of batches: mapped where it is large, kept on the device else.
+"""A file of the user's own arrays as a source of batches: memory-mapped if large, else kept on the device.
 
-Floats become float32 and whole numbers int64; pictures of bytes stay bytes until they are on the device.
+Floats become float32 and integers int64. Images of bytes stay bytes until they are on the device.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _MOST_CLASSES = 1_000_000
 
 
 def is_small(experiment: Experiment) -> bool:
-    """True for arrays small enough to be kept on the device."""
+    """Return True for arrays small enough to be kept on the device."""
     return array_samples(experiment).nbytes <= _SMALL_BYTES
 
 
 def has_pictures(experiment: Experiment) -> bool:
-    """True for pictures to classify, which are prepared like those of other datasets."""
+    """Return True for images to classify, which are prepared like those of other datasets."""
     return experiment.own_code is None and array_samples(experiment).task == "classification"
 
 
 def look(experiment: Experiment) -> tuple[Colours | None, int]:
-    """The normalisation of pictures, which floats need not, and their pixels per side."""
+    """Return the normalization of images (not used for floats) and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.pictures
     assert layout is not None  # has_pictures() said so
@@ -48,14 +48,14 @@ def look(experiment: Experiment) -> tuple[Colours | None, int]:
 
 @dataclass(frozen=True)
 class ArrayFacts:
-    """The classes or the vocabulary, 0 where there are none, and a sample's inputs and targets."""
+    """The number of classes or the vocabulary size, 0 without one, and a sample's inputs and targets."""
 
     num_classes: int
     rows: tuple[Row, Row]
 
 
 def array_facts(experiment: Experiment) -> ArrayFacts:
-    """Looks at the targets of a resolved experiment, and at one sample. Raises ProblemError."""
+    """Read the targets of a resolved experiment, and one sample. Raises ProblemError."""
     samples = array_samples(experiment)
     _check_room(experiment, samples)
     reader = ArraySamples(experiment)
@@ -68,7 +68,7 @@ def array_facts(experiment: Experiment) -> ArrayFacts:
 
 
 class ArraySamples(Pictures):
-    """A file's samples as tensors, in the form that the model takes: pictures, tokens or as they are."""
+    """A file's samples as tensors in the form that the model takes: images, tokens, or unchanged."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._samples = samples = array_samples(experiment)
@@ -100,7 +100,7 @@ class ArraySamples(Pictures):
         return self._formed(first, _tensor(targets[chosen]))
 
     def examples(self, count: int) -> torch.Tensor | None:
-        """At most `count` training pictures as bytes; None without pictures, or before `open`."""
+        """Return at most `count` training images as bytes. None without images, or before `open`."""
         if not self._parts or self._samples.pictures is None:
             return None
         chosen = tuple(spread(self.train_samples, count))
@@ -136,15 +136,15 @@ def _classes(experiment: Experiment, samples: FileSamples) -> int:
             least, most = min(least, int(part.min())), max(most, int(part.max()))
     file, noun = samples.inputs.file, "classes" if samples.task == "classification" else "tokens"
     if least < 0:
-        message = f"{file} has the number {least:,} among its {noun}, which begin at 0."
+        message = f"{file} has the number {least:,} among its {noun}, which start at 0."
         raise file_error(file, message, f"Number the {noun} from 0.")
     classes = experiment.num_classes or max(2, most + 1)
     if most >= classes:
-        message = f"is {classes:,}, but {file} has the number {most:,} among its {noun}, which begin at 0."
+        message = f"is {classes:,}, but {file} has the number {most:,} among its {noun}, which start at 0."
         remedy = f"Leave it empty, or set it to {most + 1:,} or more."
         raise setting_error("num_classes", message, remedy, value=classes)
     if classes > _MOST_CLASSES:
-        message = f"{file} has the number {most:,} among its {noun}; there may be at most {_MOST_CLASSES:,}."
+        message = f"{file} has the number {most:,} among its {noun}. At most {_MOST_CLASSES:,} are allowed."
         raise file_error(file, message, f"Number the {noun} from 0 without gaps.")
     return classes
 
@@ -157,7 +157,7 @@ def _check_room(experiment: Experiment, samples: FileSamples) -> None:
         file, where = unmapped[0].file, f" in {processes:,} processes" if processes > 1 else ""
         takes = f"takes {needed / BYTES_PER_GIB:,.2f} GiB unpacked{where}"
         message = f"{file} {takes}, and only {free / BYTES_PER_GIB:,.2f} GiB are free."
-        remedy = "Save it with numpy.savez or as .safetensors, which need not be unpacked."
+        remedy = "Save it with numpy.savez or as .safetensors, which do not need to be unpacked."
         raise file_error(file, message, remedy)
 
 
@@ -176,7 +176,7 @@ def _opened(array: Array) -> NDArray[Any]:
         raise file_error(array.file, message, "Save the file again.") from error
     if read.shape != array.shape:
         message = f"{array.file} changed while it was read."
-        raise file_error(array.file, message, "Begin again when it is complete.")
+        raise file_error(array.file, message, "Start again when it is complete.")
     return read
 
 
@@ -200,7 +200,7 @@ def _read_columns(array: Array) -> NDArray[Any]:
             raise file_error(array.file, message, "Cut or fill them to one length.")
         values = values.flatten()
     if values.null_count:
-        message = f"'{array.name}' in {array.file} has lists with empty places."
+        message = f"'{array.name}' in {array.file} has lists with missing values."
         raise file_error(array.file, message, "Fill them, or remove their rows.")
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(array.shape)
 

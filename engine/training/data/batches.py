@@ -1,6 +1,6 @@
-"""Batches of samples: kept on the device, drawn once and taken in turn, or made by loader processes.
+"""Batches of samples: kept on the device, generated once and reused in turn, or made by loader processes.
 
-What a run draws depends only on its seed and the place in the run.
+Random numbers of a run depend only on its seed and the place in the run.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from engine.training.ranks.place import here, own_share
 
 
 def seed_of(*place: int) -> int:
-    """A seed of 63 bits that depends on all of `place`, such as (seed, epoch, batch); none is negative."""
+    """Return a 63-bit seed that depends on all of `place`, such as (seed, epoch, batch). It is never
+    negative."""
     return int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def own_seed(seed: int) -> int:
-    """The seed of what this process draws for itself; that of a run's only process is the run's."""
+    """Return the seed for this process's own random numbers. For the only process of a run, it is the
+    run's."""
     place = here()
     return seed if place.is_first else seed_of(seed, place.rank, 2**32)
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
-    """The indices (samples,) of the samples in the order of that epoch, for all devices together."""
+    """Return the indices (samples,) of the samples in the order of that epoch, for all devices together."""
     # on the CPU, so that it is the same for every precision and device
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(seed, epoch)))
 
 
 def spread(samples: int, count: int) -> list[int]:
-    """At most `count` sample indices, ascending and evenly spaced; nothing is drawn."""
+    """Return at most `count` sample indices, ascending and evenly spaced. No random number is used."""
     count = min(count, samples)
     return [place * samples // count for place in range(count)]
 
@@ -49,9 +51,9 @@ Batch = tuple[Any, Any]  # inputs and targets: tensors, or nested in tuples, lis
 
 
 class SizedBatch(tuple[Any, Any]):
-    """A batch of the user's own that says its number of samples, which no dimension has to show.
+    """A batch of the user's own with its number of samples, which no dimension has to show.
 
-    `asked` is the number that it was asked for; a file that drops some of them returns fewer `samples`.
+    `asked` is the requested number. A file that drops samples returns fewer `samples`.
     """
 
     samples: int
@@ -118,7 +120,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 
 def batch_on(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
-    """The batch on a device; with `non_blocking` copies from pinned memory do not wait."""
+    """Return the batch on a device. With `non_blocking`, copies from pinned memory do not wait."""
 
     def moved(part: Any) -> Any:
         if isinstance(part, Tensor):
@@ -139,9 +141,9 @@ _SHIFT = 4
 
 
 class Source:
-    """The source of a run's batches; each is (inputs, targets) on the device, ready for the model.
+    """The source of a run's batches. Each is (inputs, targets) on the device, ready for the model.
 
-    When a batch is handed out, the computing stream already waits for its copy. Close the source: it may have
+    The compute stream already waits for the copy of a returned batch. Close the source, because it may have
     started processes.
     """
 
@@ -150,22 +152,23 @@ class Source:
     is_waited_for = True  # False where batches are on the device already, so that no step waits for one
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """The training batches of epoch `number` (from 1) after the first `skip`, by the seed alone."""
+        """Yield the training batches of epoch `number` (from 1) after the first `skip`. They depend on the
+        seed alone."""
         raise NotImplementedError
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
-        """The validation batches, with at most `limit` samples in all."""
+        """Yield the validation batches, with at most `limit` samples in total."""
         return iter(())
 
     def examples(self, count: int) -> Tensor | None:
-        """At most `count` training inputs as they are kept, evenly spaced over the split, on the host.
+        """Return at most `count` stored training inputs, evenly spaced over the split, on the host.
 
-        None where they would have to be made. Takes no device memory and draws nothing.
+        None if they would have to be generated. Uses no device memory and no random number.
         """
         return None
 
     def close(self) -> None:
-        """Ends what was started to load the data, and waits for its end."""
+        """End all processes that load data, and wait for their end."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ class DataSplit:
 
 @dataclass(frozen=True)
 class Row:
-    """Shape and format of one sample in a batch."""
+    """The shape and dtype of one sample in a batch."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -191,19 +194,20 @@ class Row:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def batch(self, size: int) -> Tensor:
-        """An empty batch of such samples."""
+        """Return an empty batch of such samples."""
         return torch.empty((size, *self.shape), dtype=self.dtype)
 
 
 def held_out(samples: int) -> tuple[Tensor, Tensor]:
-    """The indices, ascending, to train on and of a tenth to validate on, the same for every seed."""
+    """Return the indices for training and, for a tenth, for validation, ascending. They are the same for
+    every seed."""
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(0)))
     kept = samples - held_out_of(samples)
     return order[:kept].sort().values, order[kept:].sort().values
 
 
 class Resident(Source):
-    """A dataset that is kept on the device and shuffled for each epoch; `prepare` makes a model's inputs."""
+    """A dataset kept on the device and shuffled for each epoch. `prepare` makes a model's inputs."""
 
     def __init__(
         self,
@@ -252,15 +256,15 @@ class Resident(Source):
 
 
 def drawn_samples(batch_size: int) -> int:
-    """The number of samples drawn for batches that are taken in turn."""
+    """Return the number of samples to generate for batches that are reused in turn."""
     return batch_size + (_TURNS - 1) * _SHIFT
 
 
 def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
-    """Four batches, each a slice of the drawn samples that begins a few samples after the one before.
+    """Return four batches. Each is a slice of the generated samples, shifted by a few samples.
 
-    They share memory, which nothing writes to: four separate batches would take more memory than many a
-    model, and the model is to be measured.
+    They share memory, which nothing writes to. Four separate batches would take more memory than many models,
+    and the model is to be measured.
     """
     starts = range(0, _TURNS * _SHIFT, _SHIFT)
     inputs, targets = drawn
@@ -268,7 +272,7 @@ def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
 
 
 class Turns(Source):
-    """Batches taken in turn for an epoch of `samples`; only two tensors may end with a smaller one."""
+    """Batches reused in turn for an epoch of `samples`. Only two tensors may end with a smaller batch."""
 
     def __init__(self, batches: Sequence[Batch], samples: int) -> None:
         self._batches = batches
@@ -299,28 +303,29 @@ class Draw:
 
 
 class Pictures:
-    """A dataset in a loader process; it is sent there, so it is small and can be pickled."""
+    """A dataset for a loader process. It is sent there, so it is small and can be pickled."""
 
     train_samples: int
     validation_samples: int
 
     def open(self) -> None:
-        """Reads what is read only once, in the process that will make batches."""
+        """Read the data that is read only once, in the process that will make batches."""
 
     def batch(self, draw: Draw) -> HostBatch:
-        """Bytes (batch, channels, height, width) of one size, and classes (batch,). Raises ProblemError."""
+        """Return bytes (batch, channels, height, width) of one size, and classes (batch,). Raises
+        ProblemError."""
         raise NotImplementedError
 
     def examples(self, count: int) -> Tensor | None:
-        """At most `count` training pictures as bytes, evenly spaced over the split, of any size.
+        """Return at most `count` training images as bytes, evenly spaced over the split, of any size.
 
-        None where this process would have to open the dataset first.
+        None if this process would have to open the dataset first.
         """
         return None
 
 
 class HeldPictures(Pictures):
-    """Samples that `open` reads into memory as a whole; `read` can be pickled."""
+    """Samples that `open` reads completely into memory. `read` can be pickled."""
 
     def __init__(
         self, read: Callable[[], tuple[DataSplit, DataSplit]], train_samples: int, validation_samples: int
@@ -345,7 +350,7 @@ class HeldPictures(Pictures):
 
 
 def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: int) -> Iterator[Draw]:
-    """The batches of an epoch without the first `skip`."""
+    """Return the batches of an epoch without the first `skip`."""
     order = own_share(epoch_order(samples, seed, epoch), batch_size)
     return (
         Draw(True, epoch, number, tuple(order[number * batch_size : (number + 1) * batch_size].tolist()))
@@ -354,6 +359,6 @@ def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: i
 
 
 def draws_in_order(samples: int, batch_size: int, *, is_training: bool) -> Iterator[Draw]:
-    """The samples of one split in their own order."""
+    """Return the batches of one split in its own order."""
     for number, start in enumerate(range(0, samples, batch_size)):
         yield Draw(is_training, 0, number, tuple(range(start, min(start + batch_size, samples))))

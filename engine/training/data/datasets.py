@@ -1,4 +1,4 @@
-"""The datasets: their facts, their sources of batches, and, by fake tensors, the device memory they take."""
+"""The datasets: their facts, their sources of batches, and their memory on the device, from fake tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Facts of a dataset that a run needs first, 0 where none applies; `rows` are a sample's arrays."""
+    """Facts of a dataset that a run needs first, 0 if one does not apply. `rows` are a sample's arrays."""
 
     train_samples: int
     validation_samples: int
@@ -50,7 +50,7 @@ class DatasetFacts:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The numbers that a regression takes and gives for a sample."""
+        """The numbers of inputs and outputs of a regression per sample."""
         match self.rows:
             case (Row((features,)), Row((width,))):
                 return features, width
@@ -58,13 +58,13 @@ class DatasetFacts:
 
 
 def dataset_entries() -> tuple[DatasetEntry, ...]:
-    """All datasets; `needs_download` says that the first run will download it."""
+    """Return all datasets. `needs_download`: the first run will download it."""
     pictures: dict[str, Any] = {"task": "classification", "channels": 3}
     loaded: dict[str, Any] = {"can_augment": True, "loads": True}
     return (
         DatasetEntry(
             name=FASHION,
-            title="Fashion-MNIST, the 7,000 pictures built in",
+            title="Fashion-MNIST, the built-in 7,000 images",
             task="classification",
             image_size=fashion.FASHION_IMAGE_SIZE,
             channels=1,
@@ -76,7 +76,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
         *set_entries(),
         DatasetEntry(
             name=catalog.SYNTHETIC,
-            title="Synthetic pictures, drawn on the device",
+            title="Synthetic images, generated on the device",
             image_size=224,
             num_classes=1_000,
             any_classes=True,
@@ -84,7 +84,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
         ),
         DatasetEntry(
             name=FAKEDATA,
-            title="Fake pictures, made one by one as real ones are loaded",
+            title="Fake images, generated one by one, as real ones are loaded",
             image_size=fakedata.FAKE_IMAGE_SIZE,
             num_classes=fakedata.FAKE_CLASSES,
             any_classes=True,
@@ -95,7 +95,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
         ),
         DatasetEntry(
             name=catalog.IMAGE_FOLDER,
-            title="A folder of your own pictures",
+            title="A folder of your own images",
             image_size=image_folder.IMAGE_SIZE,
             needs_path=True,
             **pictures,
@@ -115,12 +115,13 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             needs_path=True,
             **loaded,
         ),
-        DatasetEntry(name=catalog.OWN, title="The model's own data", task="own"),
+        DatasetEntry(name=catalog.OWN_DATA, title="The model's own data", task="own"),
     )
 
 
 def facts_of(experiment: Experiment) -> DatasetFacts:
-    """The facts of a resolved experiment's dataset; looks through the user's own. Raises ProblemError."""
+    """Return the facts of a resolved experiment's dataset. Reads through the user's own. Raises
+    ProblemError."""
     entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
     classes = experiment.num_classes or entry.num_classes or 0
@@ -147,7 +148,7 @@ def load_source(
     device: torch.device,
     memory_format: torch.memory_format = torch.contiguous_format,
 ) -> Source:
-    """The batches of a resolved experiment, pictures with that many channels. Raises ProblemError."""
+    """Return the batches of a resolved experiment, images with that many channels. Raises ProblemError."""
     if experiment.dataset.task == "language":
         return load_text(experiment, device)
     if experiment.dataset == catalog.SYNTHETIC:
@@ -190,7 +191,7 @@ class Footprint:
 def footprint(
     experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, facts: DatasetFacts, batch_size: int
 ) -> Footprint:
-    """The data of a resolved experiment in batches of `batch_size`; call it in fake tensor mode."""
+    """Return the data of a resolved experiment in batches of `batch_size`. Call it in fake tensor mode."""
     groups = experiment.step.gradient_accumulation
     if experiment.dataset in (catalog.SYNTHETIC, catalog.SYNTHETIC_TOKENS):
         drawn = _batch(experiment, model, facts, drawn_samples(batch_size))
@@ -223,7 +224,7 @@ def _batch(experiment: Experiment, model: ModelEntry, facts: DatasetFacts, batch
 
 
 def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFacts) -> tuple[int, int]:
-    """Bytes beside the batches: for the whole dataset, and per sample of a batch."""
+    """Return the bytes besides the batches: for the full dataset, and per sample of a batch."""
     if experiment.dataset == catalog.SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
     if experiment.dataset.task == "language":

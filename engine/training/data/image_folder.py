@@ -1,4 +1,4 @@
-"""A folder of the user's own pictures: its classes, its problems, and its pictures at one size."""
+"""A folder of the user's own images: its classes, its problems, and its images at one size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_CHECKED = 3_000
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """The classes, and for each part the paths and class numbers of its pictures."""
+    """The classes, and for each split the paths and class numbers of its images."""
 
     root: Path
     classes: tuple[str, ...]
@@ -40,10 +40,10 @@ class ImageFolder:
 
 
 def read_image_folder(path: str | None) -> ImageFolder:
-    """Lists `path/<class>/*`, or those in `train` and `val`; opens no picture. Raises ProblemError."""
+    """List `path/<class>/*`, or those in `train` and `val`, without opening images. Raises ProblemError."""
     if path is None:
-        remedy = "Choose a folder that has one folder of pictures for each class."
-        raise request_error("image-folder needs a folder of pictures.", remedy, key="path")
+        remedy = "Choose a folder with one subfolder of images for each class."
+        raise request_error("image-folder needs a folder of images.", remedy, key="path")
     root = Path(path).expanduser().absolute()
     train_root, validation_root = class_folders(root)
     by_class = {name: tuple(pictures(train_root / name)) for name in folders(train_root)}
@@ -59,7 +59,8 @@ def read_image_folder(path: str | None) -> ImageFolder:
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raises ProblemError where files, at most some 3,000, are no pictures, or settings do not fit them."""
+    """Raise ProblemError if files (at most about 3,000 are tried) are not images, or settings do not fit
+    them."""
     files = [file for file, _ in (*folder.train, *folder.validation)]
     checked = files[:: -(-len(files) // _MOST_CHECKED)]
     broken = [file for file in checked if not _has_head(file)]
@@ -67,7 +68,7 @@ def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
         raise ProblemError(unreadable_problem(broken[0], folder.root, len(broken), len(checked)))
     available, size, classes = len(folder.train), experiment.batch_size, len(folder.classes)
     if size > available:
-        message = f"is {size:,}, but {folder.root} has {available:,} pictures to train on."
+        message = f"is {size:,}, but {folder.root} has {available:,} images to train on."
         remedy = f"Set it to at most {available:,}."
         raise setting_error("batch_size", message, remedy, value=size, allowed=f"1 to {available:,}")
     if experiment.num_classes not in (None, classes):
@@ -77,14 +78,14 @@ def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
 
 
 def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = None) -> Problem:
-    """Pictures that cannot be read: the `first` of them, and `count` of the `of` that were opened."""
+    """Return the problem of unreadable images: the `first` one, and `count` of the `of` that were opened."""
     name = os.path.relpath(first, root)
     if count == 1:
-        message = f"The picture {name} in {root} cannot be read."
+        message = f"The image {name} in {root} cannot be read."
     else:
-        message = f"{count:,} of {of:,} pictures in {root} cannot be read; the first is {name}."
+        message = f"{count:,} of {of:,} images in {root} cannot be read. The first is {name}."
     them = "it" if count == 1 else "them"
-    skipping = f"switch {named('data.skip_broken')} on to train without {them}"
+    skipping = f"turn on {named('data.skip_broken')} to train without {them}"
     remedy = f"Remove {them}, save {them} again, or {skipping}."
     return request_problem(message, remedy, key="path", value=root)
 
@@ -118,11 +119,11 @@ _MOST_PIXELS = 1920 * 1080
 
 
 class FolderPictures(Pictures):
-    """`Pictures` of a folder, resized and cropped at the centre to `image_size` pixels per side, in RGB.
+    """`Pictures` of a folder, resized and cropped at the center to `image_size` pixels per side, in RGB.
 
-    With `augment`, training pictures are a random part of the original, mirrored half the time; the draw
-    depends on `seed` and the batch's place. With `skip_broken` the next picture replaces one that cannot be
-    read, which is named on stderr: from a loader process too that reaches the run's log.
+    With `augment`, training images are a random part of the original, mirrored half of the time. The random
+    numbers depend on `seed` and the place of the batch. With `skip_broken`, the next image replaces an
+    unreadable one, which is named on stderr and so in the run's log, also from a loader process.
     """
 
     def __init__(
@@ -146,7 +147,8 @@ class FolderPictures(Pictures):
         return torch.stack([picture for picture, _ in samples]), torch.tensor([label for _, label in samples])
 
     def examples(self, count: int) -> torch.Tensor:
-        """The centres of a few pictures, grey and 48 pixels per side; few, since they are read one by one."""
+        """Return the centers of a few images, gray and 48 pixels per side. Few, because they are read one by
+        one."""
         chosen = spread(self.train_samples, min(count, _MOST_EXAMPLES))
         read = [_example(self._folder.train[index][0]) for index in chosen]
         tiles = [torch.from_numpy(tile) for tile in read if tile is not None]
@@ -164,9 +166,9 @@ class FolderPictures(Pictures):
                     raise
                 if file not in self._named:
                     self._named.add(file)
-                    sys.stderr.write(f"{error.problem.message} The next picture is used instead.\n")
+                    sys.stderr.write(f"{error.problem.message} The next image is used instead.\n")
                     sys.stderr.flush()
-        raise AssertionError("at least one picture is tried")
+        raise AssertionError("at least one image is tried")
 
     def _picture(self, file: str, transform: Any) -> torch.Tensor:
         try:
@@ -217,7 +219,7 @@ _THREADS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class CheckProgress:
-    """Pictures opened of those that the run will use, and the broken ones."""
+    """The number of images opened of those that the run will use, and the broken ones."""
 
     count: int
     of: int
@@ -225,7 +227,7 @@ class CheckProgress:
 
 
 def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None) -> tuple[str, ...]:
-    """The files that a run of so many steps reads (None: all), in the first epoch's order."""
+    """Return the files that a run of so many steps reads (None: all), in the first epoch's order."""
     count = len(folder.train)
     trained = count if steps is None else min(count, steps * experiment.step_samples)
     # a run of less than an epoch reads only the beginning of that order
@@ -237,7 +239,7 @@ def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None
 def look_through(
     files: Sequence[str], must_end: Callable[[], bool], seed: int, most_seconds: float = MOST_SECONDS
 ) -> Iterator[CheckProgress]:
-    """Decodes pictures in a random order and yields its progress, until all are done or it must end."""
+    """Decode images in random order and yield the progress, until all are done or it must end."""
     order = random.Random(seed).sample(files, len(files))
     broken: tuple[str, ...] = ()
     ends = time.monotonic() + most_seconds

@@ -1,4 +1,4 @@
-"""Loads batches, in loader processes if there are any, and copies them on a stream of their own."""
+"""Loads batches, in loader processes if there are any, and copies them on their own stream."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from engine.training.data.batches import (
 class Loader:
     """Makes requested batches in order and ahead of their use, in `data.workers` processes.
 
-    The constructor starts the processes and returns once each has read its dataset: they take seconds to
-    import PyTorch, which belong to no step. Without persistent workers `begin` does so. Raises ProblemError
-    where the samples cannot be read.
+    The constructor starts the processes and returns once each has read its dataset, because they take seconds
+    to import PyTorch. Without persistent workers `begin` does so. Raises ProblemError if the samples cannot
+    be read.
     """
 
     def __init__(self, samples: Pictures, data: Data, device: torch.device) -> None:
@@ -70,7 +70,7 @@ class Loader:
             samples.open()
 
     def begin(self, draws: Iterable[Draw]) -> Iterator[HostBatch]:
-        """The batches of these draws, loaded at once; earlier ones are dropped. Raises ProblemError."""
+        """Yield the batches of these draws, loaded at once. Earlier ones are dropped. Raises ProblemError."""
         if not self._is_persistent:
             self.close()
         to_start = self._workers if self._iterator is None else 0
@@ -86,11 +86,11 @@ class Loader:
         return map(_or_raise, self._iterator)
 
     def once(self, draw: Draw) -> HostBatch | None:
-        """A batch from waiting processes; None where processes would have to be started."""
+        """Return a batch from waiting processes. None if processes would have to be started."""
         return next(self.begin((draw,))) if self._is_persistent else None
 
     def close(self) -> None:
-        """Ends the processes and waits for them."""
+        """End the processes and wait for them."""
         iterator, self._iterator = self._iterator, None
         if iterator is not None and self._workers:
             # Otherwise they end with the last reference, which a traceback or a generator may hold.
@@ -153,10 +153,10 @@ _KEPT_AT_ONCE = 64
 
 
 class Loaded(Source):
-    """Pictures that are loaded while the model trains.
+    """Images that are loaded while the model trains.
 
-    They travel as bytes; `augment` and `prepare` work on the device. The constructor raises ProblemError
-    where opening the dataset fails, the iterators where a later reading does.
+    They are copied as bytes. `augment` and `prepare` work on the device. The constructor raises ProblemError
+    if opening the dataset fails, the iterators if a later read fails.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Loaded(Source):
 
 
 def loaded_whole(samples: Pictures, data: Data) -> tuple[DataSplit, DataSplit]:
-    """All samples, training and validation, in this process. Raises ProblemError."""
+    """Return all samples, training and validation, in this process. Raises ProblemError."""
     loader = Loader(samples, data, torch.device("cpu"))
     try:
         train, validation = (

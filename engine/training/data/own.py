@@ -1,4 +1,4 @@
-"""Data that a workload file brings: made-up batches, or datasets whose samples a loader collates."""
+"""Data of a workload file: its synthetic batches, or datasets whose samples a loader collates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _TURNS = 4
 
 
 def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
-    """The facts of the file's data; made-up batches fill an epoch of whole ones. Raises ProblemError."""
+    """Return the facts of the file's data. Synthetic batches fill an epoch of full batches. Raises
+    ProblemError."""
     if own.has(DATASET):
         samples = OwnSamples(own, experiment)
         train, validation = samples.train_samples, samples.validation_samples
@@ -57,7 +58,7 @@ def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
 def load_own(
     own: OwnFile, experiment: Experiment, device: torch.device, memory_format: torch.memory_format
 ) -> Source:
-    """The batches of the file's data, pictures among them in that memory format. Raises ProblemError."""
+    """Return the batches of the file's data, images in that memory format. Raises ProblemError."""
     prepare = partial(_formatted, memory_format=memory_format)
     if not own.has(DATASET):
         batches = [prepare(batch_on(made_up(own, experiment, turn), device)) for turn in range(_TURNS)]
@@ -71,7 +72,7 @@ def load_own(
 
 
 def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
-    """A batch from `batch(size)`, on the host, by the seed and the turn. Raises ProblemError."""
+    """Return a batch from `batch(size)`, on the host, by the seed and the turn. Raises ProblemError."""
     wanted = size or experiment.batch_size
 
     def make(count: int) -> Any:
@@ -83,7 +84,7 @@ def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | Non
 
 
 def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
-    """A batch of so many samples of the file's data, on the host. Raises ProblemError."""
+    """Return a batch of so many samples of the file's data, on the host. Raises ProblemError."""
     if not own.has(DATASET):
         return made_up(own, experiment, size=count)
     samples = OwnSamples(own, experiment)
@@ -92,7 +93,8 @@ def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
 
 
 def own_footprint(templates: tuple[Batch, Batch], experiment: Experiment, batch_size: int) -> Footprint:
-    """The data on the device by the shapes of batches of `FEW` and `MORE`; call it in fake tensor mode."""
+    """Return the data on the device, from the shapes of batches of `FEW` and `MORE`. Call it in fake tensor
+    mode."""
     groups = experiment.step.gradient_accumulation
     batches = tuple(
         SizedBatch(grown(tuple(templates[0]), tuple(templates[1]), batch_size), batch_size, batch_size)
@@ -104,9 +106,9 @@ def own_footprint(templates: tuple[Batch, Batch], experiment: Experiment, batch_
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seeds all global generators on the host while it lasts; then they go on as if nothing was drawn.
+    """Seed all global generators on the host in this context, and restore them afterwards.
 
-    Those of other devices draw the model's dropout, and are left alone.
+    Generators of other devices, used by the model's dropout, do not change.
     """
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
@@ -119,12 +121,12 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class Fields(dict[str, Any]):
-    """A dict whose values are attributes too, as they were of what it stands for."""
+    """A dict whose values are also attributes, like those of the object that it replaces."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self:
             return self[name]
-        raise AttributeError(f"the batch has no {name}, but {', '.join(map(str, self))}")
+        raise AttributeError(f"the batch has no {name}, only {', '.join(map(str, self))}")
 
 
 register_pytree_node(
@@ -157,7 +159,7 @@ def _parts(own: OwnFile, call: str, made: Any) -> Batch:
         return made, _targets_in(partial(getattr, made))
     if isinstance(made, tuple | list) and len(made) == 2:
         return made[0], made[1]
-    message = f"returned {value_words(made)} from {call}, but a batch is (inputs, targets)"
+    message = f"returned {value_words(made)} from {call}, but a batch must be (inputs, targets)"
     remedy = "Return a tuple of two: tensors, or tuples, lists and dicts of tensors."
     raise own.problem(message, remedy)
 
@@ -176,8 +178,8 @@ def _checked(
 class OwnSamples(Pictures):
     """The file's datasets as a loader's `Pictures`: each batch is collated from samples of the draw.
 
-    In a loader process the file is executed again, from the same text. A map-style dataset is drawn from in
-    the epoch's order, an iterable one in its own, from its beginning in each epoch.
+    In a loader process the file is executed again, from the same text. A map-style dataset is read in the
+    epoch's order, an iterable one in its own order, from its start in each epoch.
     """
 
     def __init__(self, own: OwnFile, experiment: Experiment) -> None:
@@ -252,7 +254,7 @@ def _endless(own: OwnFile, split: Any) -> Iterator[Any]:
             is_empty = False
             yield sample
         if is_empty:
-            raise own.problem(f"has a {DATASET}() that yields no sample", "Let it yield at least one.")
+            raise own.problem(f"has a {DATASET}() that yields no sample", "Make it yield at least one.")
 
 
 def _is_iterable(split: Any) -> bool:
@@ -262,7 +264,7 @@ def _is_iterable(split: Any) -> bool:
 def _length(own: OwnFile, name: str, split: Any, samples: int) -> int:
     if not hasattr(split, "__getitem__") and not hasattr(split, "__iter__"):
         message = f"returned {value_words(split)} from {name}(), but it must be a dataset"
-        remedy = "Return a torch.utils.data.Dataset, or anything that has samples by index or by iteration."
+        remedy = "Return a torch.utils.data.Dataset, or an object with samples by index or by iteration."
         raise own.problem(message, remedy)
     if not hasattr(split, "__len__"):
         if not _is_iterable(split):

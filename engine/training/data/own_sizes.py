@@ -1,4 +1,4 @@
-"""The samples of a batch from a file of the user's, and the shapes that such a batch has at another size."""
+"""The number of samples in a batch from the user's file, and the shapes of such a batch at another size."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _own_count(own: OwnFile, count: Any) -> int:
     if isinstance(count, int) and count > 0:
         return int(count)
     shown = count if isinstance(count, int | float) else value_words(count)
-    message = f"returned {shown} from {BATCH_SIZE}(inputs, targets), but it must be a whole number from 1 on"
+    message = f"returned {shown} from {BATCH_SIZE}(inputs, targets), but it must be a positive integer"
     raise own.problem(message, "Return the number of samples in the batch.")
 
 

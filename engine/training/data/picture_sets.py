@@ -1,4 +1,4 @@
-"""The sets of small pictures that torchvision knows: downloaded once, then read whole.
+"""The small image datasets of torchvision: downloaded once, then read completely.
 
 Deng, "The MNIST Database of Handwritten Digit Images", 2012; Xiao, Rasul and Vollgraf, "Fashion-MNIST", 2017;
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
@@ -37,7 +37,7 @@ from engine.training.data.pictures import FASHION_COLOURS, Colours
 
 @dataclass(frozen=True)
 class PictureSet:
-    """A set that torchvision's class `reader` reads; `archive_bytes` is the size of the download."""
+    """A dataset that torchvision's class `reader` reads. `archive_bytes` is the size of the download."""
 
     title: str
     reader: Any
@@ -51,7 +51,7 @@ class PictureSet:
 
     @property
     def folder_name(self) -> str:
-        """The folder within the datasets folder in which torchvision looks."""
+        """The folder in the datasets folder where torchvision looks."""
         return str(self.reader.__name__ if self.is_mnist else self.reader.base_folder)
 
     @property
@@ -71,8 +71,8 @@ class PictureSet:
 _DIGITS = Colours((0.1307,), (0.3081,))
 _CIFAR10 = Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 _CIFAR100 = Colours((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
-_CLOTHES = "Fashion-MNIST, all 70,000 pictures"
-_TEN, _HUNDRED = "CIFAR-10, small photographs of 10 kinds", "CIFAR-100, small photographs of 100 kinds"
+_CLOTHES = "Fashion-MNIST, all 70,000 images"
+_TEN, _HUNDRED = "CIFAR-10, small photos in 10 classes", "CIFAR-100, small photos in 100 classes"
 SETS: dict[str, PictureSet] = {
     "fashion-mnist": PictureSet(_CLOTHES, FashionMNIST, 30_878_645, 28, 10, 60_000, FASHION_COLOURS),
     "mnist": PictureSet("MNIST, handwritten digits", MNIST, 11_594_722, 28, 10, 60_000, _DIGITS, False),
@@ -82,7 +82,7 @@ SETS: dict[str, PictureSet] = {
 
 
 def set_entries() -> Iterator[DatasetEntry]:
-    """The catalog's entries; `needs_download` says that the first run will download the set."""
+    """Return the entries for the catalog. `needs_download`: the first run will download the dataset."""
     for name, pictures in SETS.items():
         yield DatasetEntry(
             name=name,
@@ -100,12 +100,12 @@ def set_entries() -> Iterator[DatasetEntry]:
 
 
 def is_downloaded(name: str) -> bool:
-    """True for a complete download: only then does its folder appear."""
+    """Return True for a complete download. Its folder appears only then."""
     return (datasets_folder() / SETS[name].folder_name).is_dir()
 
 
 def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
-    """Downloads a set; yields the fraction done, None while it unpacks. Raises ProblemError."""
+    """Download a dataset and yield the fraction done, None while it unpacks. Raises ProblemError."""
     if is_downloaded(name):
         return
     folder = datasets_folder()
@@ -116,7 +116,7 @@ def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
     except Cancelled:
         return
     except DownloadError as error:
-        remedy = "Check the network and run it again, or choose the dataset fashion, which is built in."
+        remedy = "Check the network and try again, or choose fashion, the built-in dataset."
         raise ProblemError(_problem(name, f"{name} could not be downloaded: {error}.", remedy)) from error
     except OSError as error:
         if not is_downloaded(name):  # by another run, in the meantime
@@ -124,7 +124,8 @@ def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
 
 
 def whole(name: str) -> tuple[DataSplit, DataSplit]:
-    """All pictures, bytes (samples, channels, height, width), and classes (samples,). Raises ProblemError."""
+    """Return all images, bytes (samples, channels, height, width), and classes (samples,). Raises
+    ProblemError."""
     root, reader = str(datasets_folder()), SETS[name].reader
     try:
         with warnings.catch_warnings():
@@ -132,19 +133,19 @@ def whole(name: str) -> tuple[DataSplit, DataSplit]:
             warnings.simplefilter("ignore")
             train, validation = reader(root, train=True), reader(root, train=False)
     except (OSError, RuntimeError, ValueError, AssertionError, EOFError, pickle.UnpicklingError) as error:
-        message = f"The pictures of {name} in {datasets_folder() / SETS[name].folder_name} are damaged."
-        remedy = "Delete that folder; the next run downloads them again."
+        message = f"The images of {name} in {datasets_folder() / SETS[name].folder_name} are damaged."
+        remedy = "Delete that folder. The next run downloads them again."
         raise ProblemError(_problem(name, message, remedy)) from error
     return _split(train), _split(validation)
 
 
 def write_problem(name: str, folder: Path, error: OSError) -> Problem:
-    """The problem of a download that could not be written."""
-    remedy = "Choose another folder with AMMETER_DATA."
+    """Return the problem of a download that could not be written."""
+    remedy = "Set AMMETER_DATA to another folder."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         needed = 2 * SETS[name].archive_bytes / BYTES_PER_MIB
         message = f"The disk is full: {folder} has no room for {name}."
-        remedy = f"Free some {needed:,.0f} MiB, or choose another folder with AMMETER_DATA."
+        remedy = f"Free some {needed:,.0f} MiB, or set AMMETER_DATA to another folder."
         return _problem(name, message, remedy, Kind.DISK_FULL)
     if isinstance(error, PermissionError):
         return _problem(name, f"{folder} cannot be written.", remedy)
@@ -198,12 +199,12 @@ class Cancelled(Exception):  # noqa: N818 - nothing went wrong
 
 
 class DownloadError(Exception):
-    """A download failed; str() says why, as the second half of a sentence."""
+    """A failed download. Its text is the reason, as the second half of a sentence."""
 
 
 def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_bytes: int) -> Iterator[int]:
-    """Downloads an archive; yields the bytes of each piece. Raises DownloadError, Cancelled, OSError."""
-    reason = "its servers did not answer properly"
+    """Download an archive and yield the bytes of each piece. Raises DownloadError, Cancelled, OSError."""
+    reason = "its servers did not respond correctly"
     for url in archive.urls:
         received = 0
         digest = hashlib.md5(usedforsecurity=False)
@@ -214,7 +215,7 @@ def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_byt
                 if piece is None:
                     break
                 if received + len(piece) > most_bytes:
-                    reason = f"{archive.name} is larger than it should be"
+                    reason = f"{archive.name} is larger than expected"
                     break
                 file.write(piece)
                 digest.update(piece)
@@ -230,7 +231,7 @@ def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_byt
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Unpacks a .tar.gz into a folder, or a .gz beside its name there. Raises DownloadError, OSError."""
+    """Unpack a .tar.gz into a folder, or a .gz next to its file there. Raises DownloadError, OSError."""
     try:
         if archive.name.endswith(".tar.gz"):
             with tarfile.open(archive) as tar:
@@ -244,7 +245,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 @contextlib.contextmanager
 def unfinished_folder(folder: Path) -> Iterator[Path]:
-    """A new folder within `folder`, deleted afterwards; so are those left by ended processes."""
+    """Create a temporary folder within `folder`, deleted at the end, and delete those of ended processes."""
     own_host = f"{_UNFINISHED}{socket.gethostname()}-"
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(f"{own_host}*"):

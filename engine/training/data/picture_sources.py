@@ -1,4 +1,4 @@
-"""Pictures as a source of batches: kept on the device, or loaded while the model trains."""
+"""Images as a source of batches: kept on the device, or loaded while the model trains."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from engine.training.data.pictures import (
 
 
 def is_kept(experiment: Experiment) -> bool:
-    """True if the samples are kept on the device; by default small sets are."""
+    """Return True if the samples are kept on the device. By default small datasets are."""
     wanted = experiment.data.on_device
     if wanted is None and experiment.dataset == ARRAYS:
         return is_small(experiment)
@@ -48,7 +48,7 @@ _KEPT_ON_REQUEST = (FAKEDATA, IMAGE_FOLDER, ARRAYS)
 
 
 def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int) -> None:
-    """Raises ProblemError where samples of that many bytes to be kept on the device do not fit there."""
+    """Raise ProblemError if samples of that many bytes do not fit on the device."""
     if not (is_kept(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
         return
     needed = samples * sample_bytes / BYTES_PER_GIB
@@ -59,16 +59,16 @@ def check_device_memory(experiment: Experiment, samples: int, sample_bytes: int)
     if needed > free:
         takes = f"{samples:,} samples take {needed:,.2f} GiB"
         message = f"is on, but {takes} and only {free:,.2f} GiB are free there."
-        remedy = f"Switch it off, or lower {named('image_size')}."
+        remedy = f"Turn it off, or lower {named('image_size')}."
         if experiment.dataset == ARRAYS:
-            remedy = "Switch it off."
+            remedy = "Turn it off."
         raise setting_error("data.on_device", message, remedy, value="true")
 
 
 def load_pictures(
     experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
 ) -> Source:
-    """The batches of a resolved experiment with pictures or arrays. Raises ProblemError."""
+    """Return the batches of a resolved experiment with images or arrays. Raises ProblemError."""
     prepare = _prepare(experiment, channels, device, memory_format)
     # a folder's pictures are cropped when they are decoded, so that is where they are varied
     by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
@@ -139,7 +139,7 @@ _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def prepare_pictures(experiment: Experiment) -> None:
-    """Loads what `picture_events` uses, before the idle level of memory is taken. Never fails."""
+    """Import what `picture_events` needs, before the idle memory level is measured. Never fails."""
     if experiment.dataset in _PICTURED:
         # if this fails, `picture_events` says why
         with suppress(Exception):
@@ -147,7 +147,7 @@ def prepare_pictures(experiment: Experiment) -> None:
 
 
 def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pictures | Log]:
-    """The event with the pictures, if any, before the first step; draws no random number. Never fails."""
+    """Yield the event with the images, if any, before the first step. Uses no random number. Never fails."""
     event: events.Pictures | Log | None
     try:
         sheet = _sheet(experiment, source)
@@ -155,7 +155,7 @@ def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pi
             None if sheet is None else events.Pictures(jpeg=sheet.jpeg, side=sheet.side, count=sheet.count)
         )
     except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on without them
-        event = Log(message=f"The training pictures cannot be shown: {str(error) or 'no reason is known'}")
+        event = Log(message=f"The training images cannot be shown: {str(error) or 'unknown reason'}")
     if event is not None:
         yield event
 

@@ -1,7 +1,7 @@
-"""Pictures as the model's input: bytes prepared and augmented on the device, and two built-in sources.
+"""Images as the model's input: bytes prepared and augmented on the device, and two built-in sources.
 
-Shifts and flips are drawn for whole batches on the device. The fake pictures are random, but made on the host
-one at a time, like real ones. The built-in part of Fashion-MNIST is from Xiao, Rasul and Vollgraf,
+Shifts and flips are generated for full batches on the device. The fake images are random, but made on the
+host one at a time, like real ones. The built-in part of Fashion-MNIST is from Xiao, Rasul and Vollgraf,
 "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms", 2017.
 """
 
@@ -21,10 +21,10 @@ PADDING = 4  # pixels per side, as usual for pictures of 32 x 32
 
 
 class ShiftAndFlip:
-    """Shifts each picture by up to 4 pixels in both directions, filling with black, and mirrors half of them.
+    """Shifts each image by up to 4 pixels in both directions, fills with black, and mirrors half of them.
 
-    The draw depends only on the seed, the epoch and the batch, so that a resumed run and every precision see
-    the same pictures on the same device. The host never waits for the device.
+    The random numbers depend only on the seed, the epoch and the batch, so a resumed run and every precision
+    see the same images on the same device. It never synchronizes with the device.
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
@@ -32,7 +32,8 @@ class ShiftAndFlip:
         self._generator = torch.Generator(device)
 
     def __call__(self, pictures: torch.Tensor, epoch: int, number: int) -> torch.Tensor:
-        """The changed pictures (batch, channels, height, width), of the same dtype; batches count from 0."""
+        """Return the changed images (batch, channels, height, width), of the same dtype. Batches count from
+        0."""
         # number + 1, since (seed, epoch) alone seeds the epoch's order
         generator = self._generator.manual_seed(seed_of(self._seed, epoch, number + 1))
         batch, channels, height, width = pictures.shape
@@ -96,7 +97,7 @@ FAKE_COLOURS = Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 class FakePictures(Pictures):
-    """As torchvision's FakeData draws them, but for its reseeding of the global generators."""
+    """Images like those of torchvision's FakeData, which however reseeds the global generators."""
 
     train_samples = FAKE_TRAIN_SAMPLES
     validation_samples = FAKE_VALIDATION_SAMPLES
@@ -123,7 +124,7 @@ FASHION_COLOURS = Colours((0.2860,), (0.3530,))  # of the 60,000 training pictur
 
 
 def built_in() -> tuple[DataSplit, DataSplit]:
-    """The first 6,000 training and 1,000 test pictures; bytes (samples, 1, 28, 28) and classes."""
+    """Return the first 6,000 training and 1,000 test images: bytes (samples, 1, 28, 28) and classes."""
     packed = importlib.resources.files("resources").joinpath("fashion", "fashion.npz").read_bytes()
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
         held = {name: torch.from_numpy(arrays[name]) for name in arrays.files}

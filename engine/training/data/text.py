@@ -27,7 +27,7 @@ _HELD_OUT = 10  # every tenth file is for validation
 
 
 class Corpus(Source):
-    """Bytes of text on the device in sequences without overlap; each target is the byte after its input."""
+    """Bytes of text on the device in sequences without overlap. Each target is the byte after its input."""
 
     has_validation = True
 
@@ -51,7 +51,8 @@ class Corpus(Source):
         return self._batches(self._train, order.to(self._offsets.device))
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
-        """Batches of text that no epoch trains on, at most `limit` and never more than 256 sequences."""
+        """Yield batches of text that no epoch trains on, at most `limit` and never more than 256
+        sequences."""
         most = min(self._sequences(self._validation), VALIDATION_SEQUENCES)
         order = torch.arange(min(limit or most, most), device=self._offsets.device)
         return self._batches(self._validation, order)
@@ -67,11 +68,11 @@ class Corpus(Source):
 
 
 def text_entries() -> tuple[DatasetEntry, ...]:
-    """The text datasets; an epoch of each has the experiment's `samples`."""
+    """Return the text datasets. An epoch of each has the experiment's `samples`."""
     return (
         DatasetEntry(
             name=SYNTHETIC_TOKENS,
-            title="Synthetic tokens, drawn on the device",
+            title="Synthetic tokens, generated on the device",
             task="language",
             num_classes=USUAL_VOCABULARY,
             any_classes=True,
@@ -95,7 +96,8 @@ def text_entries() -> tuple[DatasetEntry, ...]:
 
 
 def load_text(experiment: Experiment, device: torch.device) -> Source:
-    """The batches of a resolved experiment: tokens and those after them, int64. Raises ProblemError."""
+    """Return the batches of a resolved experiment: tokens and the tokens after them, int64. Raises
+    ProblemError."""
     if experiment.dataset == SYNTHETIC_TOKENS:
         return _synthetic(experiment, device)
     is_own = experiment.dataset == TEXT_FOLDER
@@ -107,13 +109,14 @@ def load_text(experiment: Experiment, device: torch.device) -> Source:
 
 
 def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
-    """The top-level modules of Python's standard library, by name, to train and to validate on."""
+    """Return the top-level modules of Python's standard library, by name, for training and validation."""
     library = folder or Path(sysconfig.get_path("stdlib"))
     return _split([path.read_bytes() for path in sorted(library.glob("*.py")) if path.is_file()])
 
 
 def folder_text(path: str) -> tuple[bytes, bytes]:
-    """A folder's text, sorted, to train and to validate on (every tenth file). Raises ProblemError."""
+    """Return a folder's text, sorted, for training and, every tenth file, for validation. Raises
+    ProblemError."""
     files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
     if not files:
         raise ProblemError(no_text_problem(path))
@@ -135,12 +138,12 @@ def _require_memory(path: str, size_bytes: int) -> None:
     free_bytes = psutil.virtual_memory().available
     if 2 * size_bytes > free_bytes:  # it is copied once
         held, free = (memory_text(count / BYTES_PER_MIB) for count in (size_bytes, free_bytes))
-        message = f"{path} holds {held} of text, which is kept in memory, and {free} are free."
+        message = f"{path} has {held} of text, which must fit in memory, but only {free} are free."
         raise request_error(message, "Choose a folder with less text.", key="path", value=path)
 
 
 def text_bytes(path: str) -> int:
-    """The bytes of all text below a folder."""
+    """Return the bytes of all text below a folder."""
     return sum(Path(file).stat().st_size for file in texts(Path(path).expanduser().absolute()))
 
 
@@ -162,10 +165,10 @@ def _synthetic(experiment: Experiment, device: torch.device) -> Source:
 
 def _too_little(experiment: Experiment, shortest: int) -> ProblemError:
     if shortest < 2 and experiment.dataset == PYTHON_SOURCE:
-        message = f"is '{PYTHON_SOURCE}', but this Python comes without its own source."
+        message = f"is '{PYTHON_SOURCE}', but this Python does not include its source."
         return setting_error("dataset", message, f"Choose {SYNTHETIC_TOKENS}.", value=PYTHON_SOURCE)
     if shortest < 2:
-        message = f"{experiment.path} has too little text to train on and to validate on."
+        message = f"{experiment.path} has too little text for training and validation."
         return request_error(message, "Choose a folder with more text.", key="path", value=experiment.path)
     name = PYTHON_SOURCE if experiment.dataset == PYTHON_SOURCE else f"the text in {experiment.path}"
     length, most = experiment.sequence_length, f"{shortest:,}"

@@ -1,4 +1,4 @@
-"""The instruments beside a run's steps, and the breakdown of a step's memory."""
+"""The instruments of a run, and the breakdown of a step's memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.training.steps.plain import PlainStep
 
 @dataclass(frozen=True)
 class Breakdown:
-    """A step's memory by parts; buffers count as parameters, activations may not have been seen."""
+    """A step's memory by parts. Buffers count as parameters. Activations may not have been measured."""
 
     parameters_mib: float
     gradients_mib: float
@@ -35,7 +35,7 @@ class Breakdown:
     activations_mib: float | None
 
     def other_mib(self, training_peak_mib: float | None) -> float | None:
-        """The rest of the peak, such as workspaces and the loss; None if a part is unknown."""
+        """Return the rest of the peak, such as workspaces and the loss. None if a part is unknown."""
         if training_peak_mib is None or self.activations_mib is None:
             return None
         known = self.parameters_mib + self.gradients_mib + self.optimizer_state_mib + self.activations_mib
@@ -45,10 +45,10 @@ class Breakdown:
 def breakdown_of(
     model: nn.Module, optimizer: torch.optim.Optimizer, activations_mib: float | None = None
 ) -> Breakdown:
-    """The sizes of a step's tensors; call it after a step, since before it an optimizer has no state.
+    """Return the sizes of a step's tensors. Call it after a step, because an optimizer has no state before.
 
-    Of a sharded model this device's part counts. A gradient that is freed between steps counts as large as
-    its parameter, as it is within a step.
+    For a sharded model, this device's part counts. A gradient that is freed between steps counts as its
+    parameter, because it has that size within a step.
     """
     parameters = list(model.parameters())
     trained = [parameter for parameter in parameters if parameter.requires_grad]
@@ -64,23 +64,23 @@ def breakdown_of(
 
 @dataclass
 class ActivationMeter:
-    """`mib` is what the largest forward left for its backward; None before one, or where it is unknown."""
+    """Measures the memory that a forward leaves for its backward. `mib` is the largest, None if unknown."""
 
     mib: float | None = None
 
     def add(self, count: int) -> None:
-        """Adds a forward's bytes."""
+        """Add the bytes of a forward."""
         self.mib = max(self.mib or 0.0, count / BYTES_PER_MIB)
 
 
 @contextmanager
 def activations_of(model: nn.Module, device: torch.device) -> Iterator[ActivationMeter]:
-    """Measures what the model's training forwards in this context leave alive at their end.
+    """Measure the memory that the model's training forwards in this context leave for the backward.
 
-    That is what the backward needs: activations, the output, and autocast's copies of the weights, without
-    the loss's part. Enter it around one step, not the first, in which libraries take their workspaces. Pass a
-    compiled model as `torch.compile` returned it; on a CPU it is not measured, since looking would change
-    what is compiled. A forward that is being captured does not count. No result changes.
+    It includes activations, the output, and autocast's copies of the weights, without the loss. Enter it
+    around one step, not the first, in which libraries allocate workspaces. Pass a compiled model as
+    `torch.compile` returned it. On a CPU a compiled model is not measured, because that would change what is
+    compiled. A captured forward does not count. No result changes.
     """
     meter = ActivationMeter()
     module: Any = torch.get_device_module(device) if device.type in ("cuda", "xpu") else None
@@ -171,7 +171,7 @@ def _mib(tensors: Iterable[torch.Tensor]) -> float:
 
 
 class Instruments:
-    """All that a run reads besides its steps' figures; make `memory` before the model."""
+    """All sensors of a run besides its steps' values. Make `memory` before the model."""
 
     def __init__(
         self, device: torch.device, memory: MemoryMeter, card: CardGauge, energy: EnergyMeter
@@ -186,12 +186,12 @@ class Instruments:
         self._activations_mib: float | None = None
 
     def close(self) -> None:
-        """Ends the threads that read the card and its energy."""
+        """End the threads that read the GPU and its energy."""
         self._card.close()
         self.energy.close()
 
     def count(self, is_measured: bool, *, is_capturing: bool = False) -> None:
-        """Sets whether what follows belongs to the measurement, or is the capture of a step."""
+        """Set whether the following steps belong to the measurement, or are the capture of a step."""
         self._memory.count(is_measured, captures=is_capturing)
         self._card.count(is_measured)
         self.energy.count(is_measured)
@@ -199,22 +199,22 @@ class Instruments:
             self._others.count(is_measured)
 
     def settle(self) -> None:
-        """Frees what only the first steps needed; call it before the last warm-up step."""
+        """Free memory that only the first steps needed. Call it before the last warm-up step."""
         self._memory.settle()
 
     def now(self) -> dict[str, float]:
-        """The columns of a `Samples` event that describe this moment."""
+        """Return the columns of a `Samples` event that describe this moment."""
         return {**self._memory.sample(), **self._card.sample()}
 
     @contextmanager
     def weighing(self, step: PlainStep) -> Iterator[None]:
-        """Measures what the forward of one eager step leaves for its backward."""
+        """Measure the memory that the forward of one eager step leaves for its backward."""
         with activations_of(step.watched, self._device) as meter:
             yield
         self._activations_mib = meter.mib
 
     def figures(self, step: PlainStep) -> dict[str, Any]:
-        """The fields of a `Summary` that the instruments know."""
+        """Return the fields of a `Summary` that the instruments know."""
         peaks = self._memory.peaks()
         parts = breakdown_of(step.model, step.optimizer, self._activations_mib)
         peak_mib = peaks.resident_mib if self._device.type == "cpu" else peaks.allocated_mib
@@ -234,13 +234,13 @@ class Instruments:
         return speed if speed.samples_per_second is None else replace(speed, note=self.disturbance())
 
     def disturbance(self) -> str | None:
-        """The cause of a disturbed measurement, as a clause; None if none is known."""
+        """Return the cause of a disturbed measurement, as a clause. None if none is known."""
         if slowed := self._card.slowed_by:
-            return f"the card's clocks were held down by {' and '.join(slowed)}"
+            return f"the GPU's clocks were throttled by {' and '.join(slowed)}"
         share = 0.0 if self._others is None else self._others.share()
         if share < TOLERATED_SHARE:
             return None
         return (
-            f"other programs took {100 * share:.0f}% of the processor meanwhile ({os.cpu_count()} cores), "
-            "so the speed is lower than it could be"
+            f"other programs used {100 * share:.0f}% of the CPU ({os.cpu_count()} cores) during the run, "
+            "so the measured speed is too low"
         )

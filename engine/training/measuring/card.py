@@ -1,7 +1,7 @@
-"""The card's own readings during a run: utilisation, activity, power, temperature, clock, other programs.
+"""The GPU's own sensors during a run: utilization, activity, power, temperature, clock, other programs.
 
-NVML needs no CUDA context and does not use streams, so no step waits for it and it does not disturb a
-capture. A thread asks it, since some answers take milliseconds.
+NVML needs no CUDA context and does not use streams, so it delays no step and disturbs no capture. A thread
+queries it, because some answers take milliseconds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from engine.protocol.summary import Slowdown
 
 @dataclass(frozen=True)
 class Reading:
-    """The card at one moment: `Samples` columns, and what holds its clocks down, None if it does not tell."""
+    """The GPU at one moment: `Samples` columns, and the reasons for throttled clocks, None if not
+    reported."""
 
     values: Mapping[str, float]
     slowdown: Slowdown | None = None
 
     def columns(self) -> dict[str, float]:
-        """All of it as `Samples` columns."""
+        """Return all values as `Samples` columns."""
         return dict(self.values) | ({} if self.slowdown is None else {"slowdown": float(self.slowdown)})
 
 
@@ -47,7 +48,7 @@ _SLOWDOWNS = {
 
 
 class NvmlReader:
-    """Reads a card through NVIDIA's library. The constructor raises NVMLError where there is none."""
+    """Reads a GPU through NVIDIA's library. The constructor raises NVMLError without it."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -62,7 +63,7 @@ class NvmlReader:
             self._activity.close()
 
     def read(self) -> Reading:
-        """Asks for each quantity separately: a card that does not support one still tells the others."""
+        """Query each sensor separately. Unsupported ones are skipped."""
         asked: dict[str, Callable[[], float | None]] = {
             "gpu_utilization_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(self._handle).gpu,
             "power_watts": lambda: pynvml.nvmlDeviceGetPowerUsage(self._handle) / 1e3,
@@ -90,12 +91,12 @@ class NvmlReader:
 
 @cache
 def start_nvml() -> None:
-    """Load NVIDIA's library once for the whole process. Raise NVMLError without it."""
+    """Load NVIDIA's library once for the process. Raise NVMLError without it."""
     pynvml.nvmlInit()
 
 
 def other_programs_mib(device: torch.device) -> float | None:
-    """Return the memory that other programs hold on the device; None where the driver does not report it."""
+    """Return the memory of other programs on the device. None if the driver does not report it."""
     with suppress(pynvml.NVMLError):
         start_nvml()
         return _other_programs_mib(handle_of(device), device)
@@ -122,12 +123,12 @@ def _used_mib(handle: Any) -> float:
 
 
 def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:
-    """Memory of other processes, given the bytes that each pid uses; None where unknown.
+    """Return the memory of other processes from the bytes that each pid uses. None if unknown.
 
-    It is unknown if the driver lists no process, or not what each uses: this one exists, and the card's used
-    memory beyond what it has reserved includes its own context. In a container the driver knows this process
-    by another pid: it is taken to be the one with the least above what is reserved here, which is its share
-    of the driver's context.
+    It is unknown if the driver lists no process or not the memory of each, because then the GPU's used memory
+    also includes this process's context. In a container the driver knows this process by another pid. It is
+    assumed to be the one with the least memory above what is reserved here, its share of the driver's
+    context.
     """
     known = {pid: size for pid, size in used.items() if size is not None}
     if len(known) < len(used):
@@ -147,7 +148,7 @@ def _answer(ask: Callable[[], float | None]) -> float | None:
 
 
 def handle_of(device: torch.device) -> Any:
-    """By UUID: NVML numbers all cards of the machine, CUDA only those visible to it."""
+    """Return the handle of a device by UUID, because NVML numbers all GPUs and CUDA only the visible ones."""
     uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
     try:
         return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
@@ -163,30 +164,30 @@ USED = "device_used_mib"
 
 
 class CardGauge:
-    """The gauge of a device without readings, and the base of that with them."""
+    """The gauge of a device without sensors, and the base of gauges with sensors."""
 
     def sample(self) -> dict[str, float]:
-        """The card's columns of a `Samples` event, as last read; those it does not tell are absent."""
+        """Return the GPU's columns of a `Samples` event, as last read. Unsupported ones are absent."""
         return {}
 
     def count(self, is_on: bool) -> None:
-        """Sets whether what follows belongs to the measurement."""
+        """Set whether the following time belongs to the measurement."""
 
     def figures(self) -> dict[str, float]:
-        """The fields of a `Summary` that are known of the measured time: means, or maxima for `_HIGHEST`."""
+        """Return the known fields of a `Summary` for the measured time: means, or maxima for `_HIGHEST`."""
         return {}
 
     @property
     def slowed_by(self) -> tuple[str, ...]:
-        """Causes that disturbed the clocks in the measured time, such as "heat"."""
+        """Return the reasons for throttled clocks in the measured time, such as "heat"."""
         return ()
 
     def close(self) -> None:
-        """Stops reading; the figures so far stay available."""
+        """Stop reading. The values so far stay available."""
 
 
 def card_gauge(device: torch.device) -> CardGauge:
-    """A gauge that is already reading the device: by NVML, or else only the memory in use on a GPU."""
+    """Return a gauge that already reads the device: by NVML, or else only the memory in use on a GPU."""
     if device.type == "cuda":
         with suppress(pynvml.NVMLError):
             reader = NvmlReader(device)
@@ -203,7 +204,7 @@ def _memory_in_use(device: torch.device) -> Reading:
 
 
 class ThreadedGauge(CardGauge):
-    """Calls `read` in a thread of its own, `period_seconds` apart, until it is closed."""
+    """Calls `read` in its own thread every `period_seconds`, until it is closed."""
 
     def __init__(
         self,
@@ -271,7 +272,7 @@ _LEAST_SECONDS = 0.1
 
 
 class ActivityReader:
-    """Activity as means since the last reading, of a card or MIG slice. Raises NVMLError without GPM."""
+    """Activity as means since the last reading, of a GPU or MIG slice. Raises NVMLError without GPM."""
 
     def __init__(self, handle: Any) -> None:
         self._device, self._instance = handle, None
@@ -291,13 +292,14 @@ class ActivityReader:
             raise
 
     def close(self) -> None:
-        """Frees the samples."""
+        """Free the samples."""
         while self._samples:
             with suppress(pynvml.NVMLError):
                 pynvml.nvmlGpmSampleFree(self._samples.pop())
 
     def read(self) -> dict[str, float]:
-        """The columns of a `Samples` event that the card tells; if asked too soon, as they were before."""
+        """Return the supported columns of a `Samples` event. If called too soon, they are the previous
+        ones."""
         if time.monotonic() - self._taken < _LEAST_SECONDS:
             return self._last
         self._samples.reverse()

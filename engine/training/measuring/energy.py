@@ -1,7 +1,7 @@
-"""Energy over the measured steps, from the device's own counter: NVML's of a graphics card, RAPL's of a CPU.
+"""Energy over the measured steps, from the device's own counter: NVML for a GPU, RAPL for a CPU.
 
-Counters move some 10 to 1,000 times a second, so a stretch is taken from one of its updates to another, in a
-thread: no step waits for it.
+Counters are updated 10 to 1,000 times per second, so a thread measures from one update to another. No step
+waits for it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _REFRESH_SECONDS = 30.0  # RAPL's counter starts again after some minutes at ful
 
 @dataclass(frozen=True)
 class Counter:
-    """A counter of joules since any moment; `read` may raise OSError or NVMLError."""
+    """A counter of joules since any moment. `read` may raise OSError or NVMLError."""
 
     source: Literal["nvml", "rapl"]
     read: Callable[[], float]
 
 
 def energy_counter(device: torch.device) -> Counter | None:
-    """The device's counter; None where it has none, or may not be read."""
+    """Return the device's counter. None if it has none, or it cannot be read."""
     with suppress(pynvml.NVMLError, OSError, ValueError):
         if device.type == "cuda":
             return _nvml_counter(device)
@@ -57,7 +57,8 @@ def _nvml_counter(device: torch.device) -> Counter:
 
 
 def rapl_counter(folder: Path = POWERCAP) -> Counter:
-    """RAPL's counter of all processor packages, on Intel and AMD. Raises OSError or ValueError without it."""
+    """Return RAPL's counter of all CPU packages, on Intel and AMD. Raises OSError or ValueError without
+    it."""
     # a zone intel-rapl-mmio counts a package again, and one of another name a part of it or the whole board
     zones = folder.glob("intel-rapl:*")
     packages = [_Package(zone) for zone in zones if (zone / "name").read_text().startswith("package")]
@@ -95,7 +96,7 @@ class _Point:
 
     @property
     def watts(self) -> float | None:
-        """None where the counter began anew, as with a new driver."""
+        """None if the counter began anew, as with a new driver."""
         return self.joules / self.seconds if self.joules >= 0 and self.seconds > 0 else None
 
 
@@ -103,9 +104,11 @@ _Command = Literal["on", "off", "refresh", "close"]
 
 
 class EnergyMeter:
-    """Mean power over what counts, as energy of the measured steps; without a counter it tells nothing.
+    """Mean power over the counted time, as energy of the measured steps. Without a counter it returns
+    nothing.
 
-    Make it before the model is on the device: it takes a moment for the power of the idle device.
+    Make it before the model is on the device, because it first measures the power of the idle device for a
+    moment.
     """
 
     def __init__(
@@ -126,12 +129,13 @@ class EnergyMeter:
             self._thread.start()
 
     def count(self, is_on: bool) -> None:
-        """Sets whether what follows belongs to the measurement."""
+        """Set whether the following time belongs to the measurement."""
         if self._thread.is_alive():
             self._commands.put("on" if is_on else "off")
 
     def over(self, steps: int, samples: int, seconds: float) -> Energy | None:
-        """The energy of the measured steps of `seconds`, None if too few; waits for the counter, some ms."""
+        """Return the energy of the measured steps of `seconds`, None if too few. Waits some ms for the
+        counter."""
         if self._thread.is_alive():
             self._commands.put("refresh")
             self._commands.join()
@@ -148,7 +152,7 @@ class EnergyMeter:
         )
 
     def close(self) -> None:
-        """Stops counting; the energy so far stays available."""
+        """Stop counting. The energy so far stays available."""
         if self._thread.is_alive():
             self._commands.put("close")
             self._thread.join()
@@ -195,5 +199,5 @@ class EnergyMeter:
 
 
 def energy_meter(device: torch.device) -> EnergyMeter:
-    """The device's meter; make it before the model is on the device."""
+    """Return the device's meter. Make it before the model is on the device."""
     return EnergyMeter(energy_counter(device))

@@ -1,4 +1,4 @@
-"""The memory of a run, now and at its peak, in MiB; and in a forecast the bytes of tensors that are alive."""
+"""The memory of a run, now and at its peak, in MiB, and for a forecast the bytes of live tensors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from engine.experiment.value import BYTES_PER_MIB
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all results in its context while they are alive.
+    """Counts the bytes of all live results in its context.
 
-    `timeline` has the bytes alive after each operation since `restart`, each storage in multiples of
-    `block_bytes`. Enter it within `FakeTensorMode`. Unlike torch.distributed's MemTracker it does not count
-    per module, which took four fifths of that one's time, and it records every moment, not only the peak.
+    `timeline` has the live bytes after each operation since `restart`, each storage in multiples of
+    `block_bytes`. Enter it within `FakeTensorMode`. Unlike torch.distributed's MemTracker, it does not count
+    per module, which took four fifths of the time, and it records every moment, not only the peak.
     """
 
     def __init__(self, block_bytes: int = 1) -> None:
@@ -37,7 +37,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._living: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def restart(self) -> None:
-        """Restarts the timeline; what is alive still counts."""
+        """Restart the timeline. Live tensors still count."""
         self.timeline = [self.now]
 
     def __torch_dispatch__(
@@ -66,11 +66,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peaks in MiB; those that do not apply to the device are None.
+    """Peaks in MiB. Those that do not apply to the device are None.
 
-    Allocated, reserved and resident are of the training that counts; the whole run's is allocated memory,
-    including warm-up, validation and the libraries' search for algorithms. Spilled is what was reserved
-    beyond what was free before the run, where `driver_spills`.
+    Allocated, reserved and resident are over the counted training. The one of the full run is allocated
+    memory, including warm-up, validation and the libraries' search for algorithms. Spilled is the reserved
+    memory beyond the memory that was free before the run, if `driver_spills`.
     """
 
     allocated_mib: float | None = None
@@ -81,12 +81,12 @@ class Peaks:
 
 
 def driver_spills() -> bool:
-    """True on Windows and WSL, whose drivers spill into the host's memory when a card is full."""
+    """Return True on Windows and WSL, whose drivers spill to system memory when a GPU is full."""
     return sys.platform == "win32" or "microsoft" in platform.release().lower()
 
 
 class MemoryMeter:
-    """The meter of a device without such figures, and the base of the others."""
+    """The meter of a device without such values, and the base of the others."""
 
     def __init__(self, period_seconds: float = 0.2) -> None:
         self._period_seconds = period_seconds
@@ -104,21 +104,23 @@ class MemoryMeter:
         return {}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
-        """Sets whether what follows counts as training; warm-up and validation do not.
+        """Set whether the following steps count as training. Warm-up and validation do not.
 
         `captures`: a CUDA graph of the step is captured in it.
         """
 
     def settle(self) -> None:
-        """Frees what only the first steps needed. It may wait for the device, so call it in the warm-up."""
+        """Free memory that only the first steps needed. It may wait for the device, so call it in the
+        warm-up."""
 
     def peaks(self) -> Peaks:
-        """The peaks so far."""
+        """Return the peaks so far."""
         return Peaks()
 
 
 def memory_meter(device: torch.device) -> MemoryMeter:
-    """A meter for the device; on a CPU make it before the model, since it takes the idle level."""
+    """Return a meter for the device. On a CPU make it before the model, because it measures the idle
+    level."""
     if device.type in ("cuda", "xpu"):
         return AllocatorMeter(device)
     return ResidentMeter() if device.type == "cpu" else MemoryMeter()
@@ -127,9 +129,9 @@ def memory_meter(device: torch.device) -> MemoryMeter:
 class AllocatorMeter(MemoryMeter):
     """The meter of an accelerator with PyTorch's caching allocator.
 
-    A sample's allocated memory is the peak since the last sample: between steps no activations are left.
-    In a captured step it is at least the capture's own peak: replays work in memory that the allocator
-    keeps for the graph and counts as free. `module` does the counting; None means the device's, such as
+    A sample's allocated memory is the peak since the last sample, because between steps no activations are
+    left. In a captured step it is at least the capture's own peak: replays use memory that the allocator
+    keeps for the graph and counts as free. `module` does the counting. None means the device's, such as
     `torch.cuda`.
     """
 
@@ -192,8 +194,8 @@ class AllocatorMeter(MemoryMeter):
 class ResidentMeter(MemoryMeter):
     """The meter of a CPU: resident memory over the idle level.
 
-    A sample is the peak since the last sample, or since what counts began or ended, where Linux tells it:
-    between steps no activations are left to see. Asking the system takes a third of a millisecond.
+    A sample is the peak since the last sample, or since counting started or ended, if Linux reports it,
+    because between steps no activations are left. A query takes a third of a millisecond.
     """
 
     def __init__(self, period_seconds: float = 0.2) -> None:
@@ -230,7 +232,7 @@ class ResidentMeter(MemoryMeter):
 
 
 def status_bytes(field: str) -> int | None:
-    """A field of Linux's /proc/self/status, such as VmHWM, in bytes; None where there is none."""
+    """Return a field of Linux's /proc/self/status, such as VmHWM, in bytes. None without it."""
     if sys.platform == "linux":
         for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith(f"{field}:"):

@@ -1,6 +1,6 @@
-"""A cap on this process's memory, like that of a smaller device, and what a trial takes under it.
+"""A cap on this process's memory, like that of a smaller device, and the memory of a trial under it.
 
-On a CPU the cap limits the data segment, which is also what a trial measures.
+On a CPU the cap limits the data segment, which a trial also measures.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from engine.training.measuring.memory import driver_spills, status_bytes
 
 
 class TrialMemory:
-    """A trial's memory in MiB; make it before the trial's model, and before its cap is set."""
+    """A trial's memory in MiB. Make it before the trial's model, and before its cap is set."""
 
     budget_mib: float
     baseline_mib: float
     other_programs_mib: float | None = None
 
     def peak_mib(self) -> float | None:
-        """The peak, in the quantity of the budget; None where it is unknown."""
+        """Return the peak in the quantity of the budget. None if unknown."""
         raise NotImplementedError
 
     def reserved_mib(self) -> float | None:
-        """The most that the caching allocator had reserved; None without one."""
+        """Return the peak of the memory reserved by the caching allocator. None without one."""
         return None
 
     def has_spilled(self) -> bool:
-        """True once the driver has spilled into the host's memory. Any thread may ask."""
+        """Return True once the driver has spilled to system memory. Any thread may call it."""
         return False
 
     def was_refused(self) -> bool:
@@ -51,15 +51,15 @@ class TrialMemory:
         """Count refusals from now on."""
 
     def release(self) -> float:
-        """Frees what is no longer used; returns what is still held over the baseline."""
+        """Free unused memory. Return the memory still allocated over the baseline."""
         raise NotImplementedError
 
 
 class DataSegment(TrialMemory):
     """The growth of this process's data segment since this was made, just before the cap is set.
 
-    Linux keeps a peak only of the whole address space. The rest of that (code, reserved space) is the same at
-    the peak as now, so the excess of the peak is the segment's. Other systems tell nothing.
+    Linux keeps a peak only of the full address space. The rest of it (code, reserved space) is the same at
+    the peak as now, so the excess of the peak is the segment's. Other systems do not report it.
     """
 
     def __init__(self, budget_mib: float) -> None:
@@ -99,10 +99,10 @@ _ARENAS = 2
 
 @contextmanager
 def freed_memory_returned() -> Iterator[None]:
-    """While the context lasts, blocks of 64 KiB or more are mapped separately and unmapped when freed.
+    """Map blocks of 64 KiB or more separately in this context, and unmap them when freed.
 
-    Otherwise free blocks that glibc keeps would count against the cap. It costs speed. A process that was
-    started this way is left as it is, and so is one without glibc.
+    Otherwise free blocks kept by glibc would count against the cap. It costs speed. A process started this
+    way does not change, nor does one without glibc.
     """
     is_so = sys.platform != "linux" or "MALLOC_MMAP_THRESHOLD_" in os.environ
     mallopt = None if is_so else getattr(ctypes.CDLL(None), "mallopt", None)
@@ -120,7 +120,7 @@ def freed_memory_returned() -> Iterator[None]:
 
 
 def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
-    """The memory of a trial that begins now on the device, under a cap in GiB or without one."""
+    """Return the memory of a trial that starts now on the device, under a cap in GiB or without one."""
     cap_mib = None if cap_gib is None else cap_gib * MIB_PER_GIB
     if device.type in ("cuda", "xpu"):
         return AllocatorTrial(device, cap_mib)
@@ -128,8 +128,8 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
 
 
 class AllocatorTrial(TrialMemory):
-    """The cap of a caching allocator; the budget is what is free before the trial, and once it is released
-    what is left for the next."""
+    """The cap of a caching allocator. The budget is the free memory before the trial. After its release, it
+    is the memory left for the next one."""
 
     def __init__(self, device: torch.device, cap_mib: float | None) -> None:
         self._device = device
@@ -186,11 +186,11 @@ class AllocatorTrial(TrialMemory):
         self._module.empty_cache()
 
 
-CAPPED_CPU_NOTE = "Under a memory cap the speed of a CPU run is not representative, so it is left out."
+CAPPED_CPU_NOTE = "The speed of a CPU run under a memory cap is not representative, so it is not reported."
 
 
 def check_cap(device: DeviceEntry, cap_gib: float | None) -> None:
-    """Raises ProblemError where this machine cannot cap that device."""
+    """Raise ProblemError if this machine cannot cap the memory of that device."""
     can = device.name.startswith("cuda") or (device.name == "cpu" and sys.platform == "linux")
     if cap_gib is not None and not can:
         raise setting_error(
@@ -203,10 +203,10 @@ def check_cap(device: DeviceEntry, cap_gib: float | None) -> None:
 
 @contextmanager
 def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
-    """Caps what the process may allocate beyond what it has, while the context lasts.
+    """Cap further allocations of the process in this context.
 
-    Where the driver would spill into the host's memory, a card is capped at what is free, so that a run that
-    does not fit runs out of memory as it does elsewhere.
+    If the driver would spill to system memory, a GPU is capped at its free memory, so a run that does not fit
+    runs out of memory as elsewhere.
     """
     limits = [] if cap_gib is None else [cap_gib * BYTES_PER_GIB]
     if device.type == "cuda" and driver_spills():

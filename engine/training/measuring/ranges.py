@@ -1,8 +1,8 @@
-"""The exponents of what a model computes: activations, gradients and weights, module by module.
+"""The exponents of the numbers that a model computes: activations, gradients and weights, module by module.
 
-The histograms are of FP32's numbers: what a format has rounded to 0 or made infinite is gone, so only the
-true values tell what another format, or another loss scale, would lose. What the experiment's own precision
-does lose is counted against them, number by number.
+The histograms are of FP32's numbers. Numbers that a format has rounded to 0 or made infinite are lost, so
+only the true values show what another format, or another loss scale, would lose. The losses of the
+experiment's own precision are counted against them, number by number.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ExponentCount:
         self.ends: Tensor | None = None
 
     def add(self, values: Tensor) -> None:
-        """Counts a tensor's numbers exactly, whatever floating-point format they have."""
+        """Count a tensor's numbers exactly, in any floating-point format."""
         with torch.no_grad():
             values = values.detach()
             if values.layout is not torch.strided:
@@ -75,7 +75,7 @@ class ExponentCount:
 
 
 def read(counts: Sequence[ExponentCount]) -> list[Exponents]:
-    """The histogram of each count. Waits for the device, once."""
+    """Return the histogram of each count. Synchronizes with the device once."""
     known = [count for count in counts if count.counts is not None and count.ends is not None]
     if not known:
         return [Exponents() for _ in counts]
@@ -100,7 +100,7 @@ def _histogram(row: list[int], smallest: float, largest: float) -> Exponents:
 
 
 def in_fp32(experiment: Experiment) -> Experiment:
-    """The experiment without a loss scale, and in FP32 instead of autocast or pure BF16."""
+    """Return the experiment without a loss scale, and in FP32 instead of autocast or pure BF16."""
     scaler = experiment.scaler.model_copy(update={"mode": "off"})
     precision = Precision.FP32 if experiment.precision.is_narrow else experiment.precision
     return experiment.model_copy(update={"scaler": scaler, "precision": precision})
@@ -108,7 +108,8 @@ def in_fp32(experiment: Experiment) -> Experiment:
 
 @dataclass
 class WatchedPass:
-    """Tensors of a forward and backward pass by `modules`' names; `gradients` still have the loss scale."""
+    """The tensors of a forward and backward pass by `modules`' names. `gradients` still have the loss
+    scale."""
 
     modules: tuple[str, ...]
     weights: dict[str, ExponentCount] = field(default_factory=dict)
@@ -121,13 +122,13 @@ class WatchedPass:
 
     @property
     def overflowed(self) -> bool:
-        """True if a gradient is not finite. Waits for the device."""
+        """Return True if a gradient is not finite. Synchronizes with the device."""
         finite = [gradient.isfinite().all() for gradient in map(_dense, self.gradients.values())]
         return bool(finite) and not bool(torch.stack(finite).all())
 
 
 def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass:
-    """Records the pass that `go_back` makes, which returns the loss. Waits for the device."""
+    """Record the pass made by `go_back`, which returns the loss. Synchronizes with the device."""
     with watched(model) as seen:
         for name, weight in model.named_parameters():
             if weight.is_floating_point():
@@ -140,7 +141,7 @@ def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass
 
 @contextmanager
 def watched(model: nn.Module) -> Iterator[WatchedPass]:
-    """Records what the model computes in this context."""
+    """Record the model's tensors in this context."""
     modules = dict(model.named_modules())
     seen = WatchedPass(tuple(modules))
     watch = _Watch(seen)
@@ -199,7 +200,8 @@ def measured_ranges(
     first_scale: float = 1.0,
     step: int = 0,
 ) -> Ranges:
-    """The ranges of a pass in FP32, and what is lost in its own format, if any. Waits for the device."""
+    """Return the ranges of a pass in FP32, and the losses in its own format, if any. Synchronizes with the
+    device."""
     gradients: dict[str, ExponentCount] = {}
     for name, gradient in true.gradients.items():
         gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)

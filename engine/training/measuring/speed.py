@@ -1,4 +1,4 @@
-"""The figures of a run: totals, the median speed over blocks of steps, and the validation."""
+"""The metrics of a run: totals, the median speed over blocks of steps, and the validation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RESUMED = (
 
 
 class Blocks:
-    """Samples and seconds of whole blocks of `steps` each, in the order of the steps."""
+    """Samples and seconds of full blocks of `steps` each, in the order of the steps."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -42,7 +42,7 @@ class Blocks:
         self._rest: tuple[NDArray[np.int64], NDArray[np.float64]] = (np.empty(0, np.int64), np.empty(0))
 
     def add(self, samples: NDArray[np.int64], seconds: NDArray[np.float64]) -> None:
-        """Adds steps; those that make no whole block wait for the next."""
+        """Add steps. Those that do not fill a block wait for the next ones."""
         samples, seconds = np.append(self._rest[0], samples), np.append(self._rest[1], seconds)
         while blocks := min(len(seconds) // self.steps, MOST_BLOCKS - len(self.seconds)):
             whole = blocks * self.steps
@@ -74,7 +74,8 @@ class _Totals:
 
 
 class Tally:
-    """Totals of completed steps and validations; `warm_up` and `measured` since the start or resumption."""
+    """Totals of completed steps and validations. `warm_up` and `measured` count since the start or
+    resumption."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -95,11 +96,12 @@ class Tally:
 
     @property
     def steps(self) -> int:
-        """All steps, those before the run was resumed too."""
+        """All steps, including those before the run was resumed."""
         return self._steps_before + self.warm_up.steps + self.measured.steps
 
     def add(self, rows: Rows, warm_until: int) -> None:
-        """Adds completed steps, of which those up to number `warm_until` are warm-up, and all before them."""
+        """Add completed steps. Steps up to `warm_until` are warm-up, including earlier ones already counted
+        as measured."""
         if self._first_step_seconds is None:
             self._first_step_seconds = float(rows.step_seconds[0])
         warm = int(np.searchsorted(rows.step, warm_until, side="right"))
@@ -123,11 +125,11 @@ class Tally:
             self.first_nan_step = int(rows.step[counted][np.isnan(loss).argmax()])
 
     def begin_epoch(self) -> None:
-        """From now on `train_loss` is the mean over the new epoch's samples, once it has a step."""
+        """Make `train_loss` the mean over the new epoch's samples, once it has a step."""
         self.loss_sum, self.loss_samples = 0.0, 0
 
     def add_validation(self, epoch: int, validation: Validation) -> bool:
-        """Adds a validation; returns whether it is the best so far, by accuracy or else by loss."""
+        """Add a validation. Return whether it is the best so far, by accuracy or else by loss."""
         if validation.accuracy is None:
             if self.least_loss is not None and not validation.loss < self.least_loss:
                 return False
@@ -140,7 +142,7 @@ class Tally:
         return True
 
     def state(self) -> dict[str, float | None]:
-        """The state that a resumed run continues from, as plain numbers."""
+        """Return the state that a resumed run continues from, as plain numbers."""
         return {"steps": self.steps, **{name: getattr(self, name) for name in _RESUMED}}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -164,7 +166,7 @@ class Tally:
         )
 
     def summary(self, *, steps_per_epoch: int, is_scaled: bool) -> Summary:
-        """The figures that follow from the steps alone; the final loss is the mean over the last epoch."""
+        """Return the metrics of the steps alone. The final loss is the mean over the last epoch."""
         # of the measured steps' time, or of all steps' if none was measured
         timed = self.measured if self.measured.steps else self.warm_up
         waited = min(1.0, timed.wait_seconds / timed.seconds) if timed.seconds else None
@@ -185,18 +187,18 @@ class Tally:
 
 
 def skipped_steps(rows: Rows, *columns: str) -> tuple[int, ...]:
-    """The numbers of the steps that the loss scaler or the model file's own step skipped, or in which this
-    rank's own gradients overflowed ("own_inf")."""
+    """Return the numbers of the steps skipped by the loss scaler or the model file's own step, or of those in
+    which this rank's own gradients overflowed ("own_inf")."""
     flags = [rows.figures[name] > 0 for name in columns or ("found_inf", "own_skip") if name in rows.figures]
     return tuple(rows.step[np.any(flags, axis=0)].tolist()) if flags else ()
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Medians over blocks; each is None where `note` says why.
+    """Medians over blocks. Each is None if `note` says why.
 
-    `interval` is the 95% interval of the median over this run's blocks: it shows how steady this run was,
-    not what another run would show.
+    `interval` is the 95% interval of the median over the blocks of this run. It shows how steady this run
+    was, not what another run would show.
     """
 
     samples_per_second: float | None = None
@@ -207,10 +209,10 @@ class Speed:
 
 def _too_short(steps: int, block_steps: int, warmup_steps: int) -> str:
     least = warmup_steps + LEAST_BLOCKS * block_steps
-    warm_up = f"{warmup_steps:,} to warm up and " if warmup_steps else ""
+    warm_up = f"{warmup_steps:,} to warm up, " if warmup_steps else ""
     return (
-        f"The run was too short to measure: it had {steps:,} step{'' if steps == 1 else 's'}, and a speed "
-        f"needs {least:,}, {warm_up}{LEAST_BLOCKS} blocks of {block_steps:,}."
+        f"The run had {steps:,} step{'' if steps == 1 else 's'}. At least {least:,} are needed to measure "
+        f"speed ({warm_up}{LEAST_BLOCKS} blocks of {block_steps:,})."
     )
 
 
@@ -219,10 +221,10 @@ HitsFunction = Callable[[Any, Any, int], Hits | None]
 
 @dataclass(frozen=True)
 class Validation:
-    """The mean loss, and the fraction (0 to 1) of predictions whose most likely class is right (top-1).
+    """The mean loss, and the top-1 accuracy as a fraction (0 to 1).
 
-    A picture is one prediction, a sequence of text one per token. The accuracy is None where nothing can be
-    right or wrong.
+    An image is one prediction, a text sequence one per token. The accuracy is None if there is no right or
+    wrong.
     """
 
     loss: float
@@ -240,11 +242,11 @@ def validate(
     call: Forward = call_model,
     hits: HitsFunction = default_hits,
 ) -> Validation | None:
-    """Validates under the run's autocast, without a scaler: there is no gradient to scale.
+    """Validate under the run's autocast, without a loss scaler.
 
-    Takes the model itself, neither compiled nor captured, and leaves it in training mode; `call` gives its
-    outputs, and `hits` how many predictions of a batch are right. Returns None when asked to end before the
-    last batch; of several processes, which share their figures in the end, when one of them was asked.
+    It uses the model itself, neither compiled nor captured, and leaves it in training mode. `call` returns
+    its outputs, `hits` the number of right predictions in a batch. Returns None if it must end before the
+    last batch, on any of several processes, which combine their results at the end.
     """
     loss_sum = torch.zeros((), device=device)
     correct: Tensor | None = None

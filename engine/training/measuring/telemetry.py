@@ -1,8 +1,8 @@
-"""The figures and the time of each step, gathered without stalling the device.
+"""The values and the time of each step, gathered without stalling the device.
 
-Each step's row of figures stays on the device. About 20 times a second the rows since are stacked and copied
-asynchronously to pinned memory, and another block takes their place; the host reads a copy only once the
-device has completed it. Steps are timed on the device where it has a clock of its own.
+Each step's row of values stays on the device. About 20 times per second the new rows are stacked and copied
+asynchronously to pinned memory, and another block replaces them. The host reads a copy only once the device
+has completed it. Steps are timed on the device if it has its own clock.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class HostClock:
     """Clock for a CPU, whose work is done when the call returns."""
 
     def mark(self) -> Mark:
-        """Marks the point after all work given to the device so far; never waits."""
+        """Mark the point after all work given to the device so far. Never waits."""
         return time.perf_counter()
 
     def seconds_between(self, earlier: Mark, later: Mark) -> float:
-        """Seconds between two marks that the device has passed.
+        """Return the seconds between two marks that the device has passed.
 
-        A device measures milliseconds in float32, which lose a quarter of one after an hour: add up long
+        A device measures milliseconds in float32, which lose a quarter of one after an hour, so add up long
         times from short ones.
         """
         assert isinstance(earlier, float) and isinstance(later, float)
         return later - earlier
 
     def release(self, mark: Mark) -> None:
-        """Takes back a mark that nothing will read again."""
+        """Take back a mark that will not be read again."""
 
 
 class DeviceClock(HostClock):
@@ -70,11 +70,11 @@ _ROWS = 1_024
 
 @dataclass(frozen=True)
 class Rows:
-    """Steps that the device has completed, as columns of equal length.
+    """Completed steps, as columns of equal length.
 
-    `step` counts from 1; `seconds` runs from the start of the first step to each step's end, without pauses;
-    `step_seconds` is the step's own time, in `wait_seconds` of which the device had no data to work on.
-    `figures` holds the step's columns.
+    `step` counts from 1. `seconds` runs from the start of the first step to the end of each step, without
+    pauses. `step_seconds` is the step's own time. In `wait_seconds` of it, the device had no data to work on.
+    `figures` has the step's columns.
     """
 
     step: NDArray[np.int64]
@@ -97,9 +97,9 @@ class Rows:
 
 
 class Telemetry:
-    """Takes each step's figures and returns them as `Rows`, in order, once the device has computed them.
+    """Records each step's values and returns them as `Rows`, in order, once the device has computed them.
 
-    `columns` are the names of every step's figures. A resumed run continues from `first_step` steps that took
+    `columns` are the names of a step's values. A resumed run continues after `first_step` steps that took
     `first_seconds`.
     """
 
@@ -128,9 +128,9 @@ class Telemetry:
         self.steps = first_step
 
     def begin(self, paused_seconds: float = 0.0) -> None:
-        """Call it before steps follow: the time since the last step is a gap that belongs to no step.
+        """Start a series of steps. The time since the last step is a gap that belongs to no step.
 
-        `paused_seconds` of the gap are left out of every later row's `seconds`.
+        `paused_seconds` of the gap are excluded from the `seconds` of all later rows.
         """
         self._offset_seconds -= paused_seconds
         self._last, self._ready_at = self._clock.mark(), None
@@ -138,13 +138,13 @@ class Telemetry:
             self._reached = self._last
 
     def data_ready(self) -> None:
-        """Call it once the device has been given all work that the next step's data need, if there is any."""
+        """Note that the device has all the work for the next step's data, if there is any."""
         self._ready_at = self._clock.mark()
 
     def record(
         self, row: torch.Tensor, samples: int, learning_rate: float, *, is_reused: bool = True
     ) -> None:
-        """Takes the figures, float32 (columns,), of the step just given to the device.
+        """Record the values, float32 (columns,), of the step just given to the device.
 
         `is_reused`: the next step writes to the same row, as a captured one does.
         """
@@ -163,7 +163,7 @@ class Telemetry:
         return time.perf_counter() - self._collected >= self._interval_seconds
 
     def collect(self) -> list[Rows]:
-        """Returns what has arrived and sends the next block. Never waits for the device."""
+        """Return the rows that have arrived and send the next block. Never waits for the device."""
         self._collected = time.perf_counter()
         if self._in_flight is not None and self._in_flight.has_arrived():
             self._land()
@@ -174,7 +174,7 @@ class Telemetry:
         return self._take()
 
     def flush(self) -> list[Rows]:
-        """Returns all that was recorded; waits until the device has completed it."""
+        """Return all recorded rows. Waits until the device has completed them."""
         self._land()
         self._send()
         self._land()
@@ -280,7 +280,7 @@ _OWN_FIGURES = ("loss", "grad_scale", "grad_norm")
 
 
 def samples_event(rows: list[Rows], now: dict[str, float]) -> Samples:
-    """Completed steps as one `Samples` event; the figures `now` are in each of its rows."""
+    """Return completed steps as one `Samples` event, with the values `now` in each row."""
     columns: dict[str, list[float]] = {}
     for part in rows:
         own = {

@@ -1,4 +1,4 @@
-"""The share of weights that a step leaves unchanged though they have a gradient: rounding loses updates."""
+"""The share of weights with a gradient that a step leaves unchanged, because rounding loses their updates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a per
 
 
 class UnchangedWeights:
-    """Compares weights before and after up to eight steps of a run, evenly spread; its last is one of them.
+    """Compares weights before and after up to eight steps of a run, evenly spread, including the last.
 
-    Of a large tensor weights at even distances stand for all. Never waits for the device until it is read.
+    Of a large tensor, only weights at even distances are compared. It never waits for the device until it is
+    read.
     """
 
     def __init__(self, model: nn.Module, total_steps: int) -> None:
@@ -24,15 +25,15 @@ class UnchangedWeights:
         self._counts: Tensor | None = None
 
     def is_due(self, steps: int) -> bool:
-        """True if the step after `steps` steps is one of those."""
+        """Return True if the step after `steps` steps is one of them."""
         return (steps + 1) * _SAMPLES // self._total_steps > steps * _SAMPLES // self._total_steps
 
     def begin(self) -> None:
-        """Keeps the weights before a step."""
+        """Keep the weights before a step."""
         self._before = [_some(parameter).clone() for parameter in self._parameters]
 
     def end(self) -> None:
-        """Counts after the step, whose gradients are still there."""
+        """Compare the weights after the step, whose gradients are still there."""
         for before, parameter in zip(self._before, self._parameters, strict=True):
             if parameter.grad is not None:
                 moved = _some(parameter.grad) != 0
@@ -43,7 +44,7 @@ class UnchangedWeights:
 
     @property
     def fraction(self) -> float | None:
-        """The share over all sampled steps; None without any. Waits for the device."""
+        """Return the share over all compared steps. None without any. Synchronizes with the device."""
         unchanged, all_moved = (0, 0) if self._counts is None else self._counts.tolist()
         return unchanged / all_moved if all_moved else None
 

@@ -1,4 +1,4 @@
-"""The models: two small ones of our own, torchvision's, language models, other libraries'; and the losses."""
+"""The models: two small ones, torchvision's, language models, those of other libraries, and the losses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.training.models.transformers import build_transformers_model
 
 
 def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
-    """The mean loss over a batch's samples, or over all tokens of its sequences."""
+    """Return the mean loss over a batch's samples, or over all tokens of its sequences."""
     if task == "regression":
         return mse_loss
     if task == "language":
@@ -30,12 +30,12 @@ def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
 
 
 def loss_name(task: Task) -> str:
-    """The loss's name, such as "cross-entropy"."""
+    """Return the name of the loss, such as "cross-entropy"."""
     return "mean squared error" if task == "regression" else "cross-entropy"
 
 
 def loss_unit(task: Task) -> str:
-    """The loss's unit; empty where it has none."""
+    """Return the unit of the loss, empty without one."""
     return "" if task == "regression" else "nats"
 
 
@@ -71,7 +71,8 @@ _MAXVIT_MULTIPLE = 224  # each of its four halvings must leave a multiple of its
 
 
 class SmallCnn(nn.Module):
-    """Pictures (batch, channels, height, width) of 8 or more pixels per side to logits (batch, classes)."""
+    """Classifies images (batch, channels, height, width) of 8 or more pixels per side: logits (batch,
+    classes)."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()
@@ -92,7 +93,7 @@ class SmallCnn(nn.Module):
 
 
 def model_entries() -> tuple[ModelEntry, ...]:
-    """All models. Parameter counts come from torchvision's own tables and formulas."""
+    """Return all models. Parameter counts come from torchvision's own tables and formulas."""
     return (
         ModelEntry(name=LINEAR, task="regression", parameters=REGRESSION_FEATURES + 1, family=_SMALL),
         ModelEntry(
@@ -109,7 +110,7 @@ def model_entries() -> tuple[ModelEntry, ...]:
 
 
 def input_channels(name: str, dataset_channels: int) -> int:
-    """The model's input channels: torchvision's models take three, others the dataset's."""
+    """Return the model's input channels: three for torchvision's models, the dataset's for others."""
     return dataset_channels if name == SMALL_CNN or ModelRef(name).library is not None else 3
 
 
@@ -124,7 +125,8 @@ def build_model(
     sizes: tuple[int, int] = (REGRESSION_FEATURES, 1),
     overrides: Sequence[str] = (),
 ) -> nn.Module:
-    """A model on the CPU with random weights by the seed and the settings alone. Raises ProblemError."""
+    """Return a model on the CPU. Its random weights depend only on the seed and the settings. Raises
+    ProblemError."""
     of_library = {"image_size": image_size, "channels": channels, "num_classes": num_classes, "seed": seed}
     if is_timm_model(name):
         return build_timm_model(name, overrides=overrides, **of_library)
@@ -146,7 +148,7 @@ def build_model(
 
 
 def count_parameters(model: nn.Module) -> int:
-    """The number of trainable parameters."""
+    """Return the number of trainable parameters."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 

@@ -1,7 +1,7 @@
 """The policies of CUDA's autocast that differ from the CPU's, and calls without a 16-bit kernel on CUDA.
 
-Calls are named as torch functions are. The policies are those of PyTorch's ATen/autocast_mode.h and .cpp.
-Missing kernels are by `dtypesIfCUDA` in torch/testing/_internal/common_methods_invocations.py.
+Calls have the names of torch functions. The policies are those of PyTorch's ATen/autocast_mode.h and .cpp.
+Missing kernels are from `dtypesIfCUDA` in torch/testing/_internal/common_methods_invocations.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IN_FLOAT32 = frozenset(
         *("normalize", "dist", "pdist", "cdist"),
     )
 )
-"""Calls that CUDA casts to float32; most of them keep the CPU's 16 bits."""
+"""Calls that CUDA casts to float32. Most of them keep the CPU's 16 bits."""
 
 IN_HALF = frozenset(
     (
@@ -89,7 +89,7 @@ def call_name(function: Any) -> str:
 
 
 def refusal(name: str, half: torch.dtype, args: Sequence[Any], settings: Mapping[str, Any]) -> str | None:
-    """Return why CUDA refuses a call with an input of dtype `half`, as a clause; None where it does not."""
+    """Return why CUDA refuses a call with an input of dtype `half`, as a clause. None if it does not."""
     dtype = str(half).removeprefix("torch.")
     if name in _NO_HALF or (half is torch.bfloat16 and name in _NO_BF16 | _TRANSFORMS):
         return f"it has no kernel for {dtype}"

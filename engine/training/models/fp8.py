@@ -1,4 +1,4 @@
-"""Linear layers in FP8 by torchao: which of a model's can be, why others stay in BF16, and the conversion."""
+"""Linear layers in FP8 by torchao: which layers can use it, why others stay in BF16, and the conversion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MULTIPLE = 16  # cuBLAS takes FP8 products only whose summed side is a multiple
 def linear_layers(
     model: nn.Module, step: Step, tokens: Mapping[str, int], *, is_emulated: bool
 ) -> tuple[LinearLayer, ...]:
-    """A model's linear layers before a conversion; without `tokens` none is left out for their sake."""
+    """Return a model's linear layers before a conversion. Without `tokens` no layer is excluded for them."""
     kept = [f"{name}." for name, _ in model.named_modules() if _matches(name, step.fp32_modules)]
     linear = [(name, it) for name, it in model.named_modules() if isinstance(it, nn.Linear)]
     takes_small = is_emulated if step.fp8_small_layers is None else step.fp8_small_layers
@@ -51,10 +51,10 @@ def linear_layers(
 
 
 def is_small(inputs: int, outputs: int, recipe: str) -> bool:
-    """True for a layer that gains no time: the thresholds that torchao measured on an H100.
+    """Return True for a layer that does not get faster, by the thresholds that torchao measured on an H100.
 
-    See `_auto_filter_for_recipe` in torchao's float8_linear_utils.py; it has none for weight gradients in
-    BF16, for which those of `rowwise` stand in.
+    See `_auto_filter_for_recipe` in torchao's float8_linear_utils.py. It has no thresholds for weight
+    gradients in BF16, for which those of `rowwise` are used.
     """
     if recipe == "tensorwise":
         return inputs <= 4_096 and outputs <= 1_024
@@ -62,23 +62,24 @@ def is_small(inputs: int, outputs: int, recipe: str) -> bool:
 
 
 def layers_sentence(layers: Iterable[LinearLayer]) -> str:
-    """How many layers are in FP8, and what the others are."""
+    """Describe how many layers are in FP8, and why others are not."""
     reasons = Counter(layer.reason for layer in layers)
     converted, all_of_them = reasons.pop(None, 0), reasons.total()
     if not converted and not all_of_them:
-        return "FP8 does nothing for this model: it has no linear layers, and others are never converted."
+        return "FP8 has no effect on this model. It has no linear layers, and only these are converted."
     known = (reason for reason in NotInFP8 if reasons[reason])
     others = listed([_OTHERS[reason].format(reasons[reason]) for reason in known])
     if not converted:
         which = "its only linear layer is not"
         if all_of_them > 1:
             which = f"none of its {all_of_them:,} linear layers is"
-        return f"FP8 does nothing for this model: {which} converted ({others})."
-    return f"FP8 in {converted:,} of {converted + all_of_them:,} linear layers; not in {others}."
+        return f"FP8 has no effect on this model: {which} converted ({others})."
+    return f"FP8 in {converted:,} of {converted + all_of_them:,} linear layers. Not in {others}."
 
 
 def layers_table(layers: Sequence[LinearLayer]) -> str:
-    """A line for each layer: its name, sizes, the tokens of a batch, and whether it is in FP8 or why not."""
+    """Return a line for each layer: its name, sizes, the tokens of a batch, and whether it is in FP8 or why
+    not."""
     rows = [("linear layer", "inputs", "outputs", "tokens", "in FP8")]
     for layer in layers[:_MOST_LISTED]:
         tokens = "" if layer.tokens is None else f"{layer.tokens:,}"
@@ -92,18 +93,18 @@ def layers_table(layers: Sequence[LinearLayer]) -> str:
 _MOST_LISTED = 400
 _OTHERS = {
     NotInFP8.OUTPUT: "the output layer",
-    NotInFP8.SIZE: "{:,} with a size that is no multiple of 16",
-    NotInFP8.TOKENS: "{:,} whose tokens in a batch are no multiple of 16",
-    NotInFP8.SMALL: "{:,} too small to gain time",
+    NotInFP8.SIZE: "{:,} with a size that is not a multiple of 16",
+    NotInFP8.TOKENS: "{:,} whose tokens in a batch are not a multiple of 16",
+    NotInFP8.SMALL: "{:,} too small to get faster",
     NotInFP8.NOT_CALLED: "{:,} that the model does not call as nn.Linear",
     NotInFP8.FP32: "{:,} kept in FP32",
 }
 
 
 class InFP8(Around):
-    """Computes in FP8 under autocast; without it, it is the nn.Linear that it was.
+    """Computes in FP8 under autocast. Without autocast it is the original nn.Linear.
 
-    `fp8_watch` is called with the inputs that are scaled and cast, and with the output.
+    `fp8_watch` is called with the inputs to scale and cast, and with the output.
     """
 
     fp8_device_type: str
@@ -128,9 +129,9 @@ class InFP8(Around):
 def convert(
     model: nn.Module, layers: Iterable[LinearLayer], step: Step, device: torch.device, *, is_emulated: bool
 ) -> None:
-    """Converts the layers without a reason against it, in place; weights keep their names and stay in FP32.
+    """Convert the layers without a reason against it, in place. Weights keep their names and stay in FP32.
 
-    `device` is that of the autocast. Raises ProblemError where torchao cannot be imported.
+    `device` is that of the autocast. Raises ProblemError if torchao cannot be imported.
     """
     wanted = {id(model.get_submodule(layer.name)) for layer in layers if layer.reason is None}
     if not wanted:
@@ -155,15 +156,16 @@ def check_recipe(experiment: Experiment, device: torch.device) -> None:
     if experiment.precision is not Precision.FP8 or recipe == "tensorwise" or device.type != "cuda":
         return
     if refusal := row_scaling_refusal(device):
-        message = f"FP8 scaling is '{recipe}', but this GPU does not multiply by rows: {refusal}"
+        message = f"FP8 scaling is '{recipe}', but this GPU does not support row-wise scaling: {refusal}"
         raise request_error(message, "Set it to tensorwise.", key="step.fp8_recipe", value=recipe)
 
 
 def row_scaling_refusal(device: torch.device) -> str:
-    """Return why the device refuses an FP8 matmul with scales by row, in PyTorch's words; empty if it works.
+    """Return PyTorch's error if the device refuses an FP8 matmul with row-wise scales, else an empty string.
 
-    A trial takes less than a millisecond. No table would be right: kernels depend on the GPU, on the build of
-    PyTorch and on the system.
+    It tries one, which takes less than a millisecond. A table of GPUs would be wrong, because kernels depend
+    on the GPU, on the build of PyTorch and on the system. Not yet seen on an Ada GPU (compute capability
+    8.9), for which PyTorch has had a kernel since 2.7.
     """
     numbers = torch.ones(_TRIED, _TRIED, device=device).to(torch.float8_e4m3fn)
     scales = torch.ones(_TRIED, 1, device=device)

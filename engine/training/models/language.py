@@ -1,7 +1,7 @@
 """Causal language models: Llama's architecture in sizes from tiny to 8 billion, with random weights.
 
-`transformers`, an optional extra, builds them from a configuration. It takes seconds to import, so it is only
-imported to build such a model, and it never downloads anything.
+`transformers`, an optional extra, builds them from a configuration. It takes seconds to import, so it is
+imported only to build such a model. It never downloads anything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Shape:
     max_sequence_length: int = 8_192
 
     def parameters(self, vocabulary: int) -> int:
-        """Trainable parameters; the embedding and the output projection are not tied."""
+        """Return the number of trainable parameters. Embedding and output projection are not tied."""
         key_value = self.hidden // self.heads * self.key_value_heads
         attention = 2 * self.hidden * self.hidden + 2 * self.hidden * key_value
         norms = 2 * self.hidden
@@ -51,7 +51,7 @@ SHAPES = {
 
 
 class Decoder(nn.Module):
-    """Llama's embedding and layers: tokens int64 (batch, sequence) in, (batch, sequence, hidden) out."""
+    """Llama's embedding and layers, from int64 tokens (batch, sequence) to (batch, sequence, hidden)."""
 
     def __init__(self, llama: Any) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Decoder(nn.Module):
 
 
 class CausalLanguageModel(nn.Module):
-    """Tokens in, logits (batch, sequence, vocabulary) out; its parts are named as in `LlamaForCausalLM`."""
+    """From tokens to logits (batch, sequence, vocabulary). Its parts have the names of `LlamaForCausalLM`."""
 
     def __init__(self, llama: Any) -> None:
         super().__init__()
@@ -84,7 +84,8 @@ class CausalLanguageModel(nn.Module):
 
 
 def language_model_entries() -> tuple[ModelEntry, ...]:
-    """All sizes. Parameters are counted by formula for a vocabulary of 32,000, so nothing is built."""
+    """Return all sizes. Parameters are computed by formula for a vocabulary of 32,000, without building a
+    model."""
     missing = TRANSFORMERS.missing if find_spec(TRANSFORMERS.package) is None else None
     return tuple(
         ModelEntry(
@@ -100,7 +101,8 @@ def language_model_entries() -> tuple[ModelEntry, ...]:
 
 
 def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
-    """A model with random float32 weights, on the CPU; reseeds torch. Raises ProblemError without memory."""
+    """Return a model with random float32 weights, on the CPU. Reseeds torch. Raises ProblemError without
+    memory."""
     check_host_memory(name, SHAPES[name].parameters(vocabulary))
     with quiet():
         return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))

@@ -1,6 +1,7 @@
-"""Models of timm and transformers: their names, read from the sources, and what building either takes.
+"""Models of timm and transformers: their names, read from the sources, and helpers to build them.
 
-Importing a library takes seconds, so names do not. Nothing is downloaded: models have random weights.
+Importing a library takes seconds, listing names does not. Nothing is downloaded, because models have random
+weights.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _SAYS_NOTHING, _CLASS_NAME = re.compile(r":\s*$|^\s*$"), re.compile(r"^\w+Error:
 
 
 def imported(package: str) -> Any:
-    """The library, kept from the network; the first import takes seconds. Raises ProblemError."""
+    """Return the imported library, without network access. The first import takes seconds. Raises
+    ProblemError."""
     for name, value in (*((name, "1") for name in _OFFLINE), ("TRANSFORMERS_VERBOSITY", "error")):
         os.environ.setdefault(name, value)
     try:
@@ -69,7 +71,7 @@ def _without_torchao() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without warnings and torch's remarks on a library's own code, which no user can heed."""
+    """Silence warnings and torch's messages on a library's own code, which users cannot act on."""
     remarks = logging.getLogger("torch.utils._pytree")
     before, remarks.disabled = remarks.disabled, True
     try:
@@ -80,17 +82,17 @@ def quiet() -> Iterator[None]:
 
 
 def check_host_memory(name: str, parameters: int) -> None:
-    """Raises ProblemError where so many float32 weights do not fit into the machine's own memory."""
+    """Raise ProblemError if so many float32 weights do not fit into system memory."""
     needed = _FLOAT32_BYTES * parameters / BYTES_PER_GIB
     free = psutil.virtual_memory().available / BYTES_PER_GIB
     if needed > free:
-        takes = f"that takes {needed:.1f} GiB, but only {free:.1f} are free"
-        message = f"model is '{name}', whose weights are first made in the machine's own memory: {takes}."
+        takes = f"That takes {needed:.1f} GiB, but only {free:.1f} GiB are free"
+        message = f"model is '{name}', whose weights are first created in system memory. {takes}."
         raise request_error(message, "Choose a smaller model, or free some memory.", key="model", value=name)
 
 
 def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Builds a model with weights by the seed; reseeds torch's generator. Raises ProblemError."""
+    """Build a model with weights by the seed. Reseeds torch's generator. Raises ProblemError."""
     parameters = 0
     # a constructor that reads its own weights cannot be counted so; the real one shows what is wrong
     with suppress(Exception), Weightless():
@@ -101,7 +103,8 @@ def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn
 
 
 def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
-    """The model's outputs for a small batch, None without weights; neither it nor random numbers change."""
+    """Return the model's outputs for a small batch, None without weights. Changes neither the model nor
+    random numbers."""
     if any(parameter.is_meta for parameter in model.parameters()):
         return None
     with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet():
@@ -114,7 +117,7 @@ def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
 
 
 def library_reason(error: Exception) -> str:
-    """A library's error as the end of a sentence. Raises the error itself where memory ran out."""
+    """Return a library's error as the end of a sentence. Raises the error itself if memory ran out."""
     if isinstance(error, ProblemError) or is_out_of_memory(error):
         raise error
     lines = [line.strip() for line in str(error).splitlines() if not _SAYS_NOTHING.search(line)]
@@ -123,20 +126,19 @@ def library_reason(error: Exception) -> str:
 
 
 def override_problem(override: str, message: str, remedy: str) -> Problem:
-    """A problem with one of the model's settings; `message` continues "Model settings has 'a=1', "."""
+    """Return a problem with one of the model's settings. `message` continues "Model settings has 'a=1', "."""
     return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
 
 
 def unplain(override: str) -> Problem:
-    """Return the problem with a value that could name a file, a repository or code."""
-    message = (
-        "but a value must consist of numbers, true, false, null, or words that Ammeter knows, such as gelu."
-    )
+    """Return the problem of a value that could name a file, a repository or code."""
+    message = "but a value can only have numbers, true, false, null, or words known to Ammeter, such as gelu."
     return override_problem(override, message, "Change or remove it.")
 
 
 def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
-    """A model that cannot be trained, for a reason that its library gives; overrides come first."""
+    """Return the problem of a model that cannot be trained, with the reason of its library. Overrides come
+    first."""
     if overrides:
         message = f"with which {name} cannot be trained here: {reason}."
         return override_problem(", ".join(overrides), message, "Change or remove them.")
@@ -154,7 +156,7 @@ HEADS: Mapping[str, Task] = {CAUSAL: "language", IMAGE: "classification", SEQUEN
 
 
 def library_entries() -> tuple[ModelEntry, ...]:
-    """All models of the libraries that are installed. How many parameters they have is not known."""
+    """Return all models of the installed libraries, without parameter counts."""
     folder = _folder("timm")
     paths = [] if folder is None else (folder / "models").rglob("*.py")
     names = {name for path in paths for name in _REGISTERED.findall(path.read_text(encoding="utf-8"))}
@@ -168,7 +170,7 @@ def library_entries() -> tuple[ModelEntry, ...]:
 
 
 def heads_by_type() -> Mapping[str, str]:
-    """The head of each of transformers' types that can be trained here; empty without the library."""
+    """Return the head of each of transformers' types that can be trained here. Empty without the library."""
     folder = _folder("transformers")
     if folder is None:
         return {}

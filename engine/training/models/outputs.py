@@ -1,4 +1,4 @@
-"""Calling a model, and the loss and accuracy of its outputs where its file defines none."""
+"""Calls a model, and computes the loss and accuracy of its outputs if its file defines none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ TARGETS = ("labels", "label", "targets", "target", "y")  # names of the targets 
 
 
 def call_model(model: nn.Module, inputs: Any) -> Any:
-    """The model's outputs: a mapping is passed by name or whole, a tuple by place. Raises ProblemError."""
+    """Return the model's outputs. A mapping is passed by name or as a whole, a tuple by position. Raises
+    ProblemError."""
     if isinstance(inputs, Tensor):  # the usual case first
         return model(inputs)
     if isinstance(inputs, Mapping):
@@ -55,7 +56,7 @@ def _call_with_mapping(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
         return model(inputs)
     takes, given = listed(arguments.listed) or "nothing", listed(tuple(map(str, inputs)))
     message = f"{owner.__name__}.forward takes {takes}, but the inputs are a dict of {given}."
-    remedy = "Name them alike, or define forward(model, inputs) in the model's file, which calls the model."
+    remedy = "Use the same names, or define forward(model, inputs) in the model's file, to call the model."
     raise request_error(message, remedy, key="model")
 
 
@@ -75,7 +76,7 @@ def _arguments_of(forward: Any) -> _Arguments:
 
 
 def value_words(value: object) -> str:
-    """A value described for a sentence: "a tensor of shape (8, 3)", "a dict"."""
+    """Describe a value for a sentence: "a tensor of shape (8, 3)", "a dict"."""
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
     if value is None:
@@ -89,7 +90,8 @@ def value_words(value: object) -> str:
 
 
 def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor:
-    """The loss that `call` of a model's file gave, without dimensions. Raises ProblemError for all else."""
+    """Return the loss that `call` of a model's file returned, without dimensions. Raises ProblemError for
+    other values."""
     is_scalar = isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point()
     if is_scalar and (loss.requires_grad or not needs_gradient):
         scalar: Tensor = loss.reshape(())
@@ -97,9 +99,9 @@ def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor
     if is_scalar:
         raise no_gradient_error(f"in the model's {call}")
     message = (
-        f"The loss in the model's {call} is {value_words(loss)}, but it must be a scalar tensor of floats."
+        f"The loss in the model's {call} is {value_words(loss)}, but it must be a floating-point scalar."
     )
-    remedy = "Reduce it, for instance by .mean(), and do not detach it."
+    remedy = "Reduce it, for example with .mean(), and do not detach it."
     if isinstance(loss, int | float):
         remedy = KEEPS_GRADIENT
     raise request_error(message, remedy, key="model")
@@ -109,19 +111,19 @@ KEEPS_GRADIENT = "For a batch without targets, return outputs.sum() * 0, which k
 
 
 def no_gradient_error(where: str = "") -> ProblemError:
-    """Return the error of a loss that no parameter has a part in; `where` follows "The loss"."""
-    message = f"The loss{' ' * bool(where)}{where} has no gradient: no parameter has a part in it."
+    """Return the error of a loss that does not depend on a parameter. `where` follows "The loss"."""
+    message = f"The loss{' ' * bool(where)}{where} has no gradient: it does not depend on a parameter."
     return request_error(message, f"Do not detach it. {KEEPS_GRADIENT}", key="model")
 
 
 def default_loss(
     outputs: Any, targets: Any, *, label_smoothing: float = 0.0, is_text: bool = False
 ) -> Tensor:
-    """The loss that the outputs have themselves, or else follows from the shapes.
+    """Return the loss in the outputs, or else the default one for their shapes.
 
     Cross-entropy for class indices (batch, ...) and logits (batch, classes, ...) or (batch, ..., classes),
-    the latter first for text; mean squared error for floats of one shape. Raises ProblemError, which names
-    both shapes, for all else.
+    the latter first for text. Mean squared error for floats of one shape. Raises ProblemError, which names
+    both shapes, for others.
     """
     own = _field(outputs, "loss")
     if isinstance(own, Tensor):
@@ -132,13 +134,13 @@ def default_loss(
     are_floats = isinstance(targets, Tensor) and targets.is_floating_point()
     if logits is not None and are_floats and logits.shape == targets.shape:
         return mse_loss(logits, targets)
-    message = f"No loss follows from outputs ({value_words(outputs)}) and targets ({value_words(targets)})."
+    message = f"No default loss fits outputs ({value_words(outputs)}) and targets ({value_words(targets)})."
     remedy = "Define loss(outputs, targets) in the model's file, which returns a scalar tensor."
     raise request_error(message, remedy, key="model")
 
 
 def default_hits(outputs: Any, targets: Any, samples: int = 0, *, is_text: bool = False) -> Hits | None:
-    """The most likely classes that are right; None where the targets are no class indices."""
+    """Return the number of right most likely classes. None if the targets are not class indices."""
     aligned = _aligned(outputs, targets, is_text=is_text)
     return None if aligned is None else ((aligned[0].argmax(dim=1) == aligned[1]).sum(), targets.numel())
 
@@ -155,7 +157,7 @@ def _logits(outputs: Any) -> Tensor | None:
 
 
 def _aligned(outputs: Any, targets: Any, *, is_text: bool) -> tuple[Tensor, Tensor] | None:
-    """Logits with classes in the second dimension, and class indices; None where there are no such two."""
+    """Return logits with classes in the second dimension, and class indices. None if they are not that."""
     logits = _logits(outputs)
     if logits is None or not isinstance(targets, Tensor) or targets.dtype is torch.bool or logits.dim() < 2:
         return None

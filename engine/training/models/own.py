@@ -1,6 +1,6 @@
-"""A workload file of the user's, executed in this process, and what it defines.
+"""The user's workload file, executed in this process, and its definitions.
 
-Its errors are told from ours by their frames: `own_frames` gives those in files that were executed here.
+Its errors are told apart from ours by their frames. `own_frames` returns those in files executed here.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _executed: dict[str, Code] = {}  # the code of each file executed in this proces
 class OwnFile:
     """A workload file and its functions.
 
-    The kept text is executed, whatever the file on disk says by now; the process moves to the file's folder,
-    if it is there, so that relative paths are the file's. Raises what the file raises.
+    The saved text is executed, whatever the file on disk now is. The process moves to the file's folder, if
+    it exists, so relative paths are the file's. Raises the errors of the file.
     """
 
     def __init__(self, code: Code, class_name: str | None, seed: int) -> None:
@@ -65,23 +65,23 @@ class OwnFile:
             _watched(exec, compile(code.text, path, "exec", dont_inherit=True), self._module.__dict__)
 
     def has(self, name: str) -> bool:
-        """True if the file defines a function of that name."""
+        """Return True if the file defines a function of that name."""
         return callable(getattr(self._module, name, None))
 
     def function(self, name: str) -> Callable[..., Any] | None:
-        """A function of the file, or None; where it cannot be called at all, it raises ProblemError."""
+        """Return a function of the file, or None. Raises ProblemError if it cannot be called."""
         function = getattr(self._module, name, None)
         return functools.partial(_call, self, name, function) if callable(function) else None
 
     def required(self, name: str) -> Callable[..., Any]:
-        """A function that the file must define. Raises ProblemError."""
+        """Return a function that the file must define. Raises ProblemError."""
         function = self.function(name)
         if function is None:
             raise self.problem(f"has no function or class named {name}", f"Define {name} in it.")
         return function
 
     def build(self) -> nn.Module:
-        """The model, with weights by the seed; reseeds all global generators. Raises ProblemError."""
+        """Return the model, with weights by the seed. Reseeds all global generators. Raises ProblemError."""
         make = self.required(self._model_name)
         seed_everything(self._seed)
         model, call = make(), f"{self._model_name}()"
@@ -92,22 +92,22 @@ class OwnFile:
             message = f"returned {value_words(model)} from {call}, but it must be an nn.Module"
             raise self.problem(message, f"Return the model from {call}.")
         if not any(parameter.requires_grad for parameter in model.parameters()):
-            raise self.problem("has a model without a parameter to train", "Give it a layer with weights.")
+            raise self.problem("has a model without trainable parameters", "Give it a layer with weights.")
         return model
 
     def problem(self, message: str, remedy: str, key: str = "model") -> ProblemError:
-        """An error that names the file; `message` continues the sentence that begins with its name."""
+        """Return an error that names the file. `message` continues the sentence that starts with its name."""
         return request_error(f"{self.code.file} {message}.", remedy, key=key)
 
 
 def seed_everything(seed: int) -> None:
-    """Seeds the global generators of torch, on all devices, of NumPy and of Python."""
+    """Seed the global generators of torch, on all devices, of NumPy and of Python."""
     torch.manual_seed(seed)
     seed_host(seed)
 
 
 def seed_host(seed: int) -> None:
-    """Seeds the host's global generators: torch's, NumPy's and Python's."""
+    """Seed the host's global generators: torch's, NumPy's and Python's."""
     torch.default_generator.manual_seed(seed)
     np.random.seed(seed % 2**32)  # the user's code may draw from the old generator
     random.seed(seed)
@@ -118,7 +118,7 @@ FORWARD_FRAMES = "forward_frames"
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of the error, or of what caused it, that lie in executed files; the innermost is last."""
+    """Return the frames of the error, or of its cause, in executed files. The innermost is last."""
     return _own_part(error)[1]
 
 
@@ -139,14 +139,14 @@ def _own_part(error: BaseException) -> tuple[BaseException, list[traceback.Frame
 
 
 def own_problem(error: BaseException) -> Problem | None:
-    """The problem of an error that the user's code raised, with its file and line; None for any other."""
+    """Return the problem of an error in the user's code, with its file and line. None for any other error."""
     frames = own_frames(error)
     if not frames:
         return None
-    last, remedy, reason = frames[-1], "Correct the file and start again.", type(error).__name__
+    last, remedy, reason = frames[-1], "Fix the file and start again.", type(error).__name__
     if isinstance(error, SystemExit):
         reason += ", which ends the process"
-        remedy = "Remove that call of sys.exit or os._exit: the file is imported, not run as a script."
+        remedy = "Remove that call of sys.exit or os._exit. The file is imported, not run as a script."
     elif str(error).strip():
         remedy = package_remedy(error, shown_file(last.filename)) or remedy
         reason += f": {shortened(error_words(error), _LONGEST_REASON)}"
@@ -154,7 +154,7 @@ def own_problem(error: BaseException) -> Problem | None:
 
 
 def with_place(error: ProblemError) -> Problem:
-    """Return the error's problem, with the line of the user's code that it was raised for, if any."""
+    """Return the error's problem, with the line of the user's code that raised it, if any."""
     every = traceback.extract_tb(error.__traceback__)
     last = next((frame for frame in reversed(every) if frame.filename in _executed), None)
     if last is None:
@@ -168,7 +168,7 @@ def _place_words(frame: traceback.FrameSummary) -> str:
 
 
 def error_words(error: BaseException) -> str:
-    """Return the first line of an error, and that it is of a backward pass."""
+    """Return the first line of an error, marked if it is of a backward pass."""
     first = next(iter(str(error).strip().splitlines()), "").partition(" Hint: enable anomaly")[0]
     return f"{first.rstrip('.')} (in the backward pass)" if is_of_backward(error) else first
 
@@ -179,7 +179,8 @@ def is_of_backward(error: BaseException) -> bool:
 
 
 def own_details(error: BaseException) -> str | None:
-    """The traceback of an error in the user's code, only with its own frames; None for any other error."""
+    """Return the traceback of an error in the user's code, only with its own frames. None for any other
+    error."""
     error, frames = _own_part(error)
     if not frames:
         return None
@@ -189,7 +190,7 @@ def own_details(error: BaseException) -> str | None:
 
 
 def shown_file(path: str) -> str:
-    """An executed file's path within the folder of its workload file."""
+    """Return an executed file's path within the folder of its workload file."""
     code = _executed.get(path)
     if code is None:
         return path
@@ -200,7 +201,7 @@ def shown_file(path: str) -> str:
 
 
 def own_place() -> tuple[str, int] | None:
-    """Return the file and line of the user's code that is being executed; None outside of it."""
+    """Return the file and line of the user's code that is running. None outside it."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename not in _executed:
         frame = frame.f_back  # type: ignore[assignment]
@@ -208,7 +209,7 @@ def own_place() -> tuple[str, int] | None:
 
 
 def is_own_file(path: str) -> bool:
-    """True if this process has executed the user's file at that path."""
+    """Return True if this process has executed the user's file at that path."""
     return path in _executed
 
 
@@ -223,7 +224,7 @@ def _call(own: OwnFile, name: str, function: Callable[..., Any], *arguments: Any
             signature = str(inspect.signature(function))
         given = counted(len(arguments), "argument")
         why = f"cannot be called with {given} ({shortened(str(error), _LONGEST_REASON)})"
-        remedy = f"Give {name} the arguments that the guide names."
+        remedy = f"Give {name} the arguments described in the guide."
         raise own.problem(f"has {name}{signature}, which {why}", remedy) from None
 
 
@@ -263,7 +264,7 @@ def _remember(path: str, code: Code, text: str) -> None:
 
 
 class _KeptModules(importlib.abc.MetaPathFinder):
-    """Finds what the code keeps, before any other finder. Nothing else of its folder can be imported."""
+    """Finds the saved modules, before any other finder. Nothing else in the folder can be imported."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -291,7 +292,7 @@ class _KeptModules(importlib.abc.MetaPathFinder):
 
 
 class _NotKeptModules(importlib.abc.MetaPathFinder):
-    """Says, after all other finders, that a module lies in the folder and does not belong to the code."""
+    """Raises an error, after all other finders, for a module that is in the folder but not saved."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -305,8 +306,8 @@ class _NotKeptModules(importlib.abc.MetaPathFinder):
         if found is None:
             return None
         raise ModuleNotFoundError(
-            f"{found} is in the folder of {self.code.file}, but the run does not keep it. Only modules that "
-            f"import statements name are kept, as text in UTF-8 of at most {MOST_CODE_BYTES // 2**10:,} KiB.",
+            f"{found} is in the folder of {self.code.file}, but the run does not keep it. Only modules in "
+            f"import statements are kept, as UTF-8 text of at most {MOST_CODE_BYTES // 2**10:,} KiB.",
             name=fullname,
         )
 
@@ -348,7 +349,7 @@ _guarded: list[str] = []
 
 
 def guard_process(is_users: Callable[[str], bool]) -> None:
-    """In files that `is_users` knows, os._exit raises SystemExit and os.fork RuntimeError."""
+    """Make os._exit raise SystemExit and os.fork RuntimeError in files for which `is_users` is True."""
     if _guarded:
         return
 
@@ -374,7 +375,7 @@ def guard_process(is_users: Callable[[str], bool]) -> None:
 
     def refuse_fork() -> NoReturn:
         raise RuntimeError(
-            "os.fork() would train twice; start another process by subprocess or multiprocessing"
+            "os.fork() would train twice. Start another process with subprocess or multiprocessing"
         )
 
     for name in {"fork", "forkpty"} & set(dir(os)):

@@ -1,7 +1,7 @@
 """Changes to a model's forward: activation checkpointing, submodules kept in float32, and pure bfloat16.
 
-Checkpointed activations are recomputed in the backward pass instead of being kept for it. The float32
-submodules are exempt from autocast. A bfloat16 model casts its inputs itself.
+Checkpointed activations are recomputed in the backward pass instead of being kept. The float32 submodules are
+exempt from autocast. A bfloat16 model casts its inputs itself.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from engine.experiment.problem import ProblemError
 
 
 class Around(nn.Module):
-    """A class to put before a module's own: its `forward` calls `super().forward` in some context."""
+    """A class to put before a module's own. Its `forward` calls `super().forward` in some context."""
 
 
 _Around = TypeVar("_Around", bound=Around)
 
 
 def put_around(module: nn.Module, around: type[_Around]) -> _Around:
-    """Puts `around` before the module's class, in place, so that copies of the module call themselves."""
+    """Put `around` before the module's class, in place, so copies of the module call themselves."""
     own = type(module)
     module.__class__ = type(own.__name__, (around, own), {})
     return cast(_Around, module)
 
 
 def own_class(module: nn.Module) -> type[nn.Module]:
-    """The module's class without what was put around it."""
+    """Return the module's class without classes put around it."""
     classes = (owner for owner in type(module).__mro__ if issubclass(owner, nn.Module))
     return next(owner for owner in classes if not issubclass(owner, Around))
 
@@ -52,19 +52,19 @@ class _InFloat32(Around):
 
 
 def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.device) -> tuple[str, ...]:
-    """Keeps the submodules that match `patterns` in float32, and returns their names.
+    """Keep the submodules that match `patterns` in float32, and return their names.
 
-    A pattern is a submodule's name ("layer4") or has wildcards ("layer4.*", "*.bn1"; a star matches dots
-    too). Weights and state keep their names. A module that its parent does not call, but whose weights it
-    reads, runs as its parent does. Raises ProblemError for a pattern that matches nothing.
+    A pattern is a submodule's name ("layer4") or has wildcards ("layer4.*", "*.bn1", where a star also
+    matches dots). Weights and state keep their names. A module that its parent does not call, but whose
+    weights it reads, runs like its parent. Raises ProblemError for a pattern without a match.
     """
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
     outer = ", ".join(name for name in modules if "." not in name)
-    remedy = f"Name one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
+    remedy = f"Use one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
     problems = []
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in modules):
-            message = f"has '{pattern}', but no part of the model has such a name."
+            message = f"has '{pattern}', but the model has no part with such a name."
             problems.append(setting_problem("step.fp32_modules", message, remedy, value=pattern))
     if problems:
         raise ProblemError(*problems)
@@ -83,9 +83,9 @@ class _InBFloat16(Around):
 
 
 def make_bfloat16(model: nn.Module) -> None:
-    """Casts weights and buffers of floats to bfloat16, those of norms too, as trainers usually do.
+    """Cast floating-point weights and buffers to bfloat16, also those of norms, as trainers usually do.
 
-    Its inputs are cast where it is called, and its outputs to float32: the loss is computed in that, as
+    Its inputs are cast when it is called, and its outputs to float32, so the loss is computed in float32, as
     under autocast.
     """
     put_around(model.to(torch.bfloat16), _InBFloat16)
@@ -96,7 +96,7 @@ def _cast_down(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_kept_in_float32(module: nn.Module) -> bool:
-    """True if `keep_in_float32` exempts the module itself from autocast."""
+    """Return True if `keep_in_float32` exempts the module itself from autocast."""
     return isinstance(module, _InFloat32)
 
 
@@ -157,7 +157,7 @@ class _Recomputed(Around):
 
 
 def checkpoint_activations(model: nn.Module) -> int:
-    """Recomputes the activations of what the model repeats, or of its parts; returns how many there are."""
+    """Recompute the activations of the model's repeated blocks, or of its parts. Return their number."""
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
         put_around(block, _Recomputed)
@@ -165,7 +165,7 @@ def checkpoint_activations(model: nn.Module) -> int:
 
 
 def is_recomputed(module: nn.Module) -> bool:
-    """True if `checkpoint_activations` has the module recomputed."""
+    """Return True if `checkpoint_activations` recomputes the module."""
     return isinstance(module, _Recomputed)
 
 

@@ -1,7 +1,7 @@
-"""Sizes of matrix products that are no multiple of 8, which 16-bit Tensor Cores need for full speed.
+"""Sizes of matmuls that are not a multiple of 8, which is less efficient on 16-bit Tensor Cores.
 
-NVIDIA, Deep Learning Performance Guide, "Tensor Core requirements": cuBLAS and cuDNN pad other sizes, which
-costs the share that is padded.
+NVIDIA, Matrix Multiplication Background, "Tensor Core Requirements": cuBLAS and cuDNN use Tensor Cores for
+any size, most efficiently for multiples of 8.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTran
 
 @dataclass(frozen=True)
 class OddSize:
-    """A size of matrix products that is no multiple of 8; `is_given` by the data, as the first inputs are."""
+    """A size of matmuls that is not a multiple of 8. `is_given`: it comes from the data, as the first inputs
+    do."""
 
     side: Literal["inputs", "outputs"]
     size: int
@@ -36,7 +37,7 @@ class OddSize:
 
 
 def odd_sizes(model: nn.Module) -> list[OddSize]:
-    """The odd sizes of a model's layers, in the model's order."""
+    """Return the odd sizes of a model's layers, in the model's order."""
     products = _products(model)
     layers: defaultdict[tuple[Literal["inputs", "outputs"], int, bool], list[str]] = defaultdict(list)
     for place, (name, module) in enumerate(products):
@@ -49,19 +50,19 @@ def odd_sizes(model: nn.Module) -> list[OddSize]:
 
 
 def size_findings(model: nn.Module, batch_size: int) -> list[Finding]:
-    """A finding for each odd size of a layer's matrix product; what the data give is only a note."""
+    """Return a finding for each odd size of a layer's matmul. Sizes given by the data are only notes."""
     found = []
     for odd in odd_sizes(model):
         first, *others = odd.layers
         more = f", like {len(others):,} more," if others else ""
         has = f"The layer {first}{more} has {odd.size:,} {odd.side}, not a multiple of {_MULTIPLE}"
-        message = f"{has}, so in 16 bits the Tensor Cores compute on padding."
+        message = f"{has}, which is slower on Tensor Cores."
         severity: Severity = "note" if odd.is_given else "warning"
         found.append(_finding(severity, message, f"Use {odd.even:,} if you can.", len(odd.layers)))
     if batch_size % _MULTIPLE and any(isinstance(module, nn.Linear) for _, module in _products(model)):
         size = f"{batch_size:,} is not a multiple of {_MULTIPLE}"
-        remedy = f"A batch of {_above(batch_size):,} takes hardly more time."
-        found.append(_finding("note", f"The batch of {size}: such products are padded.", remedy))
+        remedy = f"A batch of {_above(batch_size):,} takes barely more time."
+        found.append(_finding("note", f"The batch size of {size}, which is slower on Tensor Cores.", remedy))
     return found
 
 

@@ -1,4 +1,4 @@
-"""timm's classifiers: any of its architectures, for pictures of given channels, size and classes."""
+"""timm's classifiers: all its architectures, for images of given channels, size and classes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_timm_model(name: str) -> bool:
 def build_timm_model(
     name: str, *, image_size: int, channels: int, num_classes: int, overrides: Sequence[str], seed: int
 ) -> nn.Module:
-    """A classifier with random weights, on the CPU, tried on two pictures. Raises ProblemError."""
+    """Return a classifier with random weights, on the CPU, tried on two images. Raises ProblemError."""
     timm = libraries.imported(TIMM.package)
     settings = {"num_classes": num_classes, "in_chans": channels, **_arguments(timm, name, overrides)}
 
@@ -75,7 +75,7 @@ def _arguments(timm: Any, name: str, overrides: Sequence[str]) -> dict[str, Any]
         key, text = override_of(override)
         value = override_value(text)
         if key in _NOT_ITS_OWN:
-            message = f"but the dataset decides {key}, or Ammeter does."
+            message = f"but {key} is set by the dataset or by Ammeter."
             raise ProblemError(libraries.override_problem(override, message, f"Remove {key}."))
         if not may_set(key) or "." in key:
             raise ProblemError(_not_taken(timm, name, key, overrides))
@@ -106,6 +106,6 @@ def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], re
     if size not in (None, image_size):
         also = ", or change the model settings" if overrides else ""
         message = f"is {image_size}, but {name} cannot take it: {reason}."
-        remedy = f"Set it to {size}, for which {name} was made{also}; pictures are then resized."
+        remedy = f"Set it to {size}, for which {name} was made{also}. Images are then resized."
         return setting_problem("image_size", message, remedy, value=image_size)
     return refusal(name, overrides, reason, "Choose another model.")

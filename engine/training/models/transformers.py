@@ -1,7 +1,7 @@
 """transformers' models: the default configuration of a type, with random weights and a head.
 
-A causal language model where the type has one, else a classifier of pictures, of text or of sound. The last
-two have no dataset in the catalog: they are trained on batches drawn for them.
+It is a causal language model if the type has one, else a classifier of images, of text or of sound. The last
+two have no dataset in the catalog. They are trained on batches generated for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.training.models import libraries
 from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, quiet, refusal
 from engine.training.models.recompute import Around, put_around
 
-OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
+OVERRIDE = "Override that setting, as in --set model_config.hidden_size=256, or choose another model."
 
 OWN_CLASSES = 10  # of made-up batches
 
@@ -38,7 +38,7 @@ _ALSO_TAKEN = ("attn_implementation",)
 
 @dataclass(frozen=True)
 class Architecture:
-    """A configuration, the head to give it, and its classes, which for text are the vocabulary."""
+    """A configuration, its head, and its number of classes, which for text is the vocabulary."""
 
     head: str
     config: Any
@@ -52,7 +52,7 @@ class Architecture:
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that its positions allow, where it says so."""
+        """The maximum number of tokens for its positions, if known."""
         longest = getattr(text_config(self.config), "max_position_embeddings", None)
         is_of_text = self.head in (CAUSAL, SEQUENCE)
         return longest if is_of_text and isinstance(longest, int) and longest > 0 else None
@@ -61,7 +61,8 @@ class Architecture:
 def architecture_of(
     name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
 ) -> Architecture:
-    """A type's default configuration with overrides; 0 classes mean `OWN_CLASSES`. Raises ProblemError."""
+    """Return a type's default configuration with overrides. 0 classes mean `OWN_CLASSES`. Raises
+    ProblemError."""
     library, kind = libraries.imported(TRANSFORMERS.package), name.partition(":")[2]
     head, classes = libraries.heads_by_type()[kind], num_classes or OWN_CLASSES
     try:
@@ -128,7 +129,7 @@ def _own_keys(config: Any) -> set[str]:
 
 
 def all_keys(config: Any) -> Iterator[str]:
-    """The dotted keys that can be overridden."""
+    """Return the dotted keys that can be overridden."""
     yield from filter(may_set, _own_keys(config))
     for part, inner in _parts(config):
         yield from (f"{part}.{key}" for key in all_keys(inner))
@@ -167,7 +168,7 @@ def _unknown(name: str, default: Any, override: str, key: str) -> Problem:
     last = key.rpartition(".")[2]
     near = [known for known in keys if known.rpartition(".")[2] == last]
     near = near or difflib.get_close_matches(key, keys, n=3, cutoff=0.6)
-    remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove it; it has {', '.join(keys)}."
+    remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove it. Known keys: {', '.join(keys)}."
     return libraries.override_problem(
         override, f"but {name} has no setting '{key}' that can be set here.", remedy
     )
@@ -185,7 +186,8 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_config(config: Any) -> Any:
-    """The part of a configuration that is about text; itself, where it has no parts."""
+    """Return the part of a configuration that is about text, or the configuration itself if it has no
+    parts."""
     try:
         return config.get_text_config()
     except ValueError:  # there are several
@@ -199,7 +201,7 @@ _BYTES = 256  # the vocabulary of a type without one, which reads characters
 
 
 class Logits(Around):
-    """Takes the inputs alone, under the name that the model has for them, and returns the logits alone."""
+    """Calls a model with the inputs alone, by their name, and returns only the logits."""
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         outputs = super().forward(**{str(self.main_input_name): inputs})
@@ -217,7 +219,8 @@ def build_transformers_model(
     overrides: Sequence[str],
     seed: int,
 ) -> nn.Module:
-    """The model with random float32 weights, on the CPU, tried on a small batch. Raises ProblemError."""
+    """Return the model with random float32 weights, on the CPU, tried on a small batch. Raises
+    ProblemError."""
     architecture = architecture_of(name, image_size, channels, num_classes, overrides)
     longest = architecture.longest
     if longest is not None and sequence_length > longest:
@@ -245,7 +248,7 @@ def build_transformers_model(
         is_long = inputs is not None and architecture.head != IMAGE and inputs.shape[-1] > _TRIED_TOKENS
         problem = refusal(name, overrides, reason, OVERRIDE)
         if is_long and "out of" in reason:  # bounds, or range
-            why = f"{name} keeps some of its positions for itself and takes fewer"
+            why = f"{name} reserves some of its positions and takes fewer"
             problem = _too_long(sequence_length, why, sequence_length - _POSITIONS_KEPT)
     if problem is not None:
         raise ProblemError(problem)
@@ -255,7 +258,7 @@ def build_transformers_model(
 def drawn_batch(
     name: str, samples: int, *, num_classes: int, sequence_length: int, overrides: Sequence[str], seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random tokens, waveforms or frames, and classes (samples,), on the host. Raises ProblemError."""
+    """Return random tokens, waveforms or frames, and classes (samples,), on the host. Raises ProblemError."""
     architecture = architecture_of(name, 0, 0, num_classes, overrides)
     generator = torch.Generator().manual_seed(seed)
     inputs = _drawn_inputs(architecture, samples, sequence_length, generator)

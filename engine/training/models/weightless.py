@@ -102,7 +102,7 @@ def _grouped_attention(query: torch.Tensor, *args: Any, **settings: Any) -> torc
 
 
 class Weightless(TorchFunctionMode):
-    """A model that is built in it has weights on the meta device; small tensors of its own stay real."""
+    """Builds a model with weights on the meta device. Its own small tensors stay real."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -114,7 +114,7 @@ class Weightless(TorchFunctionMode):
 
 
 def fill_with_fakes(model: nn.Module) -> None:
-    """Gives the model new weights of the same shapes and dtypes, on the CPU; call it in fake tensor mode."""
+    """Give the model new weights of the same shapes and dtypes, on the CPU. Call it in fake tensor mode."""
     made: dict[int, torch.Tensor] = {}
     for module in model.modules():
         for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:

@@ -1,4 +1,4 @@
-"""Advice against lost numbers: overflow, underflow, the loss scale, clipping, and sums in 16 bits."""
+"""Advice on lost values (overflow, underflow, loss scale, clipping, 16-bit sums), and on time and memory."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from engine.words.numbers import memory_text, number
 
 
 def advise_on_numerics(bench: Bench, results: NumericsResults) -> Generator[Event, None, Advices]:
-    """The advice on a bench's experiment, given the results of its numerics."""
+    """Return the advice on a bench's experiment, given the results of its numerics."""
     evidence = yield from gather(bench, results)
     return Advices(items=advice_on(evidence))
 
 
 def advice_on(evidence: Evidence) -> tuple[Advice, ...]:
-    """Advice on correct numbers first, then on time and memory."""
+    """Return advice on correct numbers first, then on time and memory."""
     return (*loss_advice(evidence), *cost_advice(evidence))
 
 
 _TELLING = 0.01
-"""The least share of lost numbers that is worth advice."""
+"""The smallest share of lost values that is worth advice."""
 
 # What autocast computes in float32 on CUDA, by the operators that it comes down to.
 _WANT_FP32 = frozenset(
@@ -55,7 +55,7 @@ _WANT_FP32 = frozenset(
 
 
 def loss_advice(evidence: Evidence) -> Iterator[Advice]:
-    """Yield the advice, the most urgent first: what a part found wrong is never passed over."""
+    """Yield the advice, the most urgent first. Every problem that a part found gets advice."""
     found = evidence.results.findings(evidence.experiment.precision)
     for part, special, general in _BY_PART:
         given = [advice for advise in special for advice in advise(evidence)]
@@ -82,9 +82,7 @@ def _first_nonfinite(evidence: Evidence, sentence: str) -> Advice:
 
 
 def _lost_numbers(evidence: Evidence, sentence: str) -> Advice:
-    message = (
-        "Numbers are lost in this precision. Compare its losses with those of FP32 before you rely on it."
-    )
+    message = "This precision loses values. Compare its losses with those of FP32 before you rely on it."
     return Advice(kind=AdviceKind.RANGE, message=message, evidence=sentence, **_to_bf16(evidence))
 
 
@@ -116,18 +114,18 @@ def _divergence(evidence: Evidence, sentence: str) -> Advice:
 
 
 def _fp32_modules(evidence: Evidence, sentence: str) -> Advice:
-    islands = evidence.results.islands
-    assert islands is not None  # it has found something
-    if not islands.modules:
+    found = evidence.results.islands
+    assert found is not None  # it has found something
+    if not found.modules:
         message = "Use another precision. FP32 modules alone do not make this one as good as FP32."
         return Advice(kind=AdviceKind.FP32_MODULES, message=message, evidence=sentence)
     return Advice(
         kind=AdviceKind.FP32_MODULES,
-        message=f"Keep {listed(islands.modules)} in FP32.",
+        message=f"Keep {listed(found.modules)} in FP32.",
         evidence=sentence,
-        modules=islands.modules[:100],
-        changes=islands.changes,
-        action="Keep in FP32" if islands.changes else "",
+        modules=found.modules[:100],
+        changes=found.changes,
+        action="Keep in FP32" if found.changes else "",
     )
 
 
@@ -138,7 +136,7 @@ def _clipping(evidence: Evidence) -> Iterator[Advice]:
     if cost is not None and cost.infinite_norms:
         yield Advice(
             kind=AdviceKind.CLIPPING,
-            message="Clipping hides an overflow: a gradient norm that is not finite turns every gradient of "
+            message="Clipping hides an overflow. A gradient norm that is not finite turns every gradient of "
             "its step into 0 or NaN.",
             evidence=f"The norm was not finite in {cost.infinite_norms:,} of {cost.steps:,} steps, and no "
             "loss scaler skipped them.",
@@ -147,8 +145,8 @@ def _clipping(evidence: Evidence) -> Iterator[Advice]:
     elif search is not None and search.skipped >= most_skips(experiment.scaler):
         yield Advice(
             kind=AdviceKind.CLIPPING,
-            message="Clipping does not prevent this overflow: gradients are clipped after they are unscaled, "
-            "and what is infinite by then stays so.",
+            message="Clipping does not prevent this overflow. Gradients are clipped after they are unscaled, "
+            "and infinite gradients stay infinite.",
             evidence=f"{named('step.clip_norm')} is {experiment.step.clip_norm:g}, and "
             f"{search.skipped:,} of {search.steps:,} steps were skipped.",
             **_to_bf16(evidence),
@@ -162,19 +160,19 @@ def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
     first = search.first
     if search.least_scale is not None and search.least_scale < 1:
         known = (
-            f"In {search.steps:,} steps the scale came down to {search.least_scale:.2g}, and "
+            f"In {search.steps:,} steps the scale dropped to {search.least_scale:.2g}, and "
             f"{search.skipped:,} were skipped."
         )
     elif first is not None and first.direction == "backward" and first.cause is Cause.OVERFLOW:
         known = (
-            f"In step {first.step:,} gradients overflow in {module_title(first.module)}, and no smaller loss "
-            "scale was found at which they do not."
+            f"In step {first.step:,}, gradients overflow in {module_title(first.module)}, and no smaller "
+            "loss scale was found that prevents it."
         )
     else:
         return
     yield Advice(
         kind=AdviceKind.SCALE_SINKS,
-        message="Gradients overflow even at a loss scale of 1: the scale sinks, and steps are skipped.",
+        message="Gradients overflow even at a loss scale of 1. The scale drops, and steps are skipped.",
         evidence=known,
         modules=() if first is None else (first.module,),
         **_to_bf16(evidence),
@@ -188,12 +186,12 @@ def _overflow(evidence: Evidence) -> Iterator[Advice]:
     row = ranges.first_overflow
     if row is None or not row.module:
         return
-    largest = "" if row.exponents.largest is None else f", where its largest is {row.exponents.largest:,.4g}"
+    largest = "" if row.exponents.largest is None else f", where the largest is {row.exponents.largest:,.4g}"
     yield Advice(
         kind=AdviceKind.RANGE,
-        message=f"{row.module} computes numbers that {dtype_label(row.dtype)} cannot hold.",
-        evidence=f"{row.became_nonfinite:,} of its {row.exponents.total:,} outputs are not finite but are "
-        f"in FP32{largest}.",
+        message=f"{row.module} overflows in {dtype_label(row.dtype)}.",
+        evidence=f"{row.became_nonfinite:,} of its {row.exponents.total:,} outputs are not finite, but are "
+        f"finite in FP32{largest}.",
         modules=(row.module,),
         **_in_fp32(evidence, row.module),
     )
@@ -206,12 +204,12 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
     lost = sum(row.became_zero for row in rows)
     if ranges is None or not total or lost < _TELLING * total:
         return
-    measured = f"{100 * lost / total:.0f}% of the gradients are 0 but not in FP32"
+    measured = f"{100 * lost / total:.0f}% of the gradients underflow to 0"
     if not experiment.uses_scaler:
         if experiment.precision in (Precision.FP16, Precision.FP16_UNSCALED):
             yield Advice(
                 kind=AdviceKind.RANGE,
-                message="Gradients vanish in FP16: they need a loss scaler.",
+                message="Gradients underflow in FP16. They need a loss scaler.",
                 evidence=f"{measured}.",
                 changes=(("precision", "fp16"), ("scaler.mode", "auto")),
                 action="Use the loss scaler",
@@ -226,24 +224,24 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
         return
     yield Advice(
         kind=AdviceKind.SCALE_NEVER_GROWS,
-        message=f"The loss scale does not grow in time: at {2**best:,} fewer gradients would vanish.",
-        evidence=f"At {ranges.scale:,.0f} {measured}; it grows every {settings.growth_interval:,} clean "
-        f"steps, and the run has {evidence.total_steps:,}.",
+        message=f"The loss scale grows too slowly. At {2**best:,}, fewer gradients would underflow.",
+        evidence=f"At {ranges.scale:,.0f}, {measured}. The scale grows after {settings.growth_interval:,} "
+        f"steps without overflow, and the run has {evidence.total_steps:,} steps.",
         changes=(("scaler.init_scale", f"{2.0**best:g}" if best < 0 else str(2**best)),),
-        action=f"Begin at {2**best:,}",
+        action=f"Start at {2**best:,}",
     )
 
 
 def _half_sums(evidence: Evidence) -> Iterator[Advice]:
-    """Losses and normalisations in 16 bits; on a CPU autocast itself leaves those of modules there."""
+    """Find losses and normalizations in 16 bits. On a CPU, autocast itself leaves those of modules there."""
     whole = evidence.results.map
     found = [] if whole is None else [row for row in whole.operations if _is_half_sum(row)]
     in_loss = [row for row in found if row.module == LOSS]
     if in_loss:
         yield Advice(
             kind=AdviceKind.HALF_IN_LOSS,
-            message=f"The loss is computed in {_formats(in_loss)}, with two or three digits: convert the "
-            "outputs to FP32 before it, as in outputs.float().",
+            message=f"The loss is computed in {_formats(in_loss)}, with two or three digits. Convert the "
+            "outputs to FP32 first, as in outputs.float().",
             evidence=f"The map shows {_operations(in_loss)} in the loss.",
         )
     modules = tuple(dict.fromkeys(row.module for row in found if row.module not in ("", LOSS)))
@@ -252,8 +250,8 @@ def _half_sums(evidence: Evidence) -> Iterator[Advice]:
         others = f" and {len(modules) - 1:,} more" if len(modules) > 1 else ""
         yield Advice(
             kind=AdviceKind.HALF_IN_LOSS,
-            message=f"{modules[0]}{others} sum or normalise in {_formats(inside)}, which autocast would do "
-            "in FP32: their code switches it off or converts their numbers.",
+            message=f"Sums or normalizations of {modules[0]}{others} run in {_formats(inside)}. Autocast "
+            "would use FP32, but the code disables it or converts the values.",
             evidence=f"The map shows {_operations(inside)} there.",
             modules=modules[:100],
             **_in_fp32(evidence, *modules),
@@ -282,9 +280,9 @@ def _epsilon(evidence: Evidence) -> Iterator[Advice]:
     others = f" and {len(names) - 1:,} more parameters are" if len(names) > 1 else " is"
     yield Advice(
         kind=AdviceKind.EPSILON,
-        message=f"The optimizer's epsilon of {epsilon:g} is 0 in FP16, so an update may divide by 0: keep "
+        message=f"The optimizer's epsilon of {epsilon:g} is 0 in FP16, so an update may divide by 0. Keep "
         "the parameters in FP32, as autocast does.",
-        evidence=f"{names[0]}{others} FP16, whose smallest number is {smallest:.1g}.",
+        evidence=f"{names[0]}{others} FP16, whose smallest subnormal is {smallest:.1g}.",
         modules=tuple(dict.fromkeys(name.rpartition(".")[0] for name in names))[:100],
     )
 
@@ -298,7 +296,7 @@ _BY_PART: tuple[tuple[Part, tuple[_Special, ...], Callable[[Evidence, str], Advi
     ("range", (_overflow, _underflow), _lost_numbers),
     ("map", (_half_sums,), _lost_numbers),
 )
-"""For each part of a study its special advice, and that on any finding of it where there is none."""
+"""For each part of a study: its special advice, and the general advice if there is no special one."""
 
 
 def _to_bf16(evidence: Evidence) -> dict[str, Changes | str]:
@@ -313,19 +311,19 @@ def _in_fp32(evidence: Evidence, *modules: str) -> dict[str, Changes | str]:
     return {"changes": (("step.fp32_modules", ",".join(names)),), "action": "Keep in FP32"}
 
 
-_HARDLY_FASTER = 0.9
+_BARELY_FASTER = 0.9
 """A pass that takes at least this share of FP32's time."""
 
 _SLOWER = 1.03
 _WAITING = 0.9
-"""The host's share of a pass from which the device waits for it."""
+"""The host's share of a pass from which the pass is CPU-bound."""
 
-_HARDLY_SAVED = 0.25
+_LITTLE_SAVED = 0.25
 _MOST_MODULES = 100
 
 
 def cost_advice(evidence: Evidence) -> Iterator[Advice]:
-    """The advice, what costs most first; none on the time of FP8 where it is emulated."""
+    """Yield the advice, the largest costs first. Skip the time of FP8 where it is emulated."""
     if evidence.experiment.precision is Precision.FP8 and not evidence.device.is_gpu:
         yield from _memory(evidence)
         return
@@ -339,7 +337,7 @@ def cost_advice(evidence: Evidence) -> Iterator[Advice]:
 def _slow_format(evidence: Evidence) -> Iterator[Advice]:
     experiment, device = evidence.experiment, evidence.device
     why = device.precision(experiment.precision).hardly_faster
-    if why is None or not _takes(evidence, _HARDLY_FASTER):
+    if why is None or not _takes(evidence, _BARELY_FASTER):
         return
     yield Advice(
         kind=AdviceKind.SLOW_FORMAT,
@@ -360,8 +358,8 @@ def _casts(evidence: Evidence) -> Iterator[Advice]:
         return
     yield Advice(
         kind=AdviceKind.CASTS,
-        message="The casts cost more than the shorter format saves; with more work for each cast, as with a "
-        "larger batch or larger layers, it pays.",
+        message=f"Casting takes longer than {evidence.experiment.precision.label} saves. A larger batch or "
+        "larger layers would change that.",
         evidence=f"{_times(evidence)} Casts take {100 * share:.0f}% of the time of its operations.",
         **_unshortened(evidence),
     )
@@ -375,10 +373,10 @@ def _little_work(evidence: Evidence) -> Iterator[Advice]:
     remedy = at_once or larger_batch(experiment)
     yield Advice(
         kind=AdviceKind.LITTLE_WORK,
-        message=f"{evidence.device.title} waits for the program: the operations are too small to fill it, "
-        "so a shorter format cannot speed them up.",
-        evidence=f"The program takes {_ms(cost.issue_seconds)} to hand over a forward and backward pass, and "
-        f"the pass is done after {_ms(cost.pass_seconds)}.",
+        message=f"CPU-bound: the operations are too small to fill {evidence.device.title}, so a lower "
+        "precision cannot speed them up.",
+        evidence=f"The CPU takes {_ms(cost.issue_seconds)} to launch a forward and backward pass, and the "
+        f"pass takes {_ms(cost.pass_seconds)}.",
         changes=remedy.changes,
         action=remedy.action,
     )
@@ -392,8 +390,8 @@ def _sizes(evidence: Evidence) -> Iterator[Advice]:
         more = f" and {len(others):,} more have" if others else " has"
         yield Advice(
             kind=AdviceKind.ODD_SIZE,
-            message=f"{first}{more} {odd.size:,} {odd.side}, not a multiple of 8, so the Tensor Cores "
-            f"compute on padding: use {odd.even:,} if you can.",
+            message=f"{first}{more} {odd.size:,} {odd.side}, not a multiple of 8, which is slower on Tensor "
+            f"Cores. Use {odd.even:,} if you can.",
             evidence=_share_of(evidence, odd.layers) or f"{odd.size:,} is not a multiple of 8.",
             modules=odd.layers[:_MOST_MODULES],
         )
@@ -403,7 +401,7 @@ def _share_of(evidence: Evidence, modules: tuple[str, ...]) -> str:
     operations = () if evidence.results.map is None else evidence.results.map.operations
     spent = _seconds(operations)
     theirs = _seconds(tuple(row for row in operations if row.module in modules))
-    return f"{100 * theirs / spent:.0f}% of the time of the map's operations is theirs." if spent else ""
+    return f"They take {100 * theirs / spent:.0f}% of the map's operation time." if spent else ""
 
 
 def _seconds(operations: tuple[Operation, ...]) -> float:
@@ -419,16 +417,15 @@ def _memory(evidence: Evidence) -> Iterator[Advice]:
     # FP32's, since an optimizer has no state as long as the loss scaler skips its steps
     state_mib = full.optimizer_state_mib
     kept = parts.parameters_mib + parts.gradients_mib + state_mib
-    if full.activations_mib - parts.activations_mib >= _HARDLY_SAVED * (kept + full.activations_mib):
+    if full.activations_mib - parts.activations_mib >= _LITTLE_SAVED * (kept + full.activations_mib):
         return
     yield Advice(
         kind=AdviceKind.MEMORY,
-        message="AMP saves little memory here: it shrinks activations only, and adds 16-bit copies of the "
-        "weights; parameters, gradients and optimizer state stay in FP32.",
+        message="AMP saves little memory here. It shrinks only activations, and adds 16-bit copies of the "
+        "weights. Parameters, gradients and optimizer state stay in FP32.",
         evidence=f"Parameters {memory_text(parts.parameters_mib)}, gradients "
-        f"{memory_text(parts.gradients_mib)}, optimizer state {memory_text(state_mib)}; "
-        f"activations take {memory_text(parts.activations_mib)}, in FP32 "
-        f"{memory_text(full.activations_mib)}.",
+        f"{memory_text(parts.gradients_mib)}, optimizer state {memory_text(state_mib)}, activations "
+        f"{memory_text(parts.activations_mib)} (in FP32 {memory_text(full.activations_mib)}).",
     )
 
 

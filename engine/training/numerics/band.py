@@ -1,12 +1,12 @@
 """Short runs for comparing precisions, and FP32's repeats.
 
-A repeat is the same run in FP32 whose sums come out a rounding error apart, as they do with other kernels or
-another order of sums. Moving every weight by such an error shows that for any model on any device; switching
-kernels or shuffling a batch would not: some kernels have no second form, and batches may be drawn upon. At
-each step the weights are moved anew, and moved back after it, as autocast rounds copies of them.
+A repeat is the same run in FP32 with sums that differ by a rounding error, as with other kernels or another
+order of sums. Moving every weight by such an error shows this for any model on any device. Switching kernels
+or shuffling a batch would not: some kernels have no second form, and random numbers may be drawn for a batch.
+At each step the weights are moved again, and moved back after it, as autocast rounds copies of them.
 
-The size of the error is FP32's for how far FP32 parts from itself, and a 16-bit format's for how far FP32
-parts from itself if its numbers are as coarse: a run in that format cannot be asked to stay closer.
+With FP32's rounding error, the repeats show how far FP32 diverges from itself. With a 16-bit format's error,
+they show the same for values as coarse as that format's. A run in that format cannot stay closer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.training.floats import floating
 from engine.training.numerics.bench import Bench, Trainee, numerics_phase, with_precision
 
 REPEATS = 4
-"""Beside the run itself, for each size of rounding error."""
+"""The number of repeats for each size of rounding error, in addition to the run itself."""
 
 ROUNDING = {
     Precision.FP32: 2.0**-23,
@@ -40,7 +40,7 @@ ROUNDING = {
     Precision.BF16_PURE: 2.0**-8,
     Precision.FP8: 2.0**-4,
 }
-"""Half the gap between 1 and the next number; FP32's whole gap, since half of it would be rounded away."""
+"""Half the gap between 1 and the next number. FP32's full gap, since half of it would be rounded away."""
 
 LEAST_STEPS, MOST_STEPS = 10, 60
 _MOST_REPETITIONS = 64
@@ -58,12 +58,12 @@ class Made:
 def first_steps(
     bench: Bench, experiment: Experiment, steps: int, *, rounding: float = 0.0, repeat: int = 0
 ) -> Generator[Made, None, None]:
-    """The first steps from the bench's weights; fewer if it is stopped.
+    """Yield the first steps from the bench's weights, or fewer if it is stopped.
 
-    With `rounding` the weights are moved by up to that much, relatively; each `repeat` moves them otherwise
-    and draws other random numbers: formats draw a dropout's differently too. A step that the loss scaler
-    skips is made again at the lower scale, until that is below 1, so that all runs have learnt from the same
-    batches. A step of the model file's own is not: some of its optimizers may have stepped.
+    With `rounding`, the weights are moved by up to that relative amount. Each `repeat` moves them differently
+    and draws other random numbers, as other precisions also draw different dropouts. A step that the loss
+    scaler skips is repeated at the lower scale, until that is below 1, so that all runs learn from the same
+    batches. A model file's own step is not repeated, since some of its optimizers may have stepped.
     """
     with bench.trainee(experiment) as trainee:
         if repeat:
@@ -91,7 +91,7 @@ def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> Made:
 
 @contextmanager
 def moved_weights(model: nn.Module, rounding: float, generator: torch.Generator) -> Iterator[None]:
-    """Moves the FP32 weights at random by up to `rounding`, relatively, while the context lasts."""
+    """Move the FP32 weights at random by a relative amount of up to `rounding` within the context."""
     weights = [weight for weight in model.parameters() if rounding and weight.dtype is torch.float32]
     moves = [
         weight.detach()
@@ -113,7 +113,7 @@ def _add(weights: list[nn.Parameter], moves: list[torch.Tensor], factor: float) 
 
 @dataclass
 class Trials:
-    """Counts the runs of a part, to say how far it is; there will be `runs`, or usually are."""
+    """Counts the runs of a part to report its progress. `runs` are expected, exactly if `is_known`."""
 
     bench: Bench
     steps: int
@@ -130,7 +130,7 @@ class Trials:
         repeat: int = 0,
         is_over: Callable[[Sequence[Made]], bool] = lambda made: False,
     ) -> Generator[Event, None, list[Made]]:
-        """The steps of a short run, up to the one after which `is_over`. Raises StoppedError."""
+        """Return the steps of a short run, up to the first at which `is_over`. Raise StoppedError."""
         made: list[Made] = []
         steps = first_steps(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
         with closing(steps):
@@ -147,7 +147,7 @@ class Trials:
     def repeats(
         self, precision: Precision, losses: Sequence[Sequence[float]] = ()
     ) -> Generator[Event, None, list[tuple[float, ...]]]:
-        """The losses of FP32's repeats at that precision's rounding, after `losses`."""
+        """Return `losses`, followed by those of FP32's repeats at that precision's rounding."""
         found = [tuple(run) for run in losses]
         experiment = in_precision(self.bench.experiment, Precision.FP32)
         for repeat in range(1, REPEATS + 1):
@@ -168,33 +168,35 @@ class Trials:
 
 
 def in_precision(experiment: Experiment, precision: Precision) -> Experiment:
-    """The experiment in that precision, with a loss scaler and modules in FP32 only where it has them."""
+    """Return the experiment in that precision, with a loss scaler and FP32 modules only where it has them."""
     scaler = experiment.scaler.model_copy(update={"mode": "auto"})
     kept = () if precision is Precision.BF16_PURE else None
     return with_precision(experiment, precision, kept).model_copy(update={"scaler": scaler})
 
 
 def affordable_steps(bench: Bench, seconds_per_step: float, budget_seconds: float) -> int:
-    """How long the runs may be that together take that long for a step: the experiment's length, at most 60
-    steps, and so few that the budget lasts, though not below 10."""
+    """Return the length of runs that together take `seconds_per_step` for each of their steps.
+
+    It is the experiment's length, at most 60 steps, and reduced to fit the budget, but not below 10.
+    """
     most = min(bench.plan.total_steps, MOST_STEPS)
     fitting = int(budget_seconds / max(seconds_per_step, 1e-9))
     return min(most, max(fitting, LEAST_STEPS))
 
 
 _MOST_KEPT = 2**16
-"""Of an output's numbers, evenly spread: the outputs of a large model do not fit into memory twice."""
+"""The values to keep of an output, evenly spread. All outputs might not fit into memory twice."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """Some numbers of a module's output in float64 on the CPU, and whether all of them are finite."""
+    """A sample of a module's output in float64 on the CPU, and whether all of the output is finite."""
 
     values: Tensor
     is_finite: bool
 
     def error_to(self, reference: Output) -> float:
-        """||x - y|| / ||y|| for the reference's numbers y; infinite where only x is not finite."""
+        """Return ||x - y|| / ||y|| for the reference y. It is infinite if only x is not finite."""
         if not self.is_finite or self.values.shape != reference.values.shape:
             return math.inf
         apart = torch.linalg.vector_norm(self.values - reference.values).item()
@@ -203,13 +205,13 @@ class Output:
 
 
 Outputs = Mapping[str, Output]
-"""By the module's name, in the order in which their forward passes ended; a module's first call only."""
+"""Outputs by module name, in the order in which forward passes ended, only of a module's first call."""
 
 
 def first_step(
     bench: Bench, experiment: Experiment, *, rounding: float = 0.0, repeat: int = 0
 ) -> tuple[Outputs, float]:
-    """The modules' outputs in the first step, and the seconds of the step after it, which is warm."""
+    """Return the modules' outputs in the first step, and the seconds of the next step, which is warm."""
     found: dict[str, Output] = {}
     with bench.trainee(experiment) as trainee:
         if repeat:
@@ -226,7 +228,7 @@ def first_step(
 
 
 def errors_between(outputs: Outputs, reference: Outputs) -> dict[str, float]:
-    """The relative error of every module's output, where the reference's is finite."""
+    """Return the relative error of every module's output whose reference is finite."""
     return {
         name: output.error_to(reference[name])
         for name, output in outputs.items()

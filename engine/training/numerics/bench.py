@@ -1,4 +1,4 @@
-"""Training for numerics: an experiment's initial weights and first batches, under other settings too."""
+"""Training for numerics: an experiment's initial weights and first batches, also with other settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.training.steps.plain import learning_rate_at
 
 @dataclass(frozen=True)
 class Figures:
-    """A step's figures. `grad_scale` and `skipped` are None and False without a loss scaler."""
+    """The metrics of a step. Without a loss scaler, `grad_scale` is None and `skipped` is False."""
 
     loss: float
     grad_scale: float | None = None
@@ -32,9 +32,9 @@ class Figures:
 
 
 class Trainee:
-    """A model in training under some settings, always by the plain recipe: compiled code hides its modules.
+    """A model in training with some settings, always without optimizations, since compilation hides modules.
 
-    It has the initial weights and the random numbers of a run. `steps` counts the optimizer steps made.
+    It has the initial weights and the random numbers of a run. `steps` counts the completed optimizer steps.
     """
 
     def __init__(self, plan: RunPlan, experiment: Experiment, weights: dict[str, Any]) -> None:
@@ -47,28 +47,28 @@ class Trainee:
         self.steps = 0
 
     def close(self) -> None:
-        """Lets go of the model and of all that was made for it, whoever still knows the trainee."""
+        """Release the model and everything created for it, even if others still refer to the trainee."""
         del self.step, self.model
 
     def wait(self) -> None:
-        """Waits until the device has done what it was given."""
+        """Synchronize with the device."""
         if self.device.type != "cpu":
             torch.accelerator.synchronize(self.device)
 
     def go_back(self, group: Sequence[Batch]) -> Tensor:
-        """The forward and backward pass of a group, which leave scaled gradients in the parameters; returns
-        the loss.
+        """Run the forward and backward pass of a group and return the loss.
 
-        A step of the model file's own is made as a whole, and changes the weights.
+        Scaled gradients are left in the parameters. A model file's own step runs completely, and changes the
+        weights.
         """
         return self.step.gradients(group)
 
     def train(self, group: Sequence[Batch]) -> Figures:
-        """Makes one optimizer step at the run's learning rate. Waits for the device."""
+        """Make one optimizer step at the run's learning rate. Synchronizes with the device."""
         return self.figures(self.make_step(group))
 
     def make_step(self, group: Sequence[Batch]) -> Tensor:
-        """Makes one optimizer step at the run's learning rate; returns its row of figures."""
+        """Make one optimizer step at the run's learning rate and return its row of metrics."""
         settings = self.experiment
         rate = learning_rate_at(
             self.steps,
@@ -83,7 +83,7 @@ class Trainee:
         return self.step(group)
 
     def figures(self, row: Tensor) -> Figures:
-        """The figures of a row of `make_step`. Waits for the device."""
+        """Return the metrics of a row of `make_step`. Synchronizes with the device."""
         values = dict(zip(self.step.columns, row.tolist(), strict=True))
         return Figures(
             loss=values["loss"],
@@ -94,13 +94,13 @@ class Trainee:
 
 
 class StoppedError(Exception):
-    """A part was asked to stop before it was known."""
+    """A part was stopped before it was known."""
 
 
 class Bench:
-    """Gives trainees of an experiment, all from equal weights, and the batches of its first steps.
+    """Creates trainees of an experiment, all with equal weights, and the batches of its first steps.
 
-    Close it. Raises ProblemError where the model's modules cannot be watched.
+    Close it after use. The constructor raises ProblemError if the model's modules cannot be watched.
     """
 
     def __init__(self, plan: RunPlan, control: Control) -> None:
@@ -118,7 +118,7 @@ class Bench:
         return self.control.stop_requested.is_set()
 
     def check_stop(self) -> None:
-        """Raises StoppedError once a stop was requested."""
+        """Raise StoppedError once a stop was requested."""
         if self.is_stopped:
             raise StoppedError
 
@@ -127,7 +127,7 @@ class Bench:
 
     @contextmanager
     def trainee(self, experiment: Experiment | None = None) -> Iterator[Trainee]:
-        """A fresh trainee of the bench's experiment, or of one `changed` from it."""
+        """Create a new trainee of the bench's experiment, or of another `experiment`."""
         settings = experiment or self.experiment
         with float32_mode(settings.precision, settings.step.autocast_tf32):
             trainee = Trainee(self.plan, settings, self._weights)
@@ -137,7 +137,7 @@ class Bench:
             torch.get_device_module(self.device).empty_cache()
 
     def groups(self, steps: int, first: int = 0) -> Iterator[list[Batch]]:
-        """The batches of `steps` optimizer steps after the first `first`, the same at every call."""
+        """Return the batches of `steps` optimizer steps after the first `first`, the same at every call."""
         return islice(self._groups(first), steps)
 
     def _groups(self, first: int) -> Iterator[list[Batch]]:
@@ -151,14 +151,14 @@ class Bench:
 
 
 def numerics_phase(detail: str, fraction: float | None) -> Phase:
-    """Progress of a part, and its work."""
+    """Return the progress of a part, with its current work."""
     return Phase(name=PhaseName.NUMERICS, fraction=fraction, detail=detail)
 
 
 def with_precision(
     experiment: Experiment, precision: Precision | None = None, fp32_modules: tuple[str, ...] | None = None
 ) -> Experiment:
-    """The experiment in another precision, or with other modules kept in FP32."""
+    """Return the experiment in another precision, or with other modules kept in FP32."""
     step = experiment.step
     if fp32_modules is not None:
         step = step.model_copy(update={"fp32_modules": fp32_modules})
@@ -166,7 +166,7 @@ def with_precision(
 
 
 def open_bench(plan: RunPlan, control: Control) -> Generator[Event, None, Bench | None]:
-    """The plan's bench, once its data are there; None where that was stopped. Raises ProblemError."""
+    """Fetch the data and return the plan's bench. Return None if stopped. Raise ProblemError."""
     yield from fetch_data(plan, control, plan.total_steps)
     if control.stop_requested.is_set():
         return None
@@ -182,8 +182,8 @@ def _check_watchable(model: nn.Module, experiment: Experiment) -> None:
             where = f"{experiment.model}'s {name}" if name else experiment.model
             raise setting_error(
                 "model",
-                f"cannot be diagnosed: {where} is {what}, and hides its operations.",
+                f"cannot be examined: {where} is {what}, which hides its operations.",
                 "Return the model itself, without "
-                + ("torch.jit." if is_scripted else "torch.compile; the recipe compiles it."),
+                + ("torch.jit." if is_scripted else "torch.compile. Optimizations can compile it."),
                 value=experiment.model,
             )

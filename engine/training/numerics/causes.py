@@ -1,4 +1,4 @@
-"""Causes of an operation's NaN or Inf, told from its values, and remedies."""
+"""The causes of an operation's NaN or Inf, derived from its values, and their fixes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "pow"})
 _SOFTMAXES = frozenset({"_softmax", "_log_softmax", "_safe_softmax"})
 _MASKING = frozenset({"add", "sub", "mul", "masked_fill", "_to_copy", "copy"})
 _GROWN = 100.0
-"""Weights that have grown so much since the run began are no longer what was set up."""
+"""Growth of weights since the start of a run that counts as divergence."""
 
 BATCH, WEIGHT, CONSTANT = "batch", "weight", "constant"
-"""Stand in an operation's place where no operation made the values."""
+"""Operation names for values that no operation produced."""
 
 _OUTSIDE = {LOSS: "in the loss", OPTIMIZER: "in the optimizer", ELSEWHERE: "outside of the model's modules"}
 _NODE = re.compile(r"Backward\d*$")
 _CASTS = frozenset({"_to_copy", "copy"})
 _WORDS = {
-    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "matmul", "linear"), "matrix product"),
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "matmul", "linear"), "matmul"),
     **dict.fromkeys(("convolution", "mkldnn_convolution", "cudnn_convolution"), "convolution"),
     **dict.fromkeys(("_softmax", "softmax", "_safe_softmax"), "softmax"),
     **dict.fromkeys(("_log_softmax", "logsoftmax"), "log-softmax"),
@@ -63,8 +63,8 @@ _WORDS = {
     "mean": "mean",
     "tocopy": "cast",
     "linalg_vector_norm": "norm",
-    "native_layer_norm": "layer normalisation",
-    "native_batch_norm": "batch normalisation",
+    "native_layer_norm": "layer normalization",
+    "native_batch_norm": "batch normalization",
     "mse_loss": "squared error",
 }
 _WIDER = {
@@ -79,11 +79,11 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """A cause, and what else the values tell.
+    """A cause, with further findings from the values.
 
-    `largest` is the largest magnitude of the result in a wider format, Inf where that cannot hold it either,
-    and None where it is not known. `node` is the forward operation whose backward pass it was, as autograd
-    calls it, and `weight` the weight's name.
+    `largest` is the largest magnitude of the result in a wider format. It is Inf if that overflows too, and
+    None if it is unknown. `node` is autograd's name of the forward operation whose backward pass it was.
+    `weight` is the weight's name.
     """
 
     cause: Cause
@@ -96,8 +96,8 @@ class Judgement:
 class Origin:
     """The origin of a value that is not finite.
 
-    `on_purpose`: an operation was given Inf or NaN as a number, or a mask was. `kinds` are those of its
-    output, of "-inf", "inf" and "nan".
+    With `on_purpose`, an operation or a mask received Inf or NaN as a number. `kinds` are the values in its
+    output: "-inf", "inf" or "nan".
     """
 
     number: int
@@ -117,17 +117,17 @@ class Origin:
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """Order of several causes: faults before masks, and -Inf, which mostly comes from masks, last."""
+        """The sort key of several causes: faults first, then masks, and -Inf, mostly from masks, last."""
         return self.on_purpose, self.kinds == {"-inf"}, self.number
 
     @property
     def identity(self) -> tuple[int, str, str, str]:
-        """Equal for two repeats of one finding."""
+        """A key that is equal for two repeats of one finding."""
         return self.step, self.module, self.operation, self.direction
 
 
 def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node: str = "") -> Judgement:
-    """The cause of `outputs` that are not finite: the call is made again in a wider format."""
+    """Find the cause of `outputs` that are not finite, by repeating the call in a wider format."""
     if call.module == OPTIMIZER:
         # a sum that is too large is infinite; NaN is 0/0, as where epsilon is 0
         has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
@@ -182,7 +182,7 @@ def _in_wider_format(call: Call) -> list[Tensor]:
 
     def widened(value: Any) -> Any:
         if isinstance(value, Tensor):
-            # torchao's of FP8 knows its scale
+            # an FP8 tensor of torchao knows its scale
             unscaled = getattr(value, "to_original_precision", None)
             value = value if unscaled is None else unscaled()
             return value.detach().to(_WIDER.get(value.dtype, value.dtype))
@@ -198,11 +198,11 @@ def _in_wider_format(call: Call) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Facts about the step beside the operation.
+    """Facts about the step of an origin.
 
-    `calm_scale` is a loss scale at which the gradients do not overflow, and `growth` by how much the module's
-    largest weight has grown since the run began. `helping` are modules that, kept in FP32, were seen to keep
-    the steps finite; `bf16_helps`: they stayed so in BF16.
+    `calm_scale` is a loss scale at which the gradients do not overflow. `growth` is the factor by which the
+    module's largest weight has grown since the start. `helping` are modules that, kept in FP32, kept the
+    steps finite. With `bf16_helps`, the steps stayed finite in BF16.
     """
 
     experiment: Experiment
@@ -216,7 +216,7 @@ class Circumstances:
 
 
 def explained_origin(origin: Origin, around: Circumstances) -> FirstNonfinite:
-    """The origin with its sentence, and the remedy that follows from its cause."""
+    """Explain the origin in a sentence, with a fix for its cause."""
     cause = _known_cause(origin, around)
     remedy, changes = _remedy(cause, origin, around)
     largest = origin.judgement.largest
@@ -252,20 +252,20 @@ def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
     made = " and ".join(f"{count:,} {kind}" for count, kind in counts if count)
     values = f"{made} value{'' if origin.nan + origin.infinite == 1 else 's'}"
     if cause is Cause.INPUT:
-        return f"The batch of step {origin.step:,} holds {values}."
+        return f"The batch of step {origin.step:,} contains {values}."
     if cause is Cause.INITIAL:
         name = origin.judgement.weight
-        return f"The weight {name} holds {values} before step {origin.step:,} has changed it."
+        return f"The weight {name} contains {values} before step {origin.step:,} updates it."
     if origin.operation == CONSTANT:
         read = f"In step {origin.step:,}, the model read a tensor with {values}"
-        return f"{read} that no operation of the step made."
+        return f"{read} that no operation of the step produced."
     who = f"the {_words(origin)} {_place(origin, around)}"
     inputs = ""
     if origin.least is not None and origin.most is not None:
         formats = " and ".join(dict.fromkeys(map(dtype_label, origin.inputs)))
-        inputs = f" Its inputs ({formats}) lay between {_number(origin.least)} and {_number(origin.most)}."
+        inputs = f" Its inputs ({formats}) were between {_number(origin.least)} and {_number(origin.most)}."
     why = _why(cause, origin, around)
-    return f"In step {origin.step:,}, {who} gave {values}: {why}.{inputs}"
+    return f"In step {origin.step:,}, {who} produced {values}: {why}.{inputs}"
 
 
 def _words(origin: Origin) -> str:
@@ -290,7 +290,7 @@ def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
     limit = next((other.largest for other in FORMATS if other.label == form), math.inf)
     beyond = f"beyond {form}'s largest number, {_number(limit)}"
     if largest is not None and largest <= limit:
-        size = f"in {form} it overflows on the way to a result of {_number(largest)}"
+        size = f"it overflows in {form} on the way to its result of {_number(largest)}"
     elif largest is None:
         size = f"its result is {beyond}"
     elif math.isinf(largest):
@@ -303,17 +303,17 @@ def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
         scales = f"{_number(around.grad_scale or 1.0)}, but not at {_number(around.calm_scale or 1.0)}"
         return f"{size} at a loss scale of {scales}"
     if cause is Cause.WEIGHT and origin.direction == "forward" and origin.module not in _OUTSIDE:
-        grown = f"the weights have grown {_number(around.growth)}-fold since the run began"
-        return f"{size}; {grown}" if around.growth >= _GROWN else "the update made the weights so large"
-    return _WHY.get(cause, "why is not known").format(form=form)
+        grown = f"the weights have grown {_number(around.growth)}-fold since the start of the run"
+        return f"{size}, and {grown}" if around.growth >= _GROWN else "the update made the weights too large"
+    return _WHY.get(cause, "the cause is unknown").format(form=form)
 
 
 _WHY = {
     Cause.LOG_OF_ZERO: "it took the logarithm of 0",
     Cause.DIVISION_BY_ZERO: "it divided by 0",
-    Cause.MASK: "the numbers with which a mask stands for -Inf leave the range of {form} and become -Inf",
+    Cause.MASK: "the values with which a mask replaces -Inf exceed the range of {form} and become -Inf",
     Cause.MASKED: "a row of its inputs was all -Inf",
-    Cause.INVALID: "its result has no value, as that of 0/0, Inf - Inf or the root of a negative number",
+    Cause.INVALID: "its result is undefined, as for 0/0, Inf - Inf or the root of a negative number",
 }
 
 
@@ -324,47 +324,47 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
     settings, helping = around.experiment, around.helping
     where = module_title(origin.module)
     kept = (("step.fp32_modules", ", ".join((*settings.step.fp32_modules, *helping))),) if helping else ()
-    proven = f"keep {listed(helping)} in FP32: with that the repeated steps stayed finite."
+    verified = f"keep {listed(helping)} in FP32, which kept the repeated steps finite."
     match cause:
         case Cause.SCALE:
             calm = f"{around.calm_scale:g}"
-            return f"Begin at a loss scale of {calm}.", (("scaler.init_scale", calm),)
+            return f"Start at a loss scale of {calm}.", (("scaler.init_scale", calm),)
         case Cause.WEIGHT:
             rate = f"{settings.optimizer.learning_rate / 10:g}"
             advice = "Lower the learning rate, warm it up, or clip the gradients."
             return advice, (("optimizer.learning_rate", rate),)
         case Cause.INITIAL:
-            return "Check how it is initialised, or the file that it is loaded from.", ()
+            return "Check its initialization, or the file that it is loaded from.", ()
         case Cause.MASK if origin.operation.removeprefix("aten.").rstrip("_") in _CASTS:
-            advice = f"Fill the mask in {_format(origin)} with torch.finfo(dtype).min of that format."
+            advice = f"Fill the mask in {_format(origin)} with torch.finfo(dtype).min of that dtype."
             return f"{advice} {_UNMASKED.format(where=where)}", ()
         case Cause.MASK:
             advice = (
-                "Combine the masks as booleans and fill once, as by masked_fill, in place of adding them."
+                "Combine the masks as booleans and fill once, as with masked_fill, instead of adding them."
             )
             return f"{advice} {_UNMASKED.format(where=where)}", ()
         case Cause.MASKED:
             return _UNMASKED.format(where=where), ()
         case Cause.INPUT:
-            return "Remove or replace the values of the dataset that are not finite.", ()
+            return "Remove or replace the NaN and Inf values of the dataset.", ()
         case _ if origin.operation == CONSTANT:
-            return "Check the model's buffers, and the tensors that its code builds.", ()
+            return "Check the model's buffers, and the tensors that its code creates.", ()
         case Cause.OVERFLOW if helping:
-            return f"K{proven[1:]}", kept
+            return f"K{verified[1:]}", kept
         case Cause.OVERFLOW if around.bf16_helps:
-            advice = "Train in BF16, which has the range of FP32: in it the repeated steps stayed finite."
+            advice = "Train in BF16, which has the range of FP32 and kept the repeated steps finite."
             return advice, (("precision", Precision.BF16.value),)
         case Cause.OVERFLOW:
-            advice = f"Clamp or normalise what enters {where}"
+            advice = f"Clamp or normalize the input of {where}"
             if origin.direction == "backward":
-                advice = f"Make {where} give a smaller gradient"
+                advice = f"Make {where} produce a smaller gradient"
         case Cause.LOG_OF_ZERO:
             advice = "Add a small number before the logarithm, or use log_softmax or logsigmoid"
         case Cause.DIVISION_BY_ZERO:
             advice = "Add a small number to the divisor, before any root"
         case _:
-            advice = "Check what this operation is given"
-    return (f"{advice}, or {proven}" if helping else f"{advice}."), kept
+            advice = "Check the inputs of this operation"
+    return (f"{advice}, or {verified}" if helping else f"{advice}."), kept
 
 
 def _format(origin: Origin) -> str:

@@ -1,4 +1,4 @@
-"""The evidence that advice rests on: the results of numerics, and what a few steps in two precisions cost."""
+"""The evidence for advice: the results of numerics, and the cost of a few steps in two precisions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PASSES, _MOST_SECONDS = 5, 1.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a precision: the median time of a forward and backward pass, and a step's memory.
+    """The cost of a precision: the median time of a forward and backward pass, and a step's memory.
 
-    In `issue_seconds` the host has handed a pass over; None on a CPU. `infinite_norms` counts those of
-    `steps` steps that were made with a gradient norm that is not finite.
+    The host launches a pass in `issue_seconds`, which is None on a CPU. `infinite_norms` counts the steps, of
+    `steps`, that were not skipped though their gradient norm was not finite.
     """
 
     pass_seconds: float
@@ -41,10 +41,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Measurements of an experiment. `cost` and `fp32_cost` are None where they were not made.
+    """The measurements of an experiment. `cost` and `fp32_cost` are None if they were not measured.
 
-    `half_parameters` are the trained parameters in FP16; with `is_float32` all are in float32, frozen ones
-    too. `epsilon` is the optimizer's smallest, if it has any.
+    `half_parameters` are the trained parameters in FP16. With `is_float32`, all parameters are in float32,
+    including frozen ones. `epsilon` is the optimizer's smallest, if it has any.
     """
 
     experiment: Experiment
@@ -60,7 +60,7 @@ class Evidence:
 
 
 def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evidence]:
-    """The evidence; costs are measured where a precision map was asked for."""
+    """Collect the evidence. Costs are measured if a precision map was requested."""
     plan, settings = bench.plan, bench.experiment
     cost = fp32_cost = None
     yield numerics_phase("Cost of the precision", 0.0)
@@ -94,7 +94,7 @@ def gather(bench: Bench, results: NumericsResults) -> Generator[Event, None, Evi
 
 
 def _cost_in_fp32(bench: Bench, group: Sequence[Batch]) -> Cost | None:
-    """None where memory does not suffice for FP32, which is no reason to go without all other advice."""
+    """Return None if memory does not suffice for FP32. All other advice is still possible."""
     try:
         with bench.trainee(in_fp32(bench.experiment)) as trainee:
             return _cost_of(trainee, group, bench)
@@ -107,10 +107,10 @@ def _cost_in_fp32(bench: Bench, group: Sequence[Batch]) -> Cost | None:
 def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
     # the first steps are also the warm-up of what is timed after them
     began = time.perf_counter()
-    figures = [trainee.train(group)]
+    steps = [trainee.train(group)]
     if time.perf_counter() - began < _MOST_SECONDS:
-        figures.append(trainee.train(group))
-    norms = [step.grad_norm for step in figures if step.grad_norm is not None and not step.skipped]
+        steps.append(trainee.train(group))
+    norms = [step.grad_norm for step in steps if step.grad_norm is not None and not step.skipped]
     with activations_of(trainee.model, trainee.device) as activations:
         watched = _timed_pass(trainee, group)
     times: list[tuple[float, float]] = []
@@ -125,7 +125,7 @@ def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
         pass_seconds=median(whole for _, whole in times),
         breakdown=breakdown_of(trainee.model, trainee.step.optimizer, activations.mib),
         issue_seconds=None if is_host else median(issued for issued, _ in times),
-        steps=len(figures),
+        steps=len(steps),
         infinite_norms=sum(not math.isfinite(norm) for norm in norms),
     )
 

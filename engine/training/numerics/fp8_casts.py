@@ -1,6 +1,6 @@
-"""What FP8's recipe makes of a layer's numbers: the scales that it chooses, and what is lost after them.
+"""The effect of the FP8 recipe on a layer's values: the scales that it chooses, and the losses after them.
 
-The scales and the casts are torchao's own, of the tensors that a pass really casts.
+The scales and the casts are torchao's own, for the tensors that a pass really casts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _CASTS: tuple[tuple[Operand, Product, str, int], ...] = (
     ("output gradient", "weight gradient", "grad_output_for_grad_weight", 0),
     ("input", "weight gradient", "input_for_grad_weight", 0),
 )
-"""The factors of a layer's products: their names in torchao's configuration, and the dimension that a scale
-by rows covers; the weight is transposed there."""
+"""The operands of a layer's matmuls: their names in torchao's configuration, and the dimension of a row-wise
+scale. The weight is transposed there."""
 
 
 @dataclass
@@ -39,11 +39,11 @@ class _Cast:
     dtype: torch.dtype
     products: list[Product]
     along: int | None
-    """None for one scale for the whole tensor."""
+    """None for one scale for the entire tensor."""
     is_cast: bool
     exponents: ExponentCount = field(default_factory=ExponentCount)
     figures: list[Tensor] = field(default_factory=list)
-    """The least and the largest scale, and the numbers that became 0 and that saturated, for each call."""
+    """For each call: the smallest and largest scale, and the counts of values that became 0 or saturated."""
     scales: int = 0
 
     def add(self, numbers: Tensor, *, power_of_2: bool) -> None:
@@ -76,7 +76,7 @@ def _saturation(dtype: torch.dtype) -> float:
 
 
 class CastWatch:
-    """Measures the casts of a model's layers in FP8 until it is closed."""
+    """Measures the FP8 casts of a model's layers until it is closed."""
 
     def __init__(self, model: nn.Module) -> None:
         self._casts: dict[str, list[_Cast]] = {}
@@ -89,7 +89,7 @@ class CastWatch:
             layer.fp8_watch = None
 
     def measured(self) -> tuple[LayerCast, ...]:
-        """The casts in the order of the layers' calls. Waits for the device."""
+        """Return the casts in the order of the layers' calls. Synchronizes with the device."""
         casts = [cast for of_layer in self._casts.values() for cast in of_layer]
         histograms = read([cast.exponents for cast in casts])
         return tuple(map(_message, casts, histograms))

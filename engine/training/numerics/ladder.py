@@ -1,4 +1,4 @@
-"""The ladder: where shorter formats part from FP32, in which step and at which module."""
+"""The divergence test: the step and the module at which lower precisions diverge from FP32."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from engine.training.numerics.bench import Bench, numerics_phase
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures
 
-RUNGS = (Precision.FP16_UNSCALED, Precision.FP16, Precision.BF16, Precision.BF16_PURE)
+PRECISIONS = (Precision.FP16_UNSCALED, Precision.FP16, Precision.BF16, Precision.BF16_PURE)
 
 _BUDGET_SECONDS = 120.0
 
 _EXPLAINED = 8.0
-"""A module's output parts where its error is more than this many times the one that rounding explains: that
-of FP32's repeats with weights as coarse as the format's, or one rounding. Rounding every activation too adds
-up to about three times as much in healthy models; overflow and cancellation add far more."""
+"""A module's output diverges if its error exceeds the one that rounding explains by this factor. That is the
+error of FP32's repeats at the precision's rounding, or one rounding. Rounding every activation too adds up to
+about three times as much in healthy models. Overflow and cancellation add far more."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,16 @@ class _Look:
         return max(self.explained[precision].get(name, 0.0), ROUNDING[precision])
 
 
-def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ladder]:
-    """Trains FP32's repeats and the precisions of the device from equal weights."""
-    # where it is not asked for, FP8 would take a band of its own, and much time where it is emulated
-    rungs_to_climb = (*RUNGS, Precision.FP8) if bench.experiment.precision is Precision.FP8 else RUNGS
-    offered = [rung for rung in rungs_to_climb if bench.plan.device_entry.precision(rung).available]
+def measure_divergence(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ladder]:
+    """Train FP32's repeats and the precisions of the device from equal weights."""
+    # only on request: FP8 takes a band of its own, and much time where it is emulated
+    extra = (Precision.FP8,) if bench.experiment.precision is Precision.FP8 else ()
+    known = (*PRECISIONS, *extra)
+    offered = [each for each in known if bench.plan.device_entry.precision(each).available]
     look = yield from _look(bench, offered)
     steps = affordable_steps(bench, look.seconds, _BUDGET_SECONDS)
-    coarser = dict.fromkeys(ROUNDING[rung] for rung in offered)
-    variants = [(rung, *each) for rung in offered for each in _variants(bench.experiment, rung)]
+    coarser = dict.fromkeys(ROUNDING[each] for each in offered)
+    variants = [(each, *variant) for each in offered for variant in _variants(bench.experiment, each)]
     trials = Trials(bench, steps, runs=1 + REPEATS * (1 + len(coarser)) + len(variants))
     plain = yield from trials.run(Precision.FP32.label, in_precision(bench.experiment, Precision.FP32))
     repeats = yield from trials.repeats(Precision.FP32, [[made.loss for made in plain]])
@@ -75,7 +76,7 @@ def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
             coarse = yield from trials.repeats(precision, repeats)
             bands[ROUNDING[precision]] = band_of(coarse)
         made = yield from trials.run(label, settings)
-        rungs.append(_rung(precision, label, made, bands[ROUNDING[precision]], look))
+        rungs.append(_run_of(precision, label, made, bands[ROUNDING[precision]], look))
     band = band_of(repeats)
     return Ladder(
         steps=steps,
@@ -83,7 +84,7 @@ def climb_ladder(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None
         band_low=band.low,
         band_high=band.high,
         rungs=tuple(rungs),
-        sentence=_whole(rungs, band),
+        sentence=_summary(rungs, band),
         notes=_notes(bench, steps),
     )
 
@@ -92,7 +93,7 @@ def _variants(experiment: Experiment, precision: Precision) -> Iterator[tuple[st
     settings = in_precision(experiment, precision)
     optimizer = settings.optimizer.model_copy(update={"stochastic_rounding": False})
     yield precision.label, settings.model_copy(update={"optimizer": optimizer})
-    # only where the run has it: torchao's optimizer is compiled for each shape
+    # only if the run has it: torchao's optimizer is compiled for each shape
     if experiment.rounds_stochastically and settings.rounds_stochastically:
         yield f"{precision.label} with stochastic rounding", settings
 
@@ -129,7 +130,7 @@ def _explained(bench: Bench, reference: Outputs, rounding: float) -> Mapping[str
     return largest
 
 
-def _rung(precision: Precision, label: str, made: Sequence[Made], band: Band, look: _Look) -> Rung:
+def _run_of(precision: Precision, label: str, made: Sequence[Made], band: Band, look: _Look) -> Rung:
     losses = tuple(step.loss for step in made)
     skipped = sum(step.skipped for step in made)
     errors = look.errors[precision]
@@ -150,30 +151,30 @@ def _rung(precision: Precision, label: str, made: Sequence[Made], band: Band, lo
         ),
         skipped=skipped,
     )
-    sentences = [_parting(rung), _skipping(made, skipped), _where(rung)]
+    sentences = [_divergence(rung), _skipping(made, skipped), _where(rung)]
     return rung.model_copy(update={"sentence": " ".join(filter(None, sentences))})
 
 
-def _parting(rung: Rung) -> str:
+def _divergence(rung: Rung) -> str:
     if rung.parts_at is None:
-        return f"{rung.label} stays with FP32 in all {len(rung.losses)} steps, but for rounding."
+        return f"{rung.label} matches FP32 in all {len(rung.losses)} steps, except for rounding."
     index = rung.parts_at - 1
     loss = rung.losses[index]
     broken = next((step for step, value in enumerate(rung.losses, 1) if not math.isfinite(value)), None)
     if broken == rung.parts_at:
-        return f"{rung.label} parts from FP32 at step {rung.parts_at}: its loss is {number(loss)} there."
+        return f"{rung.label} diverges from FP32 at step {rung.parts_at}: its loss is {number(loss)}."
     side = "above" if loss > rung.band_high[index] else "below"
-    shown, low, high = _told_apart(loss, rung.band_low[index], rung.band_high[index])
+    shown, low, high = _distinct_texts(loss, rung.band_low[index], rung.band_high[index])
     text = (
-        f"{rung.label} parts from FP32 at step {rung.parts_at}: its loss of {shown} is {side} the {low} to "
-        f"{high} that rounding explains."
+        f"{rung.label} diverges from FP32 at step {rung.parts_at}: its loss of {shown} is {side} the range "
+        f"expected from rounding alone ({low} to {high})."
     )
     if broken is not None:
-        text += f" From step {broken} on its loss is no longer a finite number."
+        text += f" From step {broken} on, its loss is not finite."
     return text
 
 
-def _told_apart(*values: float) -> list[str]:
+def _distinct_texts(*values: float) -> list[str]:
     digits = min(map(three_figures, values))
     for more in range(6):
         texts = [number(value, digits + more) for value in values]
@@ -185,14 +186,14 @@ def _told_apart(*values: float) -> list[str]:
 def _skipping(made: Sequence[Made], skipped: int) -> str:
     if not skipped:
         return ""
-    tries = "1 try" if skipped == 1 else f"{skipped} tries"
+    attempts = "1 attempt" if skipped == 1 else f"{skipped} attempts"
     sunk = next((step for step, one in enumerate(made, 1) if (one.grad_scale or 1.0) < 1), None)
     if sunk is not None:
         return (
-            f"The loss scaler skipped {tries} at a step; its scale sank below 1 at step {sunk}: a smaller "
-            "scale does not keep this from overflowing."
+            f"The loss scaler skipped {attempts} at a step. Its scale dropped below 1 at step {sunk}, so no "
+            "smaller scale prevents this overflow."
         )
-    return f"The loss scaler skipped {tries} at a step; each was made again at a lower scale."
+    return f"The loss scaler skipped {attempts} at a step and repeated each at a lower scale."
 
 
 def _where(rung: Rung) -> str:
@@ -200,18 +201,17 @@ def _where(rung: Rung) -> str:
         if rung.parts_at is None:
             return ""
         return (
-            "In the first step the outputs of all modules agree with FP32's, but for rounding: the cause is "
-            "in the backward pass or the loss, or builds up over the steps."
+            "In the first step, all module outputs match FP32 except for rounding. The cause is in the "
+            "backward pass or the loss, or builds up over the steps."
         )
     first = next(entry for entry in rung.errors if entry.module == rung.first_module)
     module = module_title(rung.first_module)
     if math.isinf(first.relative_error):
-        where = f"In the first step the output of {module}"
-        return f"{where} is the first that is infinite or NaN; in FP32 it is finite."
+        return f"In the first step, {module} is the first with an infinite or NaN output, finite in FP32."
     error, usual = map(_percent, (first.relative_error, first.explained_error or 0.0))
     return (
-        f"In the first step the output of {module} is the first to part: {error} off, where rounding "
-        f"explains {usual}."
+        f"In the first step, the output of {module} is the first to diverge: its error is {error}, with "
+        f"{usual} expected from rounding."
     )
 
 
@@ -219,47 +219,47 @@ def _percent(fraction: float) -> str:
     return f"{number(100 * fraction)}%"
 
 
-def _whole(rungs: Sequence[Rung], band: Band) -> str:
+def _summary(rungs: Sequence[Rung], band: Band) -> str:
     broken = next((step for step, low in enumerate(band.low, 1) if not math.isfinite(low)), None)
     if broken is not None:
         return (
-            f"FP32's own loss is not finite from step {broken} on: the fault lies in the training, not in a "
+            f"FP32's own loss is not finite from step {broken} on. The cause is the training, not a "
             "precision. Try a lower learning rate."
         )
     parted = [rung for rung in rungs if rung.parts_at is not None]
     if not parted:
-        return "No precision parts from FP32 by more than rounding explains."
+        return "No precision diverges from FP32 by more than rounding explains."
     staying = [rung.label for rung in rungs if rung.parts_at is None]
-    text = "; ".join(f"{rung.label} parts from FP32 at step {rung.parts_at}" for rung in parted)
-    text += f"; {listed(staying)} {'stays' if len(staying) == 1 else 'stay'} with it." if staying else "."
+    text = listed([f"{rung.label} diverges from FP32 at step {rung.parts_at}" for rung in parted])
+    text += f". {listed(staying)} {'does' if len(staying) == 1 else 'do'} not." if staying else "."
     return text + _lesson({rung.precision for rung in parted}, {rung.precision for rung in rungs})
 
 
 def _lesson(parted: set[Precision], known: set[Precision]) -> str:
     if parted == {Precision.FP16_UNSCALED}:
-        return " The loss scaler is what FP16 needs here: without it small gradients become zero."
+        return " FP16 needs the loss scaler here. Without it, small gradients underflow."
     if parted == {Precision.FP16_UNSCALED, Precision.FP16} and Precision.BF16 in known:
-        return " Numbers are too large or too small for FP16, and not for BF16, which has FP32's range."
+        return " Some values are too large or too small for FP16, but not for BF16, which has FP32's range."
     if parted - {Precision.BF16_PURE} == {Precision.BF16}:
-        return " BF16 keeps three binary digits fewer than FP16, and they matter here."
+        return " BF16 has three mantissa bits fewer than FP16, and they matter here."
     if parted == {Precision.BF16_PURE}:
-        return " Weights of BF16 lose small updates here; BF16 AMP keeps the weights in FP32."
+        return " BF16 weights lose small updates here. BF16 AMP keeps the weights in FP32."
     if parted == {Precision.FP8}:
-        return " FP8 alone is too coarse here: scale it by rows, or keep the first module in FP32."
+        return " Only FP8 is too coarse here. Scale it by rows, or keep the first module in FP32."
     return ""
 
 
 def _notes(bench: Bench, steps: int) -> tuple[str, ...]:
     notes = [
-        f"FP32 was trained {1 + REPEATS} times, with weights a rounding error apart, as another order of "
-        f"sums sets them, and {REPEATS} times with weights as coarse as each shorter format's. A rung parts "
-        "where its loss leaves their range by more than three times that range, and stays outside."
+        f"FP32 was trained {1 + REPEATS} times with weights a rounding error apart, and {REPEATS} times with "
+        "weights as coarse as in each lower precision. A precision diverges at the step from which its loss "
+        "stays outside their range by more than three times that range."
     ]
     if steps < min(bench.plan.total_steps, MOST_STEPS):
-        notes.append(f"{steps} steps were made, since a step takes long here.")
+        notes.append(f"Only {steps} steps were trained, because a step takes long here.")
     notes += [
-        f"{entry.precision.label} is left out: {entry.reason}."
-        for entry in map(bench.plan.device_entry.precision, RUNGS)
+        f"{entry.precision.label} is skipped: {entry.reason}."
+        for entry in map(bench.plan.device_entry.precision, PRECISIONS)
         if not entry.available
     ]
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""The search for the first NaN or Inf: trains until there is trouble, and repeats the steps watched."""
+"""The search for the first NaN or Inf: trains until there is trouble, then repeats and watches the steps."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _MOST_KEPT_MODULES = 4
 
 
 def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, NonfiniteSearch]:
-    """Searches the job's steps for the first operation that made NaN or Inf and did harm by it.
+    """Search the job's steps for the first operation that produced a harmful NaN or Inf.
 
-    Harm is a loss or a weight that is not finite, gradients that overflow even at a loss scale of 1, or more
-    skipped steps in a row than a scaler needs to find its scale.
+    It is harmful if the loss or a weight is not finite, if gradients overflow even at a loss scale of 1, or
+    if more steps in a row are skipped than a scaler needs to find its scale.
     """
     with bench.trainee() as trainee:
         search = _Search(bench, trainee)
@@ -58,10 +58,10 @@ def find_nonfinite(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
             return search.result(None, 0, f"{note}{search.all_is_well()}")
         origins = []
         for _ in range(_REPEATS):
-            yield _phase(None, f"step {trainee.steps:,} again, every operation watched")
+            yield _phase(None, f"step {trainee.steps:,} again, recording every operation")
             bench.check_stop()
             origins.append(search.repeated())
-        yield _phase(None, "remedies are tried")
+        yield _phase(None, "trying fixes")
         return search.claimed(origins, note)
 
 
@@ -87,7 +87,7 @@ class _Kept:
 class _Search:
     def __init__(self, bench: Bench, trainee: Trainee) -> None:
         self.trouble: str | None = None
-        """The failure as the end of a sentence; None while all is well."""
+        """The failure as the end of a sentence. None while all is well."""
         self._bench, self._trainee = bench, trainee
         self._skipped = self._in_a_row = 0
         self._scales: list[float] = []
@@ -102,7 +102,7 @@ class _Search:
         if job.checkpoints is not None and job.trouble_step is not None:
             state = _state_before(Path(job.checkpoints), job.trouble_step)
             if state is None:
-                note = "No kept state from before the trouble was found, so the search began at step 0. "
+                note = "No saved state from before the failure was found, so the search started at step 0. "
             else:
                 _restore(self._trainee, state, _steps_of(state))
                 self._from_step = self._trainee.steps
@@ -113,12 +113,12 @@ class _Search:
         if len(self._kept.groups) == _KEPT_STEPS:
             self._kept = self._keep()
         self._kept.groups.append(group)
-        figures = self._trainee.train(group)
-        if figures.grad_scale is not None:
-            self._scales.append(figures.grad_scale)
-        self._in_a_row = self._in_a_row + 1 if figures.skipped else 0
-        self._skipped += figures.skipped
-        self.trouble = self._trouble(figures, group)
+        step = self._trainee.train(group)
+        if step.grad_scale is not None:
+            self._scales.append(step.grad_scale)
+        self._in_a_row = self._in_a_row + 1 if step.skipped else 0
+        self._skipped += step.skipped
+        self.trouble = self._trouble(step, group)
         return self.trouble is not None
 
     def _trouble(self, figures: Figures, group: list[Batch]) -> str | None:
@@ -165,12 +165,12 @@ class _Search:
         first = origins[0]
         trouble = f"At step {self._last_step:,} {self.trouble}"
         if first is None or any(other is None or other.identity != first.identity for other in origins):
-            again = "did not begin at the same operation" if all(origins) else "could not be reproduced twice"
-            sentence = f"{trouble}; repeated from step {self._kept.steps:,}, this {again}."
+            again = "did not start at the same operation" if all(origins) else "did not recur twice"
+            sentence = f"{trouble}. Repeated from step {self._kept.steps:,}, this {again}."
             return self.result(None, 0, note + sentence)
         named = explained_origin(first, self._circumstances(first))
         sentence = (
-            f"{trouble}. Repeated twice from step {self._kept.steps:,}, it began at the same operation."
+            f"{trouble}. Repeated twice from step {self._kept.steps:,}, it started at the same operation."
         )
         return self.result(named, len(origins), note + sentence)
 
@@ -192,9 +192,9 @@ class _Search:
         text = f"In {steps:,} step{'' if steps == 1 else 's'} no NaN or Inf reached the loss or a weight."
         if self._skipped:
             skipped = f"{self._skipped:,} step{'' if self._skipped == 1 else 's'}"
-            text += f" The loss scaler skipped {skipped}, as it does while it looks for its scale."
+            text += f" The loss scaler skipped {skipped}, as usual while it finds its scale."
         if self._trouble_step is not None and self._trouble_step <= self._last_step:
-            text += f" The run went wrong at step {self._trouble_step:,}; that did not come again."
+            text += f" The run went wrong at step {self._trouble_step:,}, but this did not recur."
         return text
 
     @property

@@ -1,4 +1,4 @@
-"""A study of numerics: the parts asked for, one after another, each an event."""
+"""A numerics study: the requested parts one after another, each as an event."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_rang
 from engine.training.numerics.advice import advise_on_numerics
 from engine.training.numerics.bench import Bench, StoppedError, Trainee, numerics_phase, open_bench
 from engine.training.numerics.fp8_casts import CastWatch
-from engine.training.numerics.islands import find_islands
-from engine.training.numerics.ladder import climb_ladder
+from engine.training.numerics.fp32_modules import find_fp32_modules
+from engine.training.numerics.ladder import measure_divergence
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.runs.prepare import RunPlan, take_device
 
 
 def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Ranges]:
-    """The ranges of the experiment's first step.
+    """Measure the ranges of the experiment's first step.
 
-    A loss scale that overflows there comes down as the scaler would bring it down in the run's first steps.
+    A loss scale that overflows there is lowered, as the scaler would lower it in the run's first steps.
     """
     experiment, group = bench.experiment, next(bench.groups(1))
     yield numerics_phase("Ranges in FP32", 0.0)
@@ -73,22 +73,22 @@ def _pass(trainee: Trainee, group: Sequence[Batch]) -> WatchedPass:
 
 
 Make = Callable[[Bench, jobs.StudyNumerics], Generator[Event, None, PartResult]]
-"""Reports its progress as phases and returns its part. Raises StoppedError."""
+"""A function that reports its progress as phases and returns its part. It raises StoppedError."""
 
 _MAKERS: Mapping[Part, Make] = {
     "map": map_precision,
     "range": measure_ranges,
     "nan": find_nonfinite,
-    "ladder": climb_ladder,
-    "islands": find_islands,
+    "ladder": measure_divergence,
+    "islands": find_fp32_modules,
 }
 
 
 def study_numerics(job: jobs.StudyNumerics, control: Control) -> Iterator[Event]:
-    """The parts that the job asks for; the last event is `Finished`.
+    """Measure the requested parts. The last event is `Finished`.
 
-    Raises ProblemError of kind `REQUEST` where the experiment cannot run here or its model cannot be watched,
-    and any error of a step; the parts before it are known by then.
+    Raise ProblemError of kind `REQUEST` if the experiment cannot run here or its model cannot be watched.
+    Also raise any error of a step, after the parts before it.
     """
     plan = RunPlan(job.experiment, read_catalog())
     take_device(plan)

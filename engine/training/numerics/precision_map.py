@@ -21,14 +21,14 @@ from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
 
 def map_precision(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, PrecisionMap]:
-    """The precision map of the experiment's first batch."""
+    """Record the precision map of the experiment's first batch."""
     group = next(bench.groups(1))[:1]
     with bench.trainee() as trainee:
         if trainee.device.type != "cpu":
             # what a library prepares once would count as the first operation's time
             yield numerics_phase("Warming up", 0.0)
             trainee.go_back(group)
-        yield numerics_phase("Watching every operation", 0.5)
+        yield numerics_phase("Recording every operation", 0.5)
         bench.check_stop()
         recorder = _Recorder(trainee)
         trainee.wait()
@@ -47,8 +47,8 @@ def _map_of(trainee: Trainee, recorder: _Recorder, seconds: float) -> PrecisionM
         kept = {module.name for module in modules if module.kept_in_fp32}
         notes += device_notes((row for row in operations if row.module not in kept), trainee.device.type)
     if trainee.device.type != "cpu":
-        notes.append("A short operation's time is mostly that of its launch, which watching makes longer.")
-    for what, rows in (("operations, those that took longest", operations), ("modules", modules)):
+        notes.append("The time of a short operation is mostly its launch, which recording makes longer.")
+    for what, rows in (("operations, the longest", operations), ("modules", modules)):
         if len(rows) > MOST_ENTRIES:
             notes.append(f"Only {MOST_ENTRIES:,} of {len(rows):,} {what}, are listed.")
     return PrecisionMap(
@@ -162,14 +162,14 @@ def _bytes(tensors: list[Tensor]) -> int:
     return count
 
 
-Policy = Literal["FP32", "16 bits", "the format of the inputs"]
-_KEEPS: Policy = "the format of the inputs"
+Policy = Literal["FP32", "16 bits", "the dtype of the inputs"]
+_KEEPS: Policy = "the dtype of the inputs"
 _HALF = {"float16", "bfloat16"}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Operators that autocast computes in one format on a CPU and in another on CUDA.
+    """Operators that autocast computes in one dtype on a CPU and in another on CUDA.
 
     `operators` maps their names to those that PyTorch lists them under.
     """
@@ -179,13 +179,11 @@ class Difference:
     operators: Mapping[str, str]
 
     def sentence(self, listed: Iterable[str]) -> str:
-        """The difference, for operators by their listed names."""
-        return (
-            f"{', '.join(sorted(listed))}: on CUDA, autocast computes in {self.cuda}, on a CPU in {self.cpu}."
-        )
+        """Describe the difference for operators, given by their listed names."""
+        return f"{', '.join(sorted(listed))}: autocast uses {self.cuda} on CUDA and {self.cpu} on a CPU."
 
     def concerns(self, operation: Operation, is_cpu: bool) -> bool:
-        """True if the operation would have another format on the other device."""
+        """Return True if the operation would have another dtype on the other device."""
         here, there = (self.cpu, self.cuda) if is_cpu else (self.cuda, self.cpu)
         in_half = not _HALF.isdisjoint(operation.inputs)
         return in_half == (there == "FP32" if here == _KEEPS else here == "16 bits")
@@ -232,7 +230,7 @@ _CROSS_ENTROPY = {"aten.nll_loss_forward", "aten.nll_loss2d_forward"}
 
 
 def device_notes(operations: Iterable[Operation], device_type: str) -> tuple[str, ...]:
-    """Sentences on what differs between CPU and CUDA among operations that ran under autocast."""
+    """Return sentences on the differences between CPU and CUDA for operations that ran under autocast."""
     if device_type not in ("cpu", "cuda"):
         return ()
     return tuple(_notes([row for row in operations if row.direction == "forward"], device_type == "cpu"))
@@ -252,4 +250,4 @@ def _notes(operations: list[Operation], is_cpu: bool) -> Iterator[str]:
         if listed:
             yield difference.sentence(listed)
     if any(row.name == f"aten.{_REFUSED}" for row in operations):
-        yield f"{_REFUSED}: on CUDA, autocast refuses it; {_REFUSED}_with_logits works on both."
+        yield f"{_REFUSED}: autocast refuses it on CUDA. {_REFUSED}_with_logits works on both."

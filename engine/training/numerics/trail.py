@@ -1,4 +1,4 @@
-"""Follows NaN and Inf through a step, from the operation that made them to where they do harm."""
+"""Follows NaN and Inf through a step, from the operation that produced them to where they do harm."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _OVERWRITING = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "ran
 """They do not read the tensor that they write to."""
 
 _TURNING = frozenset({"neg", "sub", "rsub", "mul", "div"})
-"""They may turn a -Inf made on purpose into +Inf."""
+"""They may turn an intended -Inf into +Inf."""
 
 _UNSCALES = "aten._amp_foreach_non_finite_check_and_unscale_"
 
 
 class Trail(OperationWatch):  # type: ignore[no-untyped-call]
-    """Remembers of every tensor that is not finite which operation made it so.
+    """Records for every tensor that is not finite which operation produced it.
 
-    An operation is an origin if its inputs are finite and its output is not, or if a mask made of -Inf on
-    purpose became NaN in it. Memory that nobody wrote and integers are not looked at.
+    An operation is an origin if its inputs are finite and its output is not, or if an intended mask of -Inf
+    became NaN in it. Uninitialized memory and integers are ignored.
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
@@ -44,7 +44,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
         """The origin of gradients that overflowed in this step, by the loss scaler."""
         self._origins: dict[int, tuple[StorageWeakRef, Origin]] = {}
         self._meaningless: dict[int, StorageWeakRef] = {}
-        """Outputs that may hold anything; they are not looked at where they are read, either."""
+        """Outputs with undefined content. They are also ignored where they are read."""
         self._batch: set[int] = set()
         self._owners_of: dict[int, str] = {}
         self._weights: dict[int, str] = {}
@@ -56,13 +56,13 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
                     self._weights[_key(part)] = f"{name}.{own}".lstrip(".")
 
     def begin(self, step: int, group: Iterable[Batch]) -> None:
-        """Call it before each step, with its batches."""
+        """Start a step with its batches."""
         self.step, self.overflow = step, None
         leaves = [leaf for leaf in tree_leaves(list(group)) if isinstance(leaf, Tensor)]
         self._batch = set(map(_key, floating(leaves)))
 
     def origin_of(self, tensors: Iterable[Tensor]) -> Origin | None:
-        """The first origin of those among the tensors that are not finite."""
+        """Return the first origin of the tensors that are not finite. None if all are finite."""
         origins = [self._origin(part) for part in floating(tensors) if _kinds(part)]
         return min(origins, key=lambda origin: origin.rank, default=None)
 
@@ -189,7 +189,7 @@ class Trail(OperationWatch):  # type: ignore[no-untyped-call]
 
 
 def span(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
-    """The least and the greatest finite value of the tensors."""
+    """Return the smallest and the largest finite value of the tensors. None without any."""
     numbers = list(map(legible, floating(tensors)))
     least = min((float(_replaced(part, math.inf).amin()) for part in numbers), default=math.inf)
     if least == math.inf:
@@ -198,7 +198,7 @@ def span(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
 
 
 def _replaced(tensor: Tensor, value: float) -> Tensor:
-    """A copy with `value` for what is not finite; an index of the others would take far more memory."""
+    """Return a copy with `value` for NaN and Inf. An index of the others would take far more memory."""
     return tensor.nan_to_num(value, value, value)
 
 
@@ -207,7 +207,7 @@ def _key(tensor: Tensor) -> int:
 
 
 def _kept_address(tensor: Tensor) -> StorageWeakRef:
-    """A weak reference, which keeps the storage's address, not the memory, from being used again."""
+    """Return a weak reference. It keeps the address of the storage, not its memory, from being reused."""
     return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
 

@@ -1,4 +1,4 @@
-"""Operations watched: every operator of a forward and backward pass, with the module that it belongs to."""
+"""Watches every operator of a forward and backward pass, with the module that it belongs to."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from engine.training.models.recompute import is_recomputed
 
 @dataclass
 class Call:
-    """A call of an operator, about to be made.
+    """A call of an operator, before it is made.
 
-    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE. Its tensors are
-    the model's own: whoever keeps one keeps its memory.
+    `module` is a qualified name, "" for the model itself, or LOSS, OPTIMIZER or ELSEWHERE. The tensors are
+    the model's own, so a reference to one keeps its memory.
     """
 
     operator: Any
@@ -33,7 +33,7 @@ class Call:
     module: str
     direction: Direction
     by_autocast: bool = False
-    """A cast that the code did not ask for."""
+    """True for a cast that the code did not request."""
 
     def make(self) -> Any:
         return self.operator(*self.args, **self.kwargs)
@@ -44,13 +44,13 @@ class Call:
         return operator_name(self.operator)
 
     def outputs_in(self, result: Any) -> list[Tensor]:
-        """The tensors of its result, without such as may hold anything: they come last."""
+        """Return the tensors of its result, without those of undefined content, which come last."""
         tensors = tensors_in(result)
         return tensors[:1] if _ONLY_FIRST_COUNTS.search(self.name) else tensors
 
     @cached_property
     def inputs(self) -> list[Tensor]:
-        """The tensors that it is given."""
+        """The input tensors."""
         return tensors_in((self.args, self.kwargs))
 
 
@@ -61,9 +61,9 @@ attention with Inf and leaves the debug mask of another unset, a path without pr
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors in an operator's arguments or result, with the numbers that they hold."""
+    """Return the tensors in an operator's arguments or result, with their real content."""
     if isinstance(value, Tensor):
-        # torchao's of FP8 claims the format that it was cast from, and answers no question
+        # an FP8 tensor of torchao claims the dtype that it was cast from, and supports few operations
         return [getattr(value, "_data", value)]
     if isinstance(value, tuple | list):
         return [tensor for part in value for tensor in tensors_in(part)]
@@ -72,20 +72,20 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 @cache
 def operator_name(operator: Any) -> str:
-    """An operator's name without its overload, "aten.convolution"."""
+    """Return an operator's name without its overload, "aten.convolution"."""
     return str(operator._schema.name).replace("::", ".")
 
 
 class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches what this thread computes in this context, backward passes included.
+    """Watches all operations of this thread in this context, including backward passes.
 
-    A subclass overrides `watch`. In forward an operation belongs to the innermost module that runs; in
-    backward to the module in which the autograd node that runs was made; a gradient's accumulation to its
-    parameter's module. What an activation checkpoint computes again counts as forward, once more. No result
-    changes, and nothing stays registered afterwards.
+    A subclass overrides `watch`. In forward, an operation belongs to the innermost running module. In
+    backward, it belongs to the module that created the running autograd node, or, for a gradient's
+    accumulation, to its parameter's module. Operations that an activation checkpoint recomputes count as
+    forward again. No result changes, and all hooks are removed at the end.
 
-    `torch.utils.module_tracker` does not do for this: its backward misses modules whose inputs need no
-    gradient, and in-place operations on outputs.
+    `torch.utils.module_tracker` does not suffice: its backward misses modules whose inputs need no gradient,
+    and in-place operations on outputs.
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
@@ -106,7 +106,7 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._hooks = ExitStack()
 
     def watch(self, call: Call) -> Any:
-        """Makes the call and returns its result; a subclass looks at its tensors before and after."""
+        """Make the call and return its result. A subclass inspects its tensors before and after."""
         return call.make()
 
     def __enter__(self) -> OperationWatch:
@@ -117,7 +117,7 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for name, module in self._modules.items():
                 before = module.register_forward_pre_hook(self._entering(name), prepend=True)
                 hooks.callback(before.remove)
-                # also after a failed forward: what was begun must be ended
+                # also after a failed forward, since each start needs an end
                 hooks.callback(module.register_forward_hook(self._leaving(name), always_call=True).remove)
             hooks.enter_context(self._functions)
             super().__enter__()  # type: ignore[no-untyped-call]
@@ -199,7 +199,7 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Nodes:
-    """The modules in which autograd made its nodes, which it numbers in the order in which it makes them."""
+    """The modules in which autograd created its nodes, by their sequence numbers."""
 
     def __init__(self) -> None:
         self._next = _next_node()
@@ -207,7 +207,7 @@ class _Nodes:
         self._modules: list[str] = []
 
     def made_in(self, module: str) -> int | None:
-        """Has the nodes made since the last call belong to a module; the newest of them, if there are any."""
+        """Assign the nodes created since the last call to a module. Return the newest one, if any."""
         first, self._next = self._next, _next_node()
         if first == self._next:
             return None
@@ -217,7 +217,7 @@ class _Nodes:
         return self._next - 1
 
     def module_of(self, node: int) -> str:
-        """The module of a node by its number; ELSEWHERE if it was made before."""
+        """Return the module of a node by its number. It is ELSEWHERE for an older node."""
         place = bisect_right(self._firsts, node)
         return self._modules[place - 1] if place else ELSEWHERE
 
@@ -227,7 +227,7 @@ def _next_node() -> int:
 
 
 class _Functions(TorchFunctionMode):
-    """Tells casts that the code asks for from those of autocast, which Python does not see."""
+    """Distinguishes casts that the code requests from those of autocast, which Python does not see."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()

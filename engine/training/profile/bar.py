@@ -1,4 +1,4 @@
-"""The parts of a step's time, from its recording and from its time without the profiler."""
+"""The parts of a step's time, computed from its recording and its time without the profiler."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from engine.words.numbers import share_text
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
 
 _MOST_CALL_US = 6.0
-"""The profiler's highest cost per operation; 1 to 3 us were measured, twice that on a busy machine."""
+"""The profiler's highest cost per operation. 1 to 3 us were measured, twice that on a busy machine."""
 _MARK_CALLS = 10
-"""The cost of a module's mark, in operations; 14 us were measured."""
+"""The cost of a module's mark, in operations. 14 us were measured."""
 
 _NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$|RegisterPostBackward")
 """A node of autograd, or of FSDP2 within it, whose own time is the framework's."""
@@ -29,18 +29,18 @@ _FIRST = (
     *(*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.SCALING, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES),
     StepPart.COMMUNICATION,
 )
-"""To whom a moment belongs in which the device does several things at once."""
+"""The order of parts that decides on moments in which the device does several things at once."""
 
 
 @dataclass(frozen=True)
 class StepBar:
-    """The bar of a step, which adds up to the step's time without the profiler, and how it was found.
+    """The bar of a step, which adds up to the step's time without the profiler, and how it was computed.
 
-    `recorded_ms` is a recorded step. `raw_ms` is what its records add up to: on a device with the gaps as
-    recorded, on a CPU less the profiler's cost. `scale` fitted the recorded work to the step's time without
-    the profiler; the farther it is from 1, the less it can be trusted. `call_us` is what the profiler adds to
-    each operation on a CPU. `validation` is the bar of one validation batch, of which only the recorded time
-    is known, with the profiler's cost taken out as in the step.
+    `recorded_ms` is the time of a recorded step. `raw_ms` is the sum of its records: on a device with the
+    recorded gaps, on a CPU without the profiler's cost. `scale` fits the recorded work to the step's time
+    without the profiler. The farther it is from 1, the less reliable it is. `call_us` is the time that the
+    profiler adds to each operation on a CPU. `validation` is the bar of one validation batch. Only its
+    recorded time is known, and the profiler's cost is removed as in the step.
     """
 
     bar: Bar
@@ -53,44 +53,44 @@ class StepBar:
 
     @property
     def disturbance(self) -> str | None:
-        """The reason why the bar is unreliable, as a clause: the machine changed while it was recorded."""
+        """The reason why the bar is unreliable, as a clause: the machine changed during the recording."""
         return _sum_clause(self.scale) if _excess(self.scale) > _TOLERATED else None
 
 
 def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str] = ()) -> StepBar:
-    """The parts of the recorded steps, fitted to `step_ms`, of which the host waits `data_wait_ms` for data.
+    """Split the recorded steps into parts that add up to `step_ms`. The host waits `data_wait_ms` for data.
 
     Both are means without the profiler. `units` are the formats of a CPU's matrix units. Every moment belongs
     to exactly one part.
 
-    On a device, the times of kernels are the device's own and hold without the profiler too; where several
-    run at once, a moment belongs to matrix products before anything else, and to communication last. The gaps
-    between them do not hold, as the profiler delays each launch: they are what is left of `step_ms`. Of
-    these, as much is waiting for data as the host waits without the profiler, counted only in so far as the
-    device had nothing to do in the recorded waits; the rest is waiting for the host. Where kernels alone
+    On a device, the times of kernels are the device's own and are also valid without the profiler. If several
+    run at once, a moment belongs to matmuls before anything else, and to communication last. The gaps between
+    kernels are not valid, since the profiler delays each launch. They are the rest of `step_ms`. A part of
+    this rest is waiting for data: the time that the host waits without the profiler, reduced by the share of
+    the recorded waits in which the device was busy. The remainder is waiting for the host. If kernels alone
     exceed `step_ms`, they are scaled down to it.
 
-    On a CPU, an operation's own time is that of its part; Python and the framework around operations are the
-    host's, and so are operations that only make views or call others; while there is none, and the devices
-    exchange something, it is communication. The profiler adds a nearly constant
-    time to each operation, seen almost wholly by its caller, and to each mark of a module. That time is taken
-    from how much longer recorded steps are, up to a plausible limit, and off the callers' own times; what
-    then differs is scaled. A note tells of what is scaled by 3% or more.
+    On a CPU, an operation's own time counts for its part. Python and the framework around operations count
+    for the host, and so do operations that only create views or call others. Without an operation, while the
+    devices communicate, the time is communication. The profiler adds a nearly constant time to each
+    operation, seen almost entirely by its caller, and to each mark of a module. That time is estimated from
+    the extra length of recorded steps, up to a plausible limit, and subtracted from the callers' own times.
+    The remaining difference is scaled. A note reports a scaling by 3% or more.
     """
     if not trace.steps or step_ms <= 0:
         return StepBar(Bar(), None, 0.0, 0.0)
     return (_on_device if trace.is_of_device else _on_cpu)(trace, step_ms, data_wait_ms, units)
 
 
-# of a converted layer's autograd function, and of torch.compile by what it has fused
+# names of a converted layer's autograd function, and of kernels that torch.compile fused
 _FP8_LAYER = "matmul_with_hp_or_float8_args"
 _FP8_FUSED = re.compile(r"^triton_(poi|red|per)_fused_\w*(scaled_mm|abs_\w*max|amax|clamp)")
 
 
 def class_of_work(work: DeviceWork, *, in_fp8: bool = False) -> KernelClass:
-    """The class of device work: what the optimizer asked for is the optimizer's, whatever it does.
+    """Classify device work. Work that the optimizer launched always counts as the optimizer's.
 
-    `in_fp8`: products of the recording are in FP8, so that its scales and casts are among the work.
+    With `in_fp8`, matmuls of the recording are in FP8, so its scales and casts are part of the work.
     """
     known = kernel_class(work.name)
     if work.place.in_optimizer:
@@ -106,7 +106,7 @@ def _scales_to_fp8(work: DeviceWork) -> bool:
 
 
 def is_in_fp8(trace: Trace) -> bool:
-    """True if a device's recorded work has products in FP8."""
+    """Return True if a device's recorded work has matmuls in FP8."""
     return any(kernel_class(work.name).format == "fp8" or _is_product_in_fp8(work) for work in trace.work)
 
 
@@ -150,7 +150,7 @@ def _excess(scale: float) -> float:
 
 
 def _sum_clause(scale: float) -> str:
-    return f"what was recorded adds up to {share_text(1 / scale)} of a step without the profiler"
+    return f"the recorded work adds up to {share_text(1 / scale)} of a step without the profiler"
 
 
 def _validation_on_device(trace: Trace, shrinkage: float) -> Bar | None:
@@ -223,14 +223,14 @@ def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection
 
 
 def _exposed_us(trace: Trace, operations: Sequence[HostOperation], units: Collection[str]) -> float:
-    # an operation that only calls others, or a node of autograd, may wait for what is sent
+    # an operation that only calls others, or a node of autograd, may wait for communication
     computing = (each for each in operations if _class_of_operation(each, units).part is not StepPart.HOST)
     sent = list(joined(trace.collectives))
     return sum(end - begin for begin, end in sent) - common_us(sent, joined(computing))
 
 
 def main_operations(trace: Trace) -> list[HostOperation]:
-    """The training thread's operations in the steps, without those that make a batch."""
+    """Return the training thread's operations in the steps, without those that create a batch."""
     return [
         operation
         for operation in trace.operations
@@ -255,8 +255,8 @@ def _cpu_parts(
 class OwnWork(NamedTuple):
     """An operation's own work on a CPU.
 
-    `us` is its time without the operations that it calls, and without the profiler's for each of them;
-    `only_calls` says that it calls others of its kind, which do most of the work.
+    `us` is its time without the operations that it calls, and without the profiler's cost for each of them.
+    With `only_calls`, it calls others of its kind, which do most of the work.
     """
 
     operation: HostOperation
@@ -268,9 +268,9 @@ class OwnWork(NamedTuple):
 def own_work(
     operations: Sequence[HostOperation], call_us: float, units: Collection[str]
 ) -> Iterator[OwnWork]:
-    """The own work of operations, where recording one costs its caller `call_us`.
+    """Yield the own work of operations, if recording one costs its caller `call_us`.
 
-    What is left to a matrix product that only calls another is the host's.
+    The remaining time of a matmul that only calls another counts for the host.
     """
     called = Counter(operation.parent for operation in operations)
     known = {operation: _class_of_operation(operation, units) for operation in operations}

@@ -1,4 +1,4 @@
-"""Reads a chrome trace of torch.profiler."""
+"""Reads a Chrome trace of torch.profiler."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from engine.training.profile.trace import (
 
 
 def read_trace(path: Path) -> Trace:
-    """Reads a chrome trace that torch.profiler has written, gzipped or not.
+    """Read a Chrome trace that torch.profiler has written, gzipped or not.
 
-    A kernel belongs to the host's call with its correlation number, that call to the innermost operation
-    around it. A forward operation belongs to the module whose mark is the innermost around it; a backward one
-    to the module of the forward operation that made its autograd node, which is the last operation that began
-    with the node's sequence number; a gradient's accumulation to the node before it. What a checkpoint
-    computes again counts as forward, once more. Raises ProblemError for a damaged file.
+    A kernel belongs to the host's call with its correlation number, and that call to the innermost operation
+    around it. A forward operation belongs to the module with the innermost mark around it. A backward
+    operation belongs to the module of the forward operation that created its autograd node, which is the last
+    operation that started with the node's sequence number. A gradient's accumulation belongs to the node
+    before it. Recomputation by a checkpoint counts as forward again. Raise ProblemError for a damaged file.
     """
     events = _Events()
     try:
@@ -52,8 +52,8 @@ def read_trace(path: Path) -> Trace:
         raise ProblemError(
             Problem(
                 kind=Kind.INTERNAL,
-                message="The recorded trace is damaged: PyTorch's profiler did not write all of it.",
-                remedy="See that the disk of temporary files has room, and profile again.",
+                message="The recorded trace is damaged. PyTorch's profiler did not write all of it.",
+                remedy="Check that the disk for temporary files has free space, and profile again.",
             )
         ) from error
     return _trace(events)
@@ -71,7 +71,7 @@ class _Call:
     parent: _Call | None = None
     mark: str | None = None
     node: tuple[int, int] | None = None
-    """The autograd node in which it ran, if any: the number of its thread in forward, and its own."""
+    """The autograd node in which it ran: its forward thread's number, and its own. None outside of any."""
     made: HostOperation | None = None
 
 
@@ -134,7 +134,7 @@ _WAIT = re.compile(r"(cuda|hip)(\w*Synchronize|Memcpy|Memcpy2D)(_v\d+|_ptsz)?$")
 
 
 _GLOO = "gloo:"
-"""Before the name of what devices send each other over the processor's memory, on threads of gloo's own."""
+"""The prefix of communication through CPU memory, on gloo's own threads."""
 
 
 def _frozen(value: Any) -> Any:
@@ -300,8 +300,8 @@ _SIZES = {"float": 4, "half": 2, "bfloat16": 2, "double": 8, "long": 8, "long in
 
 
 def _collective(raw: _RawWork, step: int) -> Collective:
-    # NCCL's kernels tell what they send, gloo's calls have inputs as operations do. An all-gather takes in a
-    # shard and a reduce-scatter gives one out: the whole of both is the larger.
+    # NCCL's kernels record their message, gloo's calls have inputs as operations do. An all-gather reads a
+    # shard and a reduce-scatter writes one, so the full size is the larger.
     args = raw.args
     count = max(args.get("In msg nelems") or 0, args.get("Out msg nelems") or 0) or math.prod(
         next(iter(args.get("Input Dims", ())), (0,))
@@ -326,10 +326,10 @@ _UNNAMED = "_GLOBAL__N"
 
 @lru_cache(10_000)
 def readable(name: str) -> str:
-    """A kernel's name with its template's arguments, "at::native::fill_kernel<float>" of "_ZN2at6native...".
+    """Demangle a kernel's name with its template arguments, to "at::native::fill_kernel<float>".
 
-    Types that were named before are left out: only the whole grammar would tell which they are. A name that
-    is not mangled is returned as it is.
+    Types that were named before are skipped, since only the full grammar would show which they are. A name
+    that is not mangled is returned as it is.
     """
     if not name.startswith("_Z"):
         return name

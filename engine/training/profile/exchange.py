@@ -1,4 +1,4 @@
-"""What the devices of a step exchange, how long it takes, and advice on it."""
+"""The communication between the devices of a step, its time, and advice on it."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _MOST_MESSAGES = 2_000
 def exchange_of(
     trace: Trace, found: StepBar, step_ms: float, device: torch.device, names: Sequence[str]
 ) -> Exchange | None:
-    """What the ranks on the devices `names` exchange in a step of `step_ms`; None for a single one.
+    """Measure the communication of the ranks on the devices `names` in a step. Return None for a single rank.
 
-    All ranks call it together. A collective ends on all of them at once, but begins where a rank comes to it:
-    what it takes longer than on the rank where it is shortest is waiting for that one. Messages are matched
-    by their kind and size, in their order within a step.
+    All ranks call it together. A collective ends on all ranks at the same time, but each starts it when it is
+    ready. Its extra time relative to the rank where it is shortest is waiting for that rank. Messages are
+    matched by their kind and size, in their order within a step.
     """
     if here().count == 1:
         return None
     steps = max(1, len(trace.steps))
     sent_ms = sum(end - begin for begin, end in joined(trace.collectives)) / 1e3 / steps * found.scale
     overlapped_ms = max(0.0, sent_ms - found.bar.ms(StepPart.COMMUNICATION))
-    figures = by_rank([step_ms, overlapped_ms, *(found.bar.ms(part) for part in StepPart)], device)
+    rows = by_rank([step_ms, overlapped_ms, *(found.bar.ms(part) for part in StepPart)], device)
     waits = _waits(trace.collectives, device)
     ranks = []
-    for place, (own_ms, beside_ms, *parts) in enumerate(figures):
+    for place, (own_ms, beside_ms, *parts) in enumerate(rows):
         bar = Bar.of(zip(StepPart, parts, strict=True))
         skew_ms = None
         if waits is not None:
@@ -56,7 +56,7 @@ def exchange_of(
 
 
 def _waits(collectives: Sequence[Collective], device: torch.device) -> list[float] | None:
-    # microseconds of each rank in all steps; None where they did not make the same messages
+    # microseconds of each rank in all steps. None if they did not send the same messages
     matched = sorted(collectives, key=lambda each: (each.step, each.name, each.bytes or 0.0, each.begin_us))
     counts = [int(count) for (count,) in by_rank([len(matched)], device)]
     if not matched or len(set(counts)) > 1:
@@ -75,13 +75,13 @@ _HALVED = 0.5
 
 
 def advise_on_exchange(profile: StepProfile, experiment: Experiment) -> _Found:
-    """The advice on what a step's devices exchange, with the milliseconds of a step that it could save."""
+    """Yield advice on a step's communication, with the milliseconds of a step that it could save."""
     exchange = profile.exchange
     if exchange is None:
         return
     yield from _straggler(exchange)
     first = exchange.ranks[0]
-    # what is overlapped costs no time
+    # overlapped communication costs no time
     exposed_ms = max(0.0, first.exposed_ms - (first.skew_ms or 0.0))
     yield from _larger_buckets(exchange, exposed_ms, experiment)
     yield from _shorter_gradients(exchange, exposed_ms, experiment)
@@ -102,15 +102,15 @@ def _straggler(exchange: Exchange) -> _Found:
         "computing": own.computing_ms - sum(rank.computing_ms for rank in others) / len(others),
     }
     where, more_ms = max(longer.items(), key=lambda item: item[1])
-    because = f" It spends {number(more_ms)} ms more {where} than they do." if more_ms > 0 else ""
+    because = f" It spends {number(more_ms)} ms more {where}." if more_ms > 0 else ""
     yield (
         waited_ms,
         Advice(
             kind=AdviceKind.STRAGGLER,
-            message=f"{own.named(slowest)} keeps the others waiting: see what slows it down, "
+            message=f"The others wait for {own.named(slowest)}. Find out what slows it down, "
             "such as its data, its temperature, or another program on it.",
-            evidence=f"The others wait for it for {number(waited_ms)} ms of a step of "
-            f"{number(own.step_ms)} ms.{because}",
+            evidence=f"The others wait for it for {number(waited_ms)} ms of a "
+            f"{number(own.step_ms)} ms step.{because}",
         ),
     )
 
@@ -133,9 +133,9 @@ def _larger_buckets(exchange: Exchange, exposed_ms: float, experiment: Experimen
         exposed_ms * (1 - share),
         Advice(
             kind=AdviceKind.LARGER_BUCKETS,
-            message="Gradients are sent in messages too small for the link: send them in larger buckets.",
+            message="Gradients are sent in messages too small for the link. Send them in larger buckets.",
             evidence=f"A step sends {len(sizes):,} messages of {memory_text(mean / BYTES_PER_MIB)} on "
-            f"average, at {number(exchange.rate(mean))} GB/s; with {memory_text(best.size / BYTES_PER_MIB)} "
+            f"average, at {number(exchange.rate(mean))} GB/s. With {memory_text(best.size / BYTES_PER_MIB)} "
             f"the devices reach {number(best.gb_per_second)} GB/s.",
             changes=remedy.changes,
             action=remedy.action,
@@ -146,13 +146,15 @@ def _larger_buckets(exchange: Exchange, exposed_ms: float, experiment: Experimen
 def _shorter_gradients(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
     remedy = shorter_gradients(experiment)
     if remedy is not None:
-        message = "Send the gradients in BF16, half as many bytes: they are rounded before they are summed."
+        message = "Send the gradients in BF16 to halve the bytes. They are rounded before they are summed."
         yield _of_transfer(AdviceKind.SHORTER_GRADIENTS, message, exchange, exposed_ms, remedy)
 
 
 def _sent_less_often(exchange: Exchange, exposed_ms: float, experiment: Experiment) -> _Found:
     remedy = sent_less_often(experiment)
-    message = "Accumulate gradients over more batches, and send them less often: an update has more samples."
+    message = (
+        "Accumulate gradients over more batches to send them less often. An update then has more samples."
+    )
     yield _of_transfer(AdviceKind.SENT_LESS_OFTEN, message, exchange, exposed_ms, remedy)
 
 
@@ -161,7 +163,7 @@ def _of_transfer(
 ) -> tuple[float, Advice]:
     step_ms = exchange.ranks[0].step_ms
     evidence = (
-        f"For {number(exposed_ms)} ms of a step of {number(step_ms)} ms ({share_text(exposed_ms / step_ms)}) "
+        f"For {number(exposed_ms)} ms of a {number(step_ms)} ms step ({share_text(exposed_ms / step_ms)}), "
         "rank 0 only sends, without waiting for others."
     )
     offer = {"changes": remedy.changes, "action": remedy.action}

@@ -1,4 +1,4 @@
-"""The floating-point operations that a model needs for a step, counted from the shapes of its operations."""
+"""The floating-point operations of a model's step, counted from the shapes of its operations."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _META = torch.device("meta")
 
 
 def count_flops(plan: RunPlan, group: Sequence[Batch]) -> float | None:
-    """The FLOPs of the model's forward and backward pass over a step's batches; a multiply-add is two.
+    """Count the FLOPs of the model's forward and backward pass over a step's batches.
 
-    Those of matrix products, convolutions and attention, which are nearly all; recomputed activations count
-    once. A step of the model file's own is counted as a whole. Tensors without content suffice for most
-    models; one that reads its numbers is run once, beside the run's own. None where neither can be done, as
-    where memory does not suffice for a second model, and for a model without such operations.
+    Only matmuls, convolutions and attention count, which are nearly all. A multiply-add is two FLOPs, and
+    recomputed activations count once. A model file's own step is counted completely. Most models are counted
+    on tensors without content. A model that reads its values is run once, as a second model. Return None if
+    neither works, such as for lack of memory, and for a model without such operations.
     """
     with torch.random.fork_rng(devices=[plan.device] if plan.device.type == "cuda" else []):
         for count in (_counted_without_content, _counted_on_device):
@@ -93,11 +93,11 @@ def _recurrent_in_parts() -> Iterator[None]:
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts by the formulas, but not what a backward pass computes a second time.
+    """Counts by the formulas, without recomputation in the backward pass.
 
-    `torch.utils.checkpoint` does that with gradients enabled, in a backward pass without. A pass that began
-    with gradients enabled (`create_graph`) counts as a whole. PyTorch's `FlopCounterMode` also counts by
-    module, with hooks that fail in `torch.autograd.grad`.
+    `torch.utils.checkpoint` recomputes with gradients enabled, in a backward pass without. A pass that
+    started with gradients enabled (`create_graph`) counts completely. PyTorch's `FlopCounterMode` also counts
+    by module, with hooks that fail in `torch.autograd.grad`.
     """
 
     supports_higher_order_operators = True

@@ -1,4 +1,4 @@
-"""The floating-point operations of matrix products, convolutions and attention, by the shapes of inputs."""
+"""The floating-point operations of matmuls, convolutions and attention, computed from input shapes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch.utils.flop_counter import flop_registry
 
 @dataclass(frozen=True)
 class Flops:
-    """The FLOPs of one operation, where a multiply-add is two.
+    """The FLOPs of one operation. A multiply-add counts as two.
 
-    `needed` are the model's, by the convention of MFU: masked attention counts in full, recomputed scores of
-    attention do not count. `computed` are the kernel's, which skips what a causal mask hides, and computes
-    the scores again in the backward pass.
+    `needed` are the model's, by the convention of MFU: masked attention counts in full, recomputed attention
+    scores do not count. `computed` are the kernel's, which skips masked positions of causal attention and
+    recomputes the scores in the backward pass.
     """
 
     needed: float
@@ -36,7 +36,7 @@ def has_flops(packet: Any) -> bool:
 
 
 def flops_of(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Flops | None:
-    """Return the FLOPs of a call of an operator, None where there is no formula.
+    """Return the FLOPs of an operator's call. None without a formula.
 
     Only operators outside of PyTorch's own, as those of a model file, count by the registry of
     `torch.utils.flop_counter`. Its formulas count grouped convolutions' weight gradients once for each group

@@ -1,8 +1,8 @@
-"""Kernels classified by their names: the part of a step and the format of their products.
+"""Kernels classified by their names: the part of a step and the format of their matmuls.
 
-Libraries write the instruction and the formats into a kernel's name: "s16816gemm" is a matrix product of
-16 × 8 × 16 on Tensor Cores with FP32 sums, "sgemm" and "simt" are FP32 on ordinary units. Tensor Cores hold
-no FP32: what runs on them and is FP32 by its name rounds its inputs to TF32.
+Libraries write the instruction and the formats into a kernel's name: "s16816gemm" is a matmul of 16 × 8 × 16
+on Tensor Cores with FP32 sums, "sgemm" and "simt" are FP32 on ordinary units. Tensor Cores have no FP32, so
+kernels that run on them and are FP32 by name round their inputs to TF32.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _UNITS, _PLAIN, _MEMORY = StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMOR
 
 @dataclass(frozen=True)
 class KernelClass:
-    """The part of a step that a kernel belongs to; `format` is None without products or if none is named."""
+    """The part of a step that a kernel belongs to. `format` is None without matmuls, or if unnamed."""
 
     part: StepPart
     format: str | None = None
 
     @property
     def uses_matrix_units(self) -> bool:
-        """True on Tensor Cores; on a CPU for AMX or 16-bit dot products."""
+        """True on Tensor Cores. On a CPU: for AMX or 16-bit dot products."""
         return self.part is _UNITS
 
 
@@ -55,7 +55,7 @@ _RULES = tuple(
         # Triton by torch.compile: templates, then point-wise kernels and reductions
         (r"^triton_(tem_|mm|bmm|conv|flex)", _UNITS),
         (r"^triton_", _MEMORY),
-        # around products: changes of layout, sums of split products, transforms of FFT and Winograd, offsets
+        # around matmuls: layout changes, sums of split matmuls, transforms of FFT and Winograd, offsets
         (r"split_?[Kk]_?reduce|ReduceSplitK|reduction_kernel|reduce_wgrad|epilogue::impl", _MEMORY),
         (r"fft[12]d_|flip_filter|transpose_readWrite|region_transform|scal_kernel|im2col|col2im", _MEMORY),
         (r"winograd\w*(Data|Filter|Output|Delta)\d|WinogradTiles|compute\w*Offsets", _MEMORY),
@@ -68,18 +68,18 @@ _RULES = tuple(
         (r"flash_(fwd|bwd)|FlashAttn|fmha|_sdpa_", _UNITS),
         # cuBLAS(Lt), cuDNN and CUTLASS on ordinary units, by names that look like others
         (r"simt|depthwise|_(b?f16b?f16|f32f32)_f32f32", _PLAIN),
-        # the same on Tensor Cores, told by the family or by the shape of the instruction
+        # the same on Tensor Cores, by the family or the shape of the instruction
         (r"nvjet|[Tt]ensor[Oo]p|wmma|hmma|imma|[Gg]mma|tcgen05|_tensor\d+x\d|warpgroupsize", _UNITS),
         (r"[a-z](884|1688|16816|161616|8816|16832)(gemm|cudnn|[fdw](prop|grad))", _UNITS),
         (r"xmma_\w*(tf32|f16|e4m3|e5m2)", _UNITS),
         # ROCm's: Tensile, Composable Kernel, MIOpen
         (r"^Cijk_.*_MI\d|xdl|^igemm_\w*gtcx", _UNITS),
-        # all other products, matrix by vector among them
+        # all other matmuls, including matrix by vector
         (
             r"(?<!fb)[Gg]emm|gemv|gemk|scudnn|winograd|[Cc]onv(?!ert)|[fdw](prop|grad)|dot_kernel|reduce_1Block|^Cijk_",
             _PLAIN,
         ),
-        # other libraries' normalisations, embeddings and the like
+        # other libraries' normalizations, embeddings and the like
         (r"[Nn]orm|[Ee]mbedding|[Ss]oftmax|[Rr]educe|[Ee]lementwise|permute|transpose|[Cc]opy", _MEMORY),
     )
 )
@@ -102,7 +102,7 @@ _FORMATS = tuple(
 
 @lru_cache(_MOST_NAMES)
 def kernel_class(name: str) -> KernelClass:
-    """Classifies a kernel, copy or memset by its name in a trace; unknown ones are `StepPart.OTHER`."""
+    """Classify a kernel, copy or memset by its name in a trace. Unknown ones are `StepPart.OTHER`."""
     part = next((part for rule, part in _RULES if rule.search(name)), StepPart.OTHER)
     if part not in (_UNITS, _PLAIN):
         return KernelClass(part)
@@ -112,7 +112,7 @@ def kernel_class(name: str) -> KernelClass:
 
 _TYPE_FORMATS = {"float": "fp32", "c10::BFloat16": "bf16", "c10::Half": "fp16", "double": "fp64"}
 
-# aten::linear and the like call these; what is left to them is a framework's overhead
+# aten::linear and the like call these, and are overhead of the framework apart from that
 _PRODUCTS = re.compile(
     r"^(aten|mkldnn|onednn|quantized)::_?("
     r"(mkldnn_|slow_|thnn_|cudnn_|miopen_)?conv(olution|_transpose|_depthwise)?[123]?d?(_\w*)?|\w*convolution\w*|"
@@ -122,7 +122,7 @@ _PRODUCTS = re.compile(
 )
 _OPTIMIZER = re.compile(r"^Optimizer\.|^aten::_(fused_(adam|sgd|adagrad)|foreach_|amp_)")
 _LOADING = re.compile(r"DataLoader\w*\.__next__")
-# of torch.compile on a CPU: what its graphs compute themselves, fused; and Python around them
+# of torch.compile on a CPU: the fused operations of its graphs, and Python around them
 _COMPILED = re.compile(r"CompiledFxGraph|_cpp_fused_")
 _AROUND_COMPILED = re.compile(r"^(Torch-Compiled Region|CompiledFunction|TorchDynamo|Pregraph|AOTDispatcher)")
 _BOOKKEEPING = re.compile(
@@ -133,15 +133,15 @@ _BOOKKEEPING = re.compile(
 
 
 def format_of(types: Sequence[str]) -> str | None:
-    """The format of an operation's first input of real numbers, by the names that a trace gives types."""
+    """Return the format of an operation's first floating-point input, given the type names of a trace."""
     return next((_TYPE_FORMATS[type_] for type_ in types if type_ in _TYPE_FORMATS), None)
 
 
 def operation_class(name: str, types: Sequence[str] = (), units: Collection[str] = ()) -> KernelClass:
-    """Classifies an operation by its own work.
+    """Classify an operation by its own work.
 
-    `types` are its inputs' as a trace names them ("c10::BFloat16"), `units` the formats that the processor
-    multiplies in matrix units ("bf16").
+    `types` are its inputs' types as a trace names them ("c10::BFloat16"). `units` are the formats for which
+    the CPU has matrix units ("bf16").
     """
     if _LOADING.search(name):
         return KernelClass(StepPart.DATA)
@@ -163,16 +163,16 @@ _ONEDNN_FORMATS = {"f32": "fp32", "f64": "fp64", "bf16": "bf16", "f16": "fp16", 
 
 
 def primitive_class(kind: str, implementation: str, memory: str = "") -> KernelClass:
-    """Classifies a primitive of oneDNN by its verbose line.
+    """Classify a primitive of oneDNN by its verbose line.
 
-    That is its kind ("convolution"), implementation ("brgconv:avx512_core_amx") and descriptors of its
+    The line has its kind ("convolution"), implementation ("brgconv:avx512_core_amx") and descriptors of its
     memory ("src_bf16::blocked:acdb:f0 ...").
     """
     if kind not in _PRIMITIVES:
         return KernelClass(StepPart.MEMORY)
     source = _SOURCE.search(memory)
     known = _ONEDNN_FORMATS.get(source[1], "fp8") if source else None
-    # avx2_vnni_2 only converts 16-bit numbers, so it is none
+    # avx2_vnni_2 only converts 16-bit numbers, so it does not count
     uses_units = re.search(r"amx|avx512_core_(bf16|fp16)|avx10|_vnni(?!_2)|mmla|bf16", implementation)
     return KernelClass(StepPart.MATRIX_UNITS if uses_units else StepPart.MATRIX, known)
 
@@ -184,18 +184,18 @@ _CPU_UNITS = (
     ("fp16", "amx_fp16", "AMX"),
     ("fp16", "avx512_fp16", "AVX-512 FP16"),
 )
-"""Formats, the processors' capabilities for them as PyTorch names these (`bf16` is ARM's), and the units."""
+"""Formats, the CPU capabilities for them by PyTorch's names (`bf16` is ARM's), and the units."""
 
 
 def matrix_units() -> dict[str, str]:
-    """The units of this processor for products of 16-bit numbers, by format; empty where it has none."""
+    """Return this CPU's units for 16-bit matmuls by format. Empty if it has none."""
     # up to PyTorch 2.10 there is no such function
     capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return units_of(capabilities)
 
 
 def units_of(capabilities: Mapping[str, Any]) -> dict[str, str]:
-    """The best units by format of a processor with these capabilities."""
+    """Return the best units by format of a CPU with these capabilities."""
     units: dict[str, str] = {}
     for name, capability, unit in _CPU_UNITS:
         if capabilities.get(capability):
@@ -205,8 +205,7 @@ def units_of(capabilities: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Primitive:
-    """A call: what it computed ("matmul"), by which implementation ("brg_matmul:avx512_core_amx"), and for
-    how long."""
+    """A call of oneDNN: kind ("matmul"), implementation ("brg_matmul:avx512_core_amx"), class and time."""
 
     kind: str
     implementation: str
@@ -215,9 +214,9 @@ class Primitive:
 
 
 def primitives_in(text: str, formats: Iterable[str]) -> tuple[Primitive, ...]:
-    """The calls in oneDNN's verbose lines; all other lines are left out.
+    """Return the calls in oneDNN's verbose lines. All other lines are skipped.
 
-    `formats` are those that the processor has matrix units for: others are emulated on ordinary units.
+    `formats` are those with matrix units on the CPU. Others are emulated on ordinary units.
     """
     known = frozenset(formats)
     found = (_primitive(line.strip().split(","), known) for line in text.splitlines())
@@ -240,9 +239,9 @@ def _primitive(fields: list[str], formats: frozenset[str]) -> Primitive | None:
 
 
 def verbose_primitives(work: Callable[[], object]) -> tuple[Primitive, ...]:
-    """The calls that oneDNN made during `work`; none where PyTorch is built without it.
+    """Run `work` and return the calls of oneDNN during it. Empty if PyTorch is built without oneDNN.
 
-    oneDNN writes to the process's own stdout, which meanwhile is a file.
+    oneDNN writes to the process's own stdout, which is redirected to a file.
     """
     mkldnn = torch.backends.mkldnn
     if not mkldnn.is_available():  # type: ignore[no-untyped-call]
@@ -262,9 +261,9 @@ def verbose_primitives(work: Callable[[], object]) -> tuple[Primitive, ...]:
 
 
 def primitive_rows(primitives: Sequence[Primitive], step_ms: float) -> tuple[TimeRow, ...]:
-    """A row for each implementation of each kind in each format, the longest first.
+    """Return a row for each implementation of each kind in each format, the longest first.
 
-    The calls are of another step than the one of `step_ms`; where they exceed it they are scaled down to it.
+    The calls are from another step than `step_ms`. If they exceed it, they are scaled down to it.
     """
     whole = sum(each.ms for each in primitives)
     scale = min(1.0, step_ms / whole) if whole else 1.0
@@ -286,7 +285,7 @@ def primitive_rows(primitives: Sequence[Primitive], step_ms: float) -> tuple[Tim
 
 
 def formats_on_units(primitives: Iterable[Primitive]) -> frozenset[str]:
-    """The formats whose products ran on matrix units, by most of their time."""
+    """Return the formats whose matmuls ran on matrix units for most of their time."""
     balance: defaultdict[str, float] = defaultdict(float)
     for each in primitives:
         known = each.kernel_class

@@ -1,4 +1,4 @@
-"""A device's limits, measured: peaks of products and convolutions in each format, and memory bandwidth."""
+"""A device's measured limits: peaks of matmuls and convolutions in each format, and memory bandwidth."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ _FORMATS = {
 }
 _SIZES = (256, 512, 1_024, 2_048, 4_096, 8_192)
 _LARGEST_SIZES = 3
-"""The number tried, the largest that are short enough; the smaller ones suit caches, and come
-between other programs' turns."""
-_PICTURES = ((64, 28), (128, 28), (256, 14))
-"""The channels and the width of what is convolved."""
-_LONGEST_PRODUCT_SECONDS = 0.03
-"""Larger products are not tried."""
+"""The number of sizes tried, the largest that are short enough. The smaller ones suit caches, and fit between
+other programs' time slices."""
+_IMAGES = ((64, 28), (128, 28), (256, 14))
+"""The channels and the width of the convolved images."""
+_LONGEST_MATMUL_SECONDS = 0.03
+"""Larger matmuls are not tried."""
 _TOO_SLOW_SECONDS = 0.25
-"""A format whose smallest product takes longer is left out."""
+"""A format whose smallest matmul takes longer is skipped."""
 _LOOK_SECONDS, _TRIAL_SECONDS, _PATIENCE_SECONDS = 0.02, 0.06, 1.5
 """Seconds for each operation, for each of the fastest, and for these together while others disturb them."""
 _FINALISTS = 3
 _HOPELESS = 8.0
-"""An operation is given up whose first call is so many times as slow as the best."""
+"""An operation is dropped if its first call is this many times as slow as the best."""
 _LEAST_CALLS, _MOST_CALLS = 3, 500
 _ALIKE = 1.05
-"""The fastest calls of an operation that nothing disturbed are this close to one another."""
+"""The fastest calls of an undisturbed operation differ by at most this factor."""
 _ARRAY_MIB = {"cpu": (256, 64, 16), "accelerator": (512, 128, 32)}
-"""The sizes of arrays for the bandwidth; the first that fits is taken, and it is larger than caches are."""
+"""The sizes of arrays for the bandwidth. The first that fits is used. It exceeds caches."""
 _CHUNK_MIB = {"cpu": 16, "accelerator": 512}
-"""Copied in a call: on a CPU so little that some calls fit between other programs' turns."""
+"""The amount per call, small on a CPU so that some calls fit between other programs' time slices."""
 
 
 def measure_limits(device: torch.device, control: Control) -> Limits | None:
-    """The device's limits, within a few seconds; None where that was stopped.
+    """Measure the device's limits within a few seconds. Return None if stopped.
 
-    Peaks are the best of products and convolutions of several sizes and layouts, bandwidth that of a copy or
-    a sum of two arrays, counting bytes read and written. What counts is the fastest single call, since other
-    programs only make calls longer; a peak whose fastest calls do not agree is withheld. The device is the
-    current one of its kind, and idle.
+    Peaks are the best of matmuls and convolutions of several sizes and layouts. Bandwidth is that of a copy
+    or a sum of two arrays, counting bytes read and written. The fastest single call counts, since other
+    programs only make calls longer. A peak whose fastest calls do not agree is withheld. The device must be
+    the current one of its kind, and idle.
     """
     began = time.perf_counter()
     with _bench(device, control) as bench:
@@ -72,7 +72,7 @@ def measure_limits(device: torch.device, control: Control) -> Limits | None:
 
 
 def measure_again(limits: Limits, name: str, device: torch.device, control: Control) -> Limits:
-    """The limits with the peak of a format measured anew."""
+    """Return the limits with the peak of a format measured again."""
     with _bench(device, control) as bench:
         return bench.with_peak(limits, name)
 
@@ -131,9 +131,9 @@ class _Bench:
             sizes = self._sizes(dtype)
             if not sizes:
                 return limits
-            # a convolution no larger than the middle one of the products fills the device as well
+            # a convolution no larger than the middle matmul fills the device as well
             like = sizes[-2:][0]
-            best = self._best([*_products(self, sizes, dtype), *_convolutions(self, like, dtype)])
+            best = self._best([*_matmuls(self, sizes, dtype), *_convolutions(self, like, dtype)])
         if not best.fastest or self._stop.is_set():
             return limits
         return limits.with_peak(name, best.rate / 1e12 if best.is_undisturbed else None)
@@ -150,12 +150,12 @@ class _Bench:
     def _sizes(self, dtype: torch.dtype) -> tuple[int, ...]:
         fitting: list[int] = []
         for size in _SIZES:
-            product = _Work(0.0, partial(self.product, (size, size, size), dtype))
-            _unless_refused(partial(self._time, product, 0.0))
-            if not product.fastest or (not fitting and product.fastest[0] > _TOO_SLOW_SECONDS):
+            matmul = _Work(0.0, partial(self.matmul, (size, size, size), dtype))
+            _unless_refused(partial(self._time, matmul, 0.0))
+            if not matmul.fastest or (not fitting and matmul.fastest[0] > _TOO_SLOW_SECONDS):
                 break
             fitting.append(size)
-            if 8 * product.fastest[0] > _LONGEST_PRODUCT_SECONDS:
+            if 8 * matmul.fastest[0] > _LONGEST_MATMUL_SECONDS:
                 break
         return tuple(fitting[-_LARGEST_SIZES:])
 
@@ -197,7 +197,7 @@ class _Bench:
             torch.accelerator.synchronize(self._device)
         return [self._clock.seconds_between(*pair) for pair in pairwise(marks)]
 
-    def product(
+    def matmul(
         self, shape: tuple[int, int, int], dtype: torch.dtype, *, is_transposed: bool = False
     ) -> Operation:
         rows, inner, columns = shape
@@ -217,9 +217,9 @@ class _Bench:
         self, shape: tuple[int, int, int, int], dtype: torch.dtype, layout: torch.memory_format
     ) -> Operation:
         channels = shape[1]
-        pictures = self._numbers(shape, dtype).contiguous(memory_format=layout)
+        images = self._numbers(shape, dtype).contiguous(memory_format=layout)
         weight = self._numbers((channels, channels, 3, 3), dtype).contiguous(memory_format=layout)
-        return partial(torch.conv2d, pictures, weight, padding=1)
+        return partial(torch.conv2d, images, weight, padding=1)
 
     def _numbers(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         # numbers of real entropy: zeros would cost less power, and so run at higher clocks
@@ -242,15 +242,15 @@ class _Bench:
         return self._best([copy, triad]).rate
 
 
-def _products(bench: _Bench, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[_Work]:
+def _matmuls(bench: _Bench, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[_Work]:
     for size in sizes:
         for is_transposed in (False, True):
-            prepare = partial(bench.product, (size, size, size), dtype, is_transposed=is_transposed)
+            prepare = partial(bench.matmul, (size, size, size), dtype, is_transposed=is_transposed)
             yield _Work(2.0 * size**3, prepare)
 
 
 def _convolutions(bench: _Bench, size: int, dtype: torch.dtype) -> Iterator[_Work]:
-    for channels, width in _PICTURES:
+    for channels, width in _IMAGES:
         each = 9 * channels**2 * width**2
         shape = (max(1, round(size**3 / each)), channels, width, width)
         for layout in (torch.channels_last, torch.contiguous_format):
@@ -259,7 +259,7 @@ def _convolutions(bench: _Bench, size: int, dtype: torch.dtype) -> Iterator[_Wor
 
 
 def _unless_refused(measure: Callable[[], T]) -> T | None:
-    # an error of the device itself comes again with the smallest arrays
+    # an error of the device itself recurs with the smallest arrays
     try:
         return measure()
     except (RuntimeError, MemoryError):

@@ -58,7 +58,7 @@ class _Case:
 
     def of_step(self, ms: float) -> str:
         whole = self.profile.step_ms
-        return f"{number(ms)} ms of a step of {number(whole)} ms ({share_text(ms / whole)})"
+        return f"{number(ms)} ms of a {number(whole)} ms step ({share_text(ms / whole)})"
 
 
 def _modules_of(parts: Iterable[_Timed]) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def _modules_of(parts: Iterable[_Timed]) -> tuple[str, ...]:
 
 
 def _calling_operation(operation: HostOperation | None) -> HostOperation | None:
-    # the operation of ATen that a program called, and that came down to this one
+    # the ATen operation that the program called, and that led to this one
     around = list(operation.around()) if operation is not None else []
     called = (each for each, above in pairwise(around) if not above.name.startswith("aten::"))
     return next(called, around[-1] if around else None)
@@ -99,25 +99,27 @@ def _advice(
 
 
 _LAUNCH_US = 5.0
-"""PyTorch's shortest launch of a kernel from Python; shorter kernels cannot keep the device busy."""
+"""PyTorch's shortest launch of a kernel from Python. Shorter kernels cannot keep the device busy."""
 
 _MOST_TINY = 0.5
 _LEAST_BYTES = 4_096
-"""Copies of less are of single numbers."""
+"""Smaller copies are of single numbers."""
 
 
 def _starved(case: _Case) -> _Found:
     # a loader that does not keep up
     ms, evidence = case.profile.bar.ms(StepPart.DATA), ""
-    message, remedy, saved_ms = "keep the dataset on the device.", kept_on_device(case.experiment), ms
+    message, remedy, saved_ms = "Keep the dataset on the device.", kept_on_device(case.experiment), ms
     if (workers := more_workers(case.experiment, case.profile)) is not None:
-        message, (remedy, least_ms) = "let more processes load samples.", workers
+        message, (remedy, least_ms) = "Use more loader workers.", workers
         saved_ms = case.profile.step_ms - least_ms
-        evidence = f" With {dict(remedy.changes)['data.workers']} a step takes {number(least_ms)} ms at best."
+        evidence = (
+            f" With {dict(remedy.changes)['data.workers']}, a step takes {number(least_ms)} ms at best."
+        )
     yield _advice(
         AdviceKind.STARVED,
         saved_ms,
-        f"The loader does not keep up: {message}",
+        f"The loader does not keep up. {message}",
         f"Training waits for data {case.of_step(ms)}, with "
         f"{counted(case.experiment.data.workers, 'loader worker')}.{evidence}",
         remedy=remedy,
@@ -138,8 +140,8 @@ def _pageable_copy(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.PAGEABLE_COPY,
         ms,
-        "Copies to the device come from pageable memory, and the program waits for each of them: "
-        + ("pin the batches, to copy them while it computes." if remedy else "pin what is copied."),
+        "Copies to the device come from pageable memory, and the program waits for each of them. "
+        + ("Pin the batches to copy them while the device computes." if remedy else "Pin that memory."),
         f"They take {case.of_step(ms)}, in {case.count(copies, 'transfer')}{rate}"
         f"{_called(copy.operation and _calling_operation(copy.operation) for copy in copies)}.",
         modules=_modules_of(copies),
@@ -147,8 +149,8 @@ def _pageable_copy(case: _Case) -> _Found:
     )
 
 
-def _synchronisation(case: _Case) -> _Found:
-    # the host waits for the device within a step, so that it launches too late
+def _synchronization(case: _Case) -> _Found:
+    # the host synchronizes with the device within a step, so that it launches too late
     copied = {id(work.operation) for work in case.work if work.is_pageable and work.copy_kind == "HtoD"}
     waits = [
         wait
@@ -165,8 +167,8 @@ def _synchronisation(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.SYNCHRONISATION,
         min(ms, case.profile.bar.ms(StepPart.HOST)),
-        "The program waits for the device within a step and launches nothing meanwhile"
-        f"{f', in {_names_words(modules)}' if modules else ''}: read values less often, and keep shapes "
+        "The program synchronizes with the GPU within a step and launches nothing during the wait"
+        f"{f', in {_names_words(modules)}' if modules else ''}. Read values less often, and keep shapes "
         "independent of them.",
         f"It waits {case.of_step(ms)}, in {case.count(others, 'wait')}"
         f"{_called(_calling_operation(wait.operation) or wait for wait in others)}.",
@@ -179,15 +181,15 @@ def _of_scaler(case: _Case, waits: Sequence[Wait]) -> _Found:
     yield _advice(
         AdviceKind.SYNCHRONISATION,
         min(ms, case.profile.bar.ms(StepPart.HOST)),
-        "GradScaler.step waits for the device, to know whether gradients overflowed; a fused "
-        "optimizer finds that out on the device.",
+        "GradScaler.step synchronizes with the GPU to check whether gradients overflowed. A fused "
+        "optimizer checks it on the GPU.",
         f"It waits {case.of_step(ms)}.",
         remedy=fused_optimizer(case.experiment),
     )
 
 
 def _tiny_kernels(case: _Case) -> _Found:
-    # kernels shorter than their launch, for which the device waits
+    # kernels shorter than their launch, so that the device waits
     kernels = [work for work in case.work if work.kind == "kernel"]
     launched = [work for work in kernels if not work.is_in_graph]
     tiny = [work for work in launched if work.us < _LAUNCH_US]
@@ -198,18 +200,18 @@ def _tiny_kernels(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.TINY_KERNELS,
         ms * len(tiny) / len(launched),
-        "Most kernels are shorter than their launch, so that the device waits for the next: "
-        + ("launch the whole step at once." if at_once else "give each of them more work."),
+        "Most kernels are shorter than their launch, so the device waits for the next. "
+        + ("Launch the full step at once." if at_once else "Give each of them more work."),
         f"{share_text(len(tiny) / len(kernels))} of a step's "
         f"{case.count(kernels, 'kernel')} take less than {_LAUNCH_US:g} µs"
-        f"{_called(_calling_operation(work.operation) for work in tiny)}; "
-        f"the device waits {case.of_step(ms)}.",
+        f"{_called(_calling_operation(work.operation) for work in tiny)}. "
+        f"The device waits {case.of_step(ms)}.",
         remedy=at_once or larger_batch(experiment),
     )
 
 
 def _idle_threads(case: _Case) -> _Found:
-    # cores of the processor that do not compute
+    # idle CPU cores
     threads, cores = case.profile.threads, case.profile.cores
     if threads is None or cores is None or threads >= cores:
         return
@@ -219,7 +221,7 @@ def _idle_threads(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.IDLE_THREADS,
         ms * (1 - threads / cores),
-        f"PyTorch computes on {threads:,} of {cores:,} cores: see what limits it, such as OMP_NUM_THREADS.",
+        f"PyTorch computes on {threads:,} of {cores:,} cores. Check for limits such as OMP_NUM_THREADS.",
         f"Its operations take {case.of_step(ms)}, and {share_text(1 - threads / cores)} of the "
         "cores are idle.",
     )
@@ -227,13 +229,13 @@ def _idle_threads(case: _Case) -> _Found:
 
 def _called(callers: Iterator[object]) -> str:
     counts = Counter(str(getattr(by, "name", by)) for by in callers if by is not None)
-    return f", by {_names_words(name for name, _ in counts.most_common())}" if counts else ""
+    return f", called by {_names_words(name for name, _ in counts.most_common())}" if counts else ""
 
 
 _MULTIPLE = 8
 """NVIDIA, Deep Learning Performance Guide, "Tensor Core requirements": for 16-bit formats."""
 
-# Products by a vector and depthwise convolutions wait for memory, whatever the units.
+# Products by a vector and depthwise convolutions are memory-bound on any units.
 _NO_PRODUCT = re.compile(r"gemv|gemmk1|dot_kernel|reduce_1Block|depthwise|c1_k1")
 _MISALIGNED = re.compile(r"_align[124]\b")
 _LAYOUT = re.compile(r"n(chw|hwc)ToN(chw|hwc)|genericTranspose")
@@ -242,7 +244,7 @@ _HALVED = 0.5
 
 
 def _could_be_tf32(case: _Case) -> _Found:
-    # products in FP32 on a device that is faster in TF32
+    # matmuls in FP32 on a device that is faster in TF32
     limits, experiment = case.profile.limits, case.experiment
     own = None if limits is None else limits.tflops("fp32")
     faster = None if limits is None else limits.tflops("tf32")
@@ -261,8 +263,8 @@ def _could_be_tf32(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.COULD_BE_TF32,
         ms * (1 - own / faster),
-        "Matrix products in FP32 run on ordinary units; TF32 runs on Tensor Cores.",
-        f"They take {case.of_step(ms)}. This device reaches {throughput_text(faster)} in TF32, "
+        "FP32 matmuls run on ordinary units. TF32 runs on Tensor Cores.",
+        f"They take {case.of_step(ms)}. This device reaches {throughput_text(faster)} in TF32 and "
         f"{throughput_text(own)} in FP32.",
         modules=_modules_of(products),
         remedy=remedy,
@@ -270,7 +272,7 @@ def _could_be_tf32(case: _Case) -> _Found:
 
 
 def _odd_size(case: _Case) -> _Found:
-    # products in 16 bits whose sizes keep them from the Tensor Cores, or on slow variants there
+    # matmuls in 16 bits whose sizes keep them off the Tensor Cores, or on slow variants there
     sizes: dict[int, None] = {}
     missed = []
     for work in case.work:
@@ -288,10 +290,10 @@ def _odd_size(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.ODD_SIZE,
         ms * _HALVED,
-        f"Sizes that are not multiples of {_MULTIPLE} keep products"
-        f"{f' in {_names_words(modules)}' if modules else ''} off the Tensor Cores, or slow them down: "
-        f"use {even} instead of {_names_words(f'{size:,}' for size in sizes)} if you can.",
-        f"Such products take {case.of_step(ms)}, on ordinary units or misaligned.",
+        f"Sizes that are not a multiple of {_MULTIPLE} slow down matmuls"
+        f"{f' in {_names_words(modules)}' if modules else ''}, or keep them off the Tensor Cores. "
+        f"Use {even} instead of {_names_words(f'{size:,}' for size in sizes)} if you can.",
+        f"These matmuls take {case.of_step(ms)}, on ordinary units or misaligned.",
         modules=modules,
     )
 
@@ -316,11 +318,11 @@ def _layout(case: _Case) -> _Found:
     # conversions between channels_last and the usual layout, around convolutions; on a CPU oneDNN's own
     changed = [work for work in case.work if _LAYOUT.search(work.name)]
     ms, modules, remedy = case.ms(changed), _modules_of(changed), channels_last(case.experiment)
-    message = "Convolutions convert pictures to channels_last and back; keep them in it."
+    message = "Convolutions convert images to channels_last and back. Keep images in channels_last."
     if remedy is None:
         message = (
-            f"{_names_words(modules) or 'The model'} leaves channels_last and returns to it: look for "
-            "permute, view or contiguous there."
+            f"Images leave channels_last and return to it in {_names_words(modules) or 'the model'}. Look "
+            "for permute, view or contiguous there."
         )
     if case.profile.device_type == "cpu":
         rows = case.profile.kernels
@@ -329,8 +331,8 @@ def _layout(case: _Case) -> _Found:
         ms = sum(row.ms for row in rows if row.name.startswith("reorder"))
         # 1.35 times as fast with a small CNN, 0.85 times with ResNet-18 on one core with AVX-512
         message = (
-            "oneDNN converts what convolutions read and write; channels_last spares most of that, but slows "
-            "some convolutions down: compare both."
+            "oneDNN converts the inputs and outputs of convolutions. channels_last avoids most of that, but "
+            "slows down some convolutions. Compare both."
         )
     yield _advice(
         AdviceKind.LAYOUT,
@@ -362,7 +364,7 @@ def _unfused_optimizer(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.UNFUSED_OPTIMIZER,
         ms * _HALVED,
-        f"The optimizer updates the weights in many {kind}s; a fused one reads and writes each number once.",
+        f"The optimizer updates the weights in many {kind}s. A fused one reads and writes each value once.",
         f"That takes {case.of_step(ms)}, in {case.count(names, kind)}.",
         remedy=remedy,
     )
@@ -387,23 +389,23 @@ def _zeroed_gradients(case: _Case) -> _Found:
     yield _advice(
         AdviceKind.ZEROED_GRADIENTS,
         ms,
-        "The step fills gradients with zeros and then adds to them: drop them instead, with "
-        "zero_grad(set_to_none=True), which is the default.",
+        "The step fills gradients with zeros and then adds to them. Drop them instead with "
+        "zero_grad(set_to_none=True), the default.",
         f"That takes {case.of_step(ms)}, in {case.count(fills, 'fill')}.",
     )
 
 
 def _scaled_to_fp8(case: _Case) -> _Found:
-    # what FP8 takes beside its products
+    # the cost of FP8 in addition to its matmuls
     if case.experiment.precision is not Precision.FP8 or not case.trace.is_of_device:
         return
     casts = [work for work in case.work if class_of_work(work, in_fp8=True).part is StepPart.SCALING]
     ms, remedy = case.ms(casts), fast_recipe(case.experiment, "compile")
-    why = "compiled, they are fused." if remedy else "layers with larger sizes would win more of it back."
+    why = "torch.compile fuses both." if remedy else "Larger layers would recover more of it."
     yield _advice(
         AdviceKind.CASTS,
         ms * _HALVED,
-        f"Finding scales for FP8 and casting to it take time that its products have to win back: {why}",
+        f"Finding scales for FP8 and casting to it take time that faster matmuls must recover. {why}",
         f"They take {case.of_step(ms)}, by the names of their kernels, in {case.count(casts, 'kernel')}.",
         modules=_modules_of(casts),
         remedy=remedy,
@@ -413,7 +415,7 @@ def _scaled_to_fp8(case: _Case) -> _Found:
 _PATTERNS = (
     _starved,
     _pageable_copy,
-    _synchronisation,
+    _synchronization,
     _tiny_kernels,
     _idle_threads,
     _could_be_tf32,
@@ -424,11 +426,11 @@ _PATTERNS = (
     _zeroed_gradients,
 )
 _LEAST_SHARE = 0.01
-"""Advice that could save less of a step is kept back."""
+"""Advice that could save less of a step is not given."""
 
 
 def advise_on_time(trace: Trace, profile: StepProfile, experiment: Experiment) -> tuple[Advice, ...]:
-    """The advice, what could save most first."""
+    """Return the advice, the largest savings first."""
     if not profile.step_ms:
         return ()
     case = _Case(trace, profile, experiment)

@@ -61,10 +61,10 @@ _RECORDED_STEPS, _RECORDED_LONG_STEPS = 5, 3
 
 
 def profile_steps(job: jobs.Profile, control: Control) -> Iterator[Event]:
-    """Records where the time of the experiment's step goes; the last event is `Finished`.
+    """Profile a step of the experiment. The last event is `Finished`.
 
-    A stopped job has no `Profiled` before it. Raises ProblemError of kind `REQUEST` where the experiment
-    cannot run or be recorded here, and any error of a step; no trace is left then.
+    A stopped job has no `Profiled` before it. Raise ProblemError of kind `REQUEST` if the experiment cannot
+    run or be recorded here, and raise any error of a step. No trace is left then.
     """
     plan = RunPlan(job.experiment, read_catalog())
     _check_recordable(plan)
@@ -85,7 +85,7 @@ def profile_steps(job: jobs.Profile, control: Control) -> Iterator[Event]:
 def _check_recordable(plan: RunPlan) -> None:
     if plan.device.type not in _RECORDABLE:
         problem = f"is {plan.device}, whose work PyTorch's profiler cannot record."
-        remedy = "Choose a CUDA device, an XPU or the CPU."
+        remedy = "Select a CUDA device, an XPU or the CPU."
         raise setting_error("device", problem, remedy, value=str(plan.device))
 
 
@@ -171,7 +171,7 @@ def _recorded(
         is_short = of_first(timed.step_ms, plan.device) < _SHORT_STEP_MS
         count = _RECORDED_STEPS if is_short else _RECORDED_LONG_STEPS
         yield _profiling(f"recording {count} steps", 0.3)
-        # made no sooner: a worker that must be killed leaves it behind
+        # created late, since a killed worker leaves it behind
         folder = files.enter_context(tempfile.TemporaryDirectory(prefix="ammeter-"))
         path = Path(folder) / "trace.json"
         if not record(steps, count, path):
@@ -202,7 +202,7 @@ def _notes(plan: RunPlan, run: Run, timed: Timed) -> Iterator[str]:
     if timed.disturbance is not None:
         yield f"The timing of the steps was disturbed: {timed.disturbance}."
     if run.step.is_replayed:
-        yield "The step is replayed as one graph: its kernels belong to no operation and no module."
+        yield "The step is replayed as one graph, so its kernels have no operation and no module."
     elif hides_modules(run.step):
         yield "The model is compiled, which hides its modules."
 
@@ -214,14 +214,14 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
             return ()
         if here().count > 1:
             # no rank may make steps that the others do not make
-            return (f"There is no trace file: the recorded steps take more than {most}.",)
+            return (f"No trace file was saved, because the recorded steps take more than {most}.",)
         again = path.with_name("short.json")
-        for shapes, without in ((True, ""), (False, " and leaves out the shapes")):
+        for shapes, without in ((True, ""), (False, ", without shapes,")):
             if record(steps, 1, again, shapes=shapes) and _compress(again, kept):
-                return (f"The trace file holds one step{without}, to stay under {most}.",)
+                return (f"The trace file contains one step{without} to stay under {most}.",)
     except OSError as error:
         return (f"The trace file {kept} could not be written: {error.strerror or error}.",)
-    return (f"There is no trace file: one step alone takes more than {most}.",)
+    return (f"No trace file was saved, because one step takes more than {most}.",)
 
 
 def _compress(path: Path, kept: Path) -> bool:
@@ -248,7 +248,7 @@ def _no_records(plan: RunPlan) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
         message=f"PyTorch's profiler recorded no work of {plan.device_entry.title}.",
-        remedy="End other programs that profile it, such as Nsight, and run again.",
+        remedy="Close other programs that profile it, such as Nsight, and try again.",
     )
 
 

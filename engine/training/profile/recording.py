@@ -1,4 +1,4 @@
-"""Steps recorded by torch.profiler, with marks that tell what each record belongs to."""
+"""Records steps with torch.profiler, with marks that show what each record belongs to."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _LEAST_WARMUP = 2
 
 
 def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> bool:
-    """Writes the Chrome trace of `recorded` steps and a validation batch to `path`; False if stopped.
+    """Write the Chrome trace of `recorded` steps and a validation batch to `path`. Return False if stopped.
 
-    The steps before them are made with the profiler switched on but not recorded: its start is slow, and a
-    loader fills its queue meanwhile. With `shapes` the operations' inputs are described.
+    The steps before them run with the profiler on but are not recorded, because its start is slow and a
+    loader fills its queue during it. With `shapes`, the operations' inputs are described.
     """
     run = steps.run
     _prepare_kineto(is_captured=run.step.is_replayed)
@@ -81,7 +81,7 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
 
 
 def _prepare_kineto(*, is_captured: bool) -> None:
-    # what torch.profiler's library says is for its authors, not for a run's log
+    # messages of torch.profiler's library are for its authors, not for a run's log
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     if is_captured:
         # as torch.profiler does for the compiler's graphs: CUPTI must not go and come back under a graph
@@ -90,7 +90,7 @@ def _prepare_kineto(*, is_captured: bool) -> None:
 
 
 def validate_batch(run: Run, mark: AbstractContextManager[Any]) -> None:
-    """Validates on one batch within `mark`, where the experiment validates."""
+    """Validate on one batch within `mark`, if the experiment validates."""
     validation = run.experiment.validation
     if not (validation.every and run.source.has_validation):
         return
@@ -100,7 +100,7 @@ def validate_batch(run: Run, mark: AbstractContextManager[Any]) -> None:
 
 
 def hides_modules(step: PlainStep) -> bool:
-    """True for a step that runs without the Python code of its modules."""
+    """Return True for a step that runs without the Python code of its modules."""
     return step.is_replayed or step.watched is not step.model
 
 
@@ -178,7 +178,7 @@ def _mark_hooks(mark: str) -> tuple[Callable[..., None], Callable[..., None]]:
 
 
 STEP = "ammeter.step"
-"""From asking for a step's batches to the end of its last launch."""
+"""From the request of a step's batches to the end of its last launch."""
 
 DATA = "ammeter.data"
 """Waiting for the next batch, in the host's thread that trains."""
@@ -190,20 +190,20 @@ VALIDATION = "ammeter.validation"
 """A validation batch."""
 
 MODULE = "ammeter.module:"
-"""Before the dotted name of the module whose forward pass it is; the model itself has the empty name."""
+"""The prefix of a forward pass, before the module's dotted name. The model itself has the empty name."""
 
 
 _LEAST_WARMUP_STEPS = 3
-"""The first whole step makes the optimizer's state, and libraries choose their kernels in it."""
+"""The first full step creates the optimizer's state, and libraries select their kernels in it."""
 _LEAST_STEPS, _LEAST_SECONDS, _MOST_SECONDS = 10, 1.5, 10.0
 _LEAST_BLOCK, _MOST_BLOCKS = 8, 10
 
 
 class Steps:
-    """A run's optimizer steps, over the ends of its epochs and beyond its own end.
+    """The optimizer steps of a run, over the ends of its epochs and beyond its own end.
 
-    Beyond that end, and with `only_whole`, the smaller group that may end an epoch is left out.
-    `wait_seconds` is how long the host waited for the batches of each step, `group` the last step's.
+    Beyond that end, and with `only_whole`, a smaller group at the end of an epoch is skipped. `wait_seconds`
+    are the host's waits for the batches of each step. `group` are the last step's batches.
     """
 
     def __init__(self, run: Run) -> None:
@@ -220,13 +220,13 @@ class Steps:
 
     @property
     def must_end(self) -> bool:
-        """True once a stop was requested; a NaN ends no profile."""
+        """True once a stop was requested. A NaN does not end a profile."""
         return self.run.control.stop_requested.is_set()
 
     def enter_epoch(self) -> None:
-        """Begins the next epoch where none is left of this one; as in a run, that belongs to no step."""
-        leaves_out = self._ends_smaller and (self.only_whole or self.run.is_complete)
-        if self._left <= leaves_out:
+        """Start the next epoch at the end of this one. As in a run, this does not count for any step."""
+        skips_last = self._ends_smaller and (self.only_whole or self.run.is_complete)
+        if self._left <= skips_last:
             if self.run.telemetry.steps:
                 self._take(self.run.telemetry.flush())
                 self.run.begin_epoch()
@@ -238,11 +238,11 @@ class Steps:
         self.run.telemetry.begin()
 
     def interrupt_loading(self) -> None:
-        """Call it after a validation, whose batches are loaded in place of the epoch's."""
+        """Note that a validation has loaded its batches instead of the epoch's."""
         self._is_loading = False
 
     def next_group(self) -> list[Batch]:
-        """The batches of the next step, once its epoch is entered."""
+        """Return the batches of the next step. Its epoch must have been entered."""
         self._left -= 1
         began = time.perf_counter()
         self.group = next(self._groups)
@@ -250,23 +250,23 @@ class Steps:
         return self.group
 
     def make(self) -> None:
-        """Makes a step as the run does."""
+        """Make a step as the run does."""
         self.enter_epoch()
         self.run.train_on(self.next_group())
         self.collect()
 
     def collect(self) -> None:
-        """Takes the figures that have arrived, as often as the run does."""
+        """Collect the metrics that have arrived, as often as the run does."""
         if self.run.telemetry.is_due():
             self._take(self.run.telemetry.collect())
 
     def wait(self) -> None:
-        """Waits until the device has completed all steps; the wait belongs to no step."""
+        """Wait until the device has completed all steps. The wait does not count for any step."""
         self._take(self.run.telemetry.flush())
         self.run.telemetry.begin()
 
     def measured(self, first: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The samples and the seconds of the completed steps after the `first`."""
+        """Return the samples and the seconds of the completed steps after the `first`."""
         return (
             np.concatenate([rows.samples for rows in self._rows])[first:],
             np.concatenate([rows.step_seconds for rows in self._rows])[first:],
@@ -281,9 +281,10 @@ class Steps:
 
 @dataclass(frozen=True)
 class Timed:
-    """Means of steps without the profiler; in `wait_ms` of a step the host waits for its batches.
+    """The mean times of steps without the profiler. For `wait_ms` of a step, the host waits for its batches.
 
-    `energy` is that of all timed steps, None where it is not counted; `disturbance` is what disturbed them.
+    `energy` is that of all timed steps. It is None if it is not counted. `disturbance` names the cause of a
+    disturbance.
     """
 
     step_ms: float
@@ -293,7 +294,7 @@ class Timed:
 
 
 def warm_up(steps: Steps) -> Generator[Event, None, None]:
-    """Makes the run's warm-up, compiling and capturing included, and at least three steps."""
+    """Make the run's warm-up, including compilation and capture, and at least three steps."""
     run = steps.run
     while not steps.must_end:
         phase = run.training_phase
@@ -308,7 +309,7 @@ def warm_up(steps: Steps) -> Generator[Event, None, None]:
 
 
 def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
-    """Makes enough steps to time them, as the run measures its own, and at least one."""
+    """Make enough steps to time them, as the run measures its own, and at least one."""
     run = steps.run
     steps.wait()
     run.enter(PhaseName.MEASURING)
@@ -327,7 +328,7 @@ def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
 
 
 def _most_of_ranks(steps: Steps) -> int | None:
-    # several ranks cannot each look at a clock of their own: the first decides, by steps that do not count
+    # multiple ranks cannot each use their own clock: the first decides, by steps that do not count
     if here().count == 1:
         return None
     began = time.perf_counter()
@@ -343,7 +344,7 @@ def _timed(steps: Steps, first: int) -> Timed:
     (samples, seconds), waits = steps.measured(first), np.asarray(steps.wait_seconds[first:])
     instruments = steps.run.instruments
     is_whole = samples == samples.max()
-    # a processor's counter counts what all ranks on it do
+    # a CPU's counter counts the energy of all ranks on it
     together = here().count if steps.run.device.type == "cpu" else 1
     return Timed(
         step_ms=1e3 * _typical(seconds[is_whole]),
@@ -354,7 +355,9 @@ def _timed(steps: Steps, first: int) -> Timed:
 
 
 def _typical(seconds: NDArray[np.float64]) -> float:
-    """The median of the means of blocks, which one hiccup of the machine does not change. A block is long
-    enough for a loader's processes to take their turns."""
+    """Return the median of the means of blocks, which one hiccup of the machine does not change.
+
+    A block is long enough for all processes of a loader to deliver.
+    """
     blocks = min(_MOST_BLOCKS, max(1, len(seconds) // _LEAST_BLOCK))
     return float(np.median([block.mean() for block in np.array_split(seconds, blocks)]))

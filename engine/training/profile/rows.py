@@ -25,7 +25,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class Tables:
-    """The rows of the three tables, the longest first; all figures are means per step."""
+    """The rows of the three tables, the longest first. All values are means per step."""
 
     kernels: tuple[TimeRow, ...] = ()
     operations: tuple[TimeRow, ...] = ()
@@ -49,13 +49,14 @@ class _Work:
 
 
 def tables(trace: Trace, found: StepBar, units: Collection[str] = ()) -> Tables:
-    """The tables of the recorded steps, on the scale of their bar `found`.
+    """Build the tables of the recorded steps, on the scale of their bar `found`.
 
-    A kernel's time is its own, so that those which run at once add up to more than the bar. An operation's
-    time is that of the work which it launched itself, on a CPU its own; the innermost operation counts, as in
-    torch.profiler. A module's time is that of the work of its own forward and backward, without the modules
-    within it; the optimizer, the loss and kernels of a CUDA graph belong to none. FLOPs and bytes are those
-    of the operation, shared among its work by time; of a matrix product's work, only the products have FLOPs.
+    A kernel's time is its own, so kernels that run at once add up to more than the bar. An operation's time
+    is the time of the work that it launched itself, or on a CPU its own. The innermost operation counts, as
+    in torch.profiler. A module's time is the work of its own forward and backward pass, without the modules
+    within it. The optimizer, the loss and kernels of a CUDA graph belong to no module. FLOPs and bytes are
+    those of the operation, split among its work by time. In the work of a matmul, only its kernels for matrix
+    work have FLOPs.
     """
     steps = len(trace.steps)
     if not steps:

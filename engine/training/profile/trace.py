@@ -1,4 +1,4 @@
-"""A recording: the device's work, and the operation and module that launched it."""
+"""A recording: the device's work, with the operation and module that launched it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ WorkKind = Literal["kernel", "copy", "set"]
 class Signature:
     """The inputs of an operation as recorded, in the order of its parameters.
 
-    `shapes` and `strides` are nested for a list of tensors; `types` are the profiler's names ("float",
-    "c10::Half", "TensorList", "Scalar", ""); `values` are the written values of what is no tensor, else "".
+    `shapes` and `strides` are nested for a list of tensors. `types` are the profiler's names ("float",
+    "c10::Half", "TensorList", "Scalar", ""). `values` are the written values of other inputs, "" for tensors.
     """
 
     shapes: tuple[Any, ...] = ()
@@ -36,7 +36,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
-    """Something with a beginning and an end; equal to itself alone."""
+    """A span of time. It is equal only to itself."""
 
     begin_us: float
     end_us: float
@@ -55,8 +55,8 @@ class Stretch(Timed):
 class LaunchPlace:
     """The place in training that launched something.
 
-    `step` counts from 0; it is None outside of the recorded steps, as in validation. `module` is a dotted
-    name, "" for the model itself; it is None outside of the model, as for the loss.
+    `step` counts from 0, and is None outside of the recorded steps, as in validation. `module` is a dotted
+    name, "" for the model itself, and is None outside of the model, as for the loss.
     """
 
     step: int | None = None
@@ -70,7 +70,7 @@ class LaunchPlace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostOperation(Timed):
-    """An operation as the host ran it; `self_us` is its time without the operations that it called."""
+    """An operation as the host ran it. `self_us` is its time without the operations that it called."""
 
     name: str
     self_us: float
@@ -80,7 +80,7 @@ class HostOperation(Timed):
     place: LaunchPlace
 
     def around(self) -> Iterator[HostOperation]:
-        """This and the operations that called it, innermost first."""
+        """Yield this operation and those that called it, innermost first."""
         above: HostOperation | None = self
         while above is not None:
             yield above
@@ -91,8 +91,8 @@ class HostOperation(Timed):
 class DeviceWork(Timed):
     """A kernel, a copy or a fill on the device.
 
-    `operation` is the innermost one that launched it, None for the kernels of a CUDA graph, which are known
-    by their names alone. `copy_kind` is "HtoD", "DtoH" or "DtoD".
+    `operation` is the innermost one that launched it. It is None for kernels of a CUDA graph, which have only
+    names. `copy_kind` is "HtoD", "DtoH" or "DtoD".
     """
 
     name: str
@@ -107,7 +107,7 @@ class DeviceWork(Timed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait(Timed):
-    """The host waits for the device: "cudaStreamSynchronize", and the operation that called it, if any."""
+    """A wait of the host for the device, "cudaStreamSynchronize", with the operation that called it."""
 
     name: str
     operation: HostOperation | None
@@ -116,9 +116,9 @@ class Wait(Timed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collective(Timed):
-    """What the devices of a run sent each other together, "all_reduce", with its wait for the last of them.
+    """A collective of a run's devices, "all_reduce", including its wait for the last of them.
 
-    `bytes` are those that this device gave, None where they are not recorded.
+    `bytes` are those of this device. They are None if they are not recorded.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Collective(Timed):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All of a recording, in the order of time; operations come thread by thread, callers before callees."""
+    """A recording, ordered by time. Operations are ordered by thread, with callers before callees."""
 
     work: tuple[DeviceWork, ...] = ()
     operations: tuple[HostOperation, ...] = ()
@@ -137,11 +137,11 @@ class Trace:
     data: tuple[Stretch, ...] = ()
     validation: tuple[Stretch, ...] = ()
     module_calls: tuple[tuple[str, int], ...] = ()
-    """Forward passes of the modules in all steps."""
+    """The modules with their number of forward passes in all steps."""
     threads: tuple[int, ...] = ()
-    """Those of the training thread, and of autograd's where backward has a thread of its own."""
+    """The training thread, and autograd's thread if backward has its own."""
     collectives: tuple[Collective, ...] = ()
-    """Those of the steps."""
+    """The collectives of the steps."""
 
     @property
     def is_of_device(self) -> bool:
@@ -150,7 +150,7 @@ class Trace:
 
 
 def joined(stretches: Iterable[Timed]) -> Iterator[tuple[float, float]]:
-    """The times covered by stretches, which come in the order of their beginnings."""
+    """Yield the times covered by stretches, given in the order of their starts."""
     begin = end = None
     for each in stretches:
         if begin is None or end is None:
@@ -165,7 +165,7 @@ def joined(stretches: Iterable[Timed]) -> Iterator[tuple[float, float]]:
 
 
 def common_us(some: Iterable[tuple[float, float]], others: Iterable[tuple[float, float]]) -> float:
-    """The time that two rows of stretches, each in order and without overlaps, have in common."""
+    """Return the common time of two series of stretches, each in order and without overlaps."""
     common, ahead = 0.0, iter(others)
     other = next(ahead, None)
     for begin, end in some:
@@ -201,23 +201,23 @@ _GATHERING = frozenset(("aten::embedding", "aten::gather", "aten::index_select")
 
 @dataclass(frozen=True)
 class Counts:
-    """FLOPs, None but for matrix products, convolutions and attention; bytes of inputs and outputs."""
+    """FLOPs of a matmul, a convolution or attention (otherwise None), and bytes of inputs and outputs."""
 
     flops: float | None
     moved_bytes: float
 
 
 def product_around(operation: HostOperation) -> HostOperation | None:
-    """The outermost operation around this, or this itself, whose FLOPs have a formula."""
+    """Return the outermost operation around this one, or this one, with a formula for FLOPs."""
     known = [each for each in operation.around() if _has_flops(each.name)]
     return known[-1] if known else None
 
 
 def counts_of(operation: HostOperation) -> Counts | None:
-    """An operation's FLOPs and moved bytes; None where its inputs do not tell.
+    """Return an operation's FLOPs and moved bytes. None if its inputs do not determine them.
 
     The operation is called again on tensors without content, for the shapes of its outputs. An expanded input
-    counts as large as what it is expanded from.
+    counts with its size before the expansion.
     """
     return None if operation.signature is None else _counts(operation.name, operation.signature)
 

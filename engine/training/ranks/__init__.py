@@ -1,1 +1,1 @@
-"""A run on several devices, as a single one of its processes sees it."""
+"""A run on multiple devices, as one of its processes sees it."""

@@ -1,4 +1,4 @@
-"""The bandwidth at which the processes of a run sum what they send each other."""
+"""The bandwidth of an all-reduce between the processes of a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST_SECONDS = 0.3  # a message that takes longer is the last: larger ones are 
 
 
 def bus_rates(device: torch.device) -> tuple[BusRate, ...]:
-    """The bus bandwidth by the size of a message, which all processes measure together.
+    """Return the bus bandwidth by message size, measured by all processes together.
 
-    Each is the fastest of some calls in FP32, by the process that it takes longest.
+    Each is the fastest of some calls in FP32, on the slowest process.
     """
     rates = []
     count = here().count

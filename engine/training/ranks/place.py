@@ -1,4 +1,4 @@
-"""The place of this process among those that train a run together, and what of the data is its own."""
+"""The rank of this process in a run, and its share of the data."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Place:
 
     @property
     def is_first(self) -> bool:
-        """True for the process that saves, and for a run's only one."""
+        """True for the process that saves, and for the only process of a run."""
         return self.rank == 0
 
 
 def here() -> Place:
-    """This process's place; the only one where no others train with it."""
+    """Return this process's rank. It is 0 of 1 in a run with one process."""
     if distributed.is_available() and distributed.is_initialized():
         return Place(distributed.get_rank(), distributed.get_world_size())
     return Place()
@@ -41,7 +41,7 @@ def here() -> Place:
 
 @contextmanager
 def joined(rank: Rank | None, device_type: str) -> Iterator[None]:
-    """Meets the other processes of the run while the context lasts; alone, it does nothing."""
+    """Connect to the other processes of the run in this context. No-op for a single process."""
     if rank is None:
         yield
         return
@@ -59,11 +59,11 @@ def joined(rank: Rank | None, device_type: str) -> Iterator[None]:
 
 
 def own_share(order: Tensor, batch_size: int) -> Tensor:
-    """The part of an epoch's sample indices (samples,) that this process trains on, in order.
+    """Return this process's share of an epoch's sample indices (samples,), in order.
 
-    Cut into batches of `batch_size`, the parts of all processes have, step by step, the samples of one
-    process that trains on batches of `count * batch_size`; the last batches are equally small. Where the
-    samples cannot be shared out evenly, the last of the order, fewer than the processes, are left out.
+    Cut into batches of `batch_size`, the shares of all processes together have, step by step, the samples of
+    one process with batches of `count * batch_size`. The last batches have equal sizes. If the samples cannot
+    be divided evenly, the last ones, fewer than the processes, are skipped.
     """
     place = here()
     if place.count == 1:

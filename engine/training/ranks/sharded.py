@@ -19,24 +19,24 @@ _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 
 def shards(experiment: Experiment) -> bool:
-    """True if this process trains a shard of the experiment's model."""
+    """Return True if this process trains a shard of the experiment's model."""
     return experiment.ranks.strategy == "fsdp" and experiment.devices > 1 and here().count > 1
 
 
 def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> None:
-    """Shards a model in place, which is on its device and has no optimizer yet: its blocks, then the rest.
+    """Shard a model in place: its blocks, then the rest. It is on its device and has no optimizer yet.
 
-    It casts weights and inputs itself, in place of autocast. Raises ProblemError where it cannot be sharded.
+    It casts weights and inputs itself, instead of autocast. Raises ProblemError if it cannot be sharded.
     """
     # imported here: it takes seconds, and few runs use it
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
     if not (blocks := blocks_of(model)):
-        raise _refused(f"{experiment.model} is a single module: there is nothing to shard")
+        raise _refused(f"{experiment.model} is a single module, so there is nothing to shard")
     for name, parameter in model.named_parameters():
         if parameter.ndim == 0:
-            raise _refused(f"FSDP2 shards no single numbers, as is the parameter {name}")
+            raise _refused(f"FSDP2 does not shard scalars such as the parameter {name}")
     group = distributed.group.WORLD
     assert group is not None  # the processes have met
     mesh = DeviceMesh.from_group(group, device.type)
@@ -61,7 +61,7 @@ def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> Non
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The parts to shard: what the model has in lists, such as its layers, or else its children."""
+    """Return the parts to shard: the model's lists of modules, such as its layers, or else its children."""
     return list(dict.fromkeys(_listed(model))) or [child for child in model.children() if _has_own(child)]
 
 
@@ -87,17 +87,19 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor made whole from the shards of all processes, which all call it, or a plain tensor as it is."""
+    """Return the full tensor of a sharded one, in a call by all processes together. Others stay as they
+    are."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
 def local(tensor: Tensor) -> Tensor:
-    """This device's shard of a tensor, or a plain tensor as it is."""
+    """Return this device's shard of a tensor. A plain tensor stays as it is."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def gathered(state: Any) -> Any:
-    """A tree with sharded tensors whole on the first process, empty on the others; all call it together."""
+    """Return a tree with full tensors on the first process, empty ones on the others. All call it
+    together."""
     is_first = here().is_first
 
     def put_together(tensor: Tensor) -> Tensor:
@@ -110,12 +112,12 @@ def gathered(state: Any) -> Any:
 
 
 def own_shards(values: Mapping[Any, Any], like: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The whole tensors `values` in shards as the tensors of that name in `like` are, if they are."""
+    """Return the full tensors `values` in shards, if the tensors of the same name in `like` are sharded."""
     return {name: own_shard(value, like.get(name)) for name, value in values.items()}
 
 
 def own_shard(value: Any, like: Any) -> Any:
-    """This process's shard of a whole tensor, where `like` is sharded and of the same shape."""
+    """Return this process's shard of a full tensor, if `like` is sharded and has the same shape."""
     if not hasattr(like, "full_tensor") or not isinstance(value, Tensor) or value.shape != like.shape:
         return value
     from torch.distributed.tensor import distribute_tensor

@@ -1,4 +1,4 @@
-"""What the processes of a run share: gradients, by DistributedDataParallel or by hand, and figures."""
+"""Data shared by the processes of a run: gradients, by DistributedDataParallel or by hand, and values."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _UNSENT = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 
 
 class Shared(DistributedDataParallel):
-    """The model as a step calls it: each backward pass leaves the mean gradients of all processes.
+    """The model as called by a step. Each backward pass leaves the mean gradients of all processes.
 
-    What a model's file asks of its own model, such as an attribute, it asks of the model within.
+    Attributes that a model's file requests are those of the model within.
     """
 
     def __init__(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
@@ -57,9 +57,9 @@ class Shared(DistributedDataParallel):
             self.register_comm_hook(self._own_sum, lambda own_sum, bucket: _looked_at(send, own_sum, bucket))
 
     def check_sent(self) -> None:
-        """Raise ProblemError where the last backward pass left gradients unsent.
+        """Raise ProblemError if the last backward pass left gradients unsent.
 
-        PyTorch itself raises only in the next forward pass, after an update by gradients that differ among
+        PyTorch itself raises only in the next forward pass, after an update with gradients that differ among
         the processes.
         """
         self._passes += 1
@@ -79,11 +79,11 @@ class Shared(DistributedDataParallel):
 
     @property
     def looks_for_inf(self) -> bool:
-        """True where a loss scaler makes `take_own_inf` known."""
+        """True if a loss scaler needs `take_own_inf`."""
         return self._own_sum is not None
 
     def take_own_inf(self) -> Tensor:
-        """Return 1 if a gradient of this process overflowed in the step before those of the others were
+        """Return 1 if a gradient of this process overflowed in the last step before those of the others were
         added, else 0."""
         assert self._own_sum is not None
         own_inf = self._own_sum.isfinite().logical_not().float()
@@ -91,7 +91,7 @@ class Shared(DistributedDataParallel):
         return own_inf
 
     def note_communication(self) -> None:
-        """Notes what was sampled last."""
+        """Record the latest sampled times."""
         sampled = self._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         sent, beside = (
             sampled.get(f"backward_{name}_time", 0) / 1e6 for name in ("comm", "compute_comm_overlap")
@@ -101,8 +101,8 @@ class Shared(DistributedDataParallel):
             self._sampled.append((sent, max(0.0, sent - beside)))
 
     def communication(self, step_ms: float) -> tuple[float, float] | None:
-        """Milliseconds of a step of `step_ms` in which gradients were sent, and those in which nothing else
-        was computed; None without a sample."""
+        """Return the milliseconds of communication in a step of `step_ms`, and of its exposed part, in which
+        nothing else was computed. None without a sample."""
         self.note_communication()
         return usual_times(tuple(self._sampled), step_ms)
 
@@ -114,9 +114,10 @@ class Shared(DistributedDataParallel):
 
 
 def usual_times(sampled: Sequence[tuple[float, float]], step_ms: float) -> tuple[float, float] | None:
-    """The medians of both times over the later half of the samples, at most `step_ms`; None without a sample.
+    """Return the medians of both times over the later half of the samples, at most `step_ms`. None without a
+    sample.
 
-    In the first steps some ranks wait for one that began later.
+    In the first steps some ranks wait for one that started later.
     """
     if not sampled:
         return None
@@ -140,14 +141,14 @@ def _sum_up(_: None, bucket: Any) -> Any:
 
 
 def shared(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:
-    """The module that a step calls in place of the model: the model itself if trained alone or sharded."""
+    """Return the module that a step calls: the model itself if trained alone or sharded, else a `Shared`."""
     is_shared = experiment.devices > 1 and here().count > 1 and not is_sharded(model)
     is_trained = any(parameter.requires_grad for parameter in model.parameters())
     return Shared(model, experiment, device) if is_shared and is_trained else model
 
 
 def send_gradients(called: nn.Module, sends: bool) -> None:
-    """Sets whether the next backward pass sends the gradients, or only accumulates them here."""
+    """Set whether the next backward pass sends the gradients, or only accumulates them locally."""
     if isinstance(called, Shared):
         called.require_backward_grad_sync = sends  # as its no_sync() does
     elif is_sharded(called):
@@ -163,7 +164,7 @@ def unused_problem(names: Sequence[str], settings: Ranks, steps: str) -> Problem
     subject = f"The parameter {names[0]}{others} gets" if names else "A parameter gets"
     key, finds = _STATIC if settings.static_graph else _FINDS, setting_title(_FINDS)
     needs = f"needs one for every parameter unless {finds} is on"
-    remedy = f"Turn on {finds} ({_FINDS}), or set requires_grad to False for what is never used."
+    remedy = f"Turn on {finds} ({_FINDS}), or set requires_grad to False for parameters that are never used."
     if settings.static_graph:
         needs = f"needs the same parameters in every step where {setting_title(_STATIC)} is on"
         remedy = _not_static()
@@ -184,7 +185,7 @@ def ddp_problem(error: BaseException) -> Problem | None:
         return request_problem(message, _not_static(), key=_STATIC, value="true")
     if "Expected to mark a variable ready only once" in text:
         message = (
-            "DistributedDataParallel met the gradient of a parameter twice in one backward pass. The model "
+            "DistributedDataParallel got the gradient of a parameter twice in one backward pass. The model "
             "is called twice in a step, or uses a parameter outside of forward."
         )
         remedy = (
@@ -195,7 +196,8 @@ def ddp_problem(error: BaseException) -> Problem | None:
 
 
 def share_buffers(model: nn.Module) -> None:
-    """Gives all processes the buffers of the first, whose own are saved, such as running statistics."""
+    """Copy the first process's buffers, such as running statistics, to all processes. They are the saved
+    ones."""
     if here().count == 1:
         return
     for buffer in model.buffers():
@@ -210,9 +212,10 @@ def share_buffers(model: nn.Module) -> None:
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Leave the mean gradients of all processes, for a step that parts as it likes. Alone, do nothing.
+    """Leave the mean gradients of all processes, for a step that is divided freely. No-op for a single
+    process.
 
-    A parameter without a gradient here counts as zero, or has none afterwards if it has none anywhere.
+    A parameter without a gradient here counts as zero. Without a gradient anywhere, it stays without.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     count = here().count
@@ -237,7 +240,7 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
 
 
 def by_rank(figures: Sequence[float], device: torch.device) -> list[list[float]]:
-    """These figures, equally many of each process, in the order of the processes."""
+    """Return these values, equally many of each process, in the order of the processes."""
     place = here()
     own = [0.0] * len(figures) * place.count
     own[place.rank * len(figures) : (place.rank + 1) * len(figures)] = figures
@@ -246,12 +249,12 @@ def by_rank(figures: Sequence[float], device: torch.device) -> list[list[float]]
 
 
 def of_first(figure: float, device: torch.device) -> float:
-    """The first process's figure, by which all of them decide the same."""
+    """Return the first process's value, so that all of them decide the same."""
     return summed([figure if here().is_first else 0.0], device)[0]
 
 
 def summed(figures: Sequence[float], device: torch.device) -> Sequence[float]:
-    """The sums of these figures over all processes; alone, the figures."""
+    """Return the sums of these values over all processes."""
     if here().count == 1:
         return figures
     sums = torch.tensor(figures, dtype=torch.float64, device=device)

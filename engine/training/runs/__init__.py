@@ -1,1 +1,1 @@
-"""A run from its experiment to its last event: what is prepared, trained, tried and saved."""
+"""A run from its experiment to its last event: preparation, training, trials and saving."""

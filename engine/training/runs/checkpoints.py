@@ -1,4 +1,5 @@
-"""All that a run needs to resume bit for bit, in files that load with `weights_only=True`, or in memory."""
+"""The state that a run needs to resume bit for bit, in files that load with `weights_only=True`, or in
+memory."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from engine.training.ranks.sharing import share_buffers, summed
 CheckpointKind = Literal["best", "last", "rewind"]
 
 _FORMAT, _VERSION = "ammeter-checkpoint", 1
-_NOT_OURS = "is not a checkpoint of Ammeter's, or it is damaged."
+_NOT_OURS = "is damaged or not a checkpoint of Ammeter."
 _PARTS = frozenset({"model", "optimizer", "scaler", "random", "progress"})
 # a damaged file may fail in torch's reader in any of these ways
 _DAMAGES = (
@@ -44,9 +45,9 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.
 
 
 class Checkpoints:
-    """The checkpoints of one run, at most one of each kind, in a folder of their own.
+    """The checkpoints of one run, at most one of each kind, in their own folder.
 
-    Of several ranks the first saves all of the state, and each other one its random state and its figures.
+    Of several ranks, the first saves the full state, and each other one its random state and its values.
     """
 
     def __init__(self, folder: Path, rank: int = 0) -> None:
@@ -58,7 +59,7 @@ class Checkpoints:
         return path.with_name(f"{path.stem}.rank{rank}{path.suffix}") if rank else path
 
     def save(self, kind: CheckpointKind, state: Mapping[str, Any]) -> None:
-        """Writes a state, whole or not at all. Raises ProblemError of kind DISK_FULL or STORE."""
+        """Write a state atomically. Raises ProblemError of kind DISK_FULL or STORE."""
         path = self._path(kind, self._rank)
         if self._rank:
             state = {**state, "model": {}, "optimizer": {}}
@@ -79,7 +80,7 @@ class Checkpoints:
                 part.unlink(missing_ok=True)
 
     def load(self, kind: CheckpointKind) -> dict[str, Any]:
-        """The last saved state, on the CPU. Raises ProblemError for a missing or damaged file."""
+        """Return the last saved state, on the CPU. Raises ProblemError for a missing or damaged file."""
         state = self._read(kind, 0)
         # without it, which only a kill between two files explains, dropout is that of the first rank
         if self._rank and self._path(kind, self._rank).is_file():
@@ -98,14 +99,14 @@ class Checkpoints:
                 file.seek(0)
                 state = None if damaged else torch.load(file, map_location="cpu", weights_only=True)
         except FileNotFoundError:
-            raise ProblemError(_problem(f"There is no checkpoint at {path}.")) from None
+            raise ProblemError(_problem(f"No checkpoint was found at {path}.")) from None
         except _DAMAGES as error:
             raise ProblemError(_problem(f"{path} {_NOT_OURS}")) from error
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise ProblemError(_problem(f"{path} {_NOT_OURS}"))
         if state.get("version") != _VERSION or not state.keys() >= _PARTS:
             message = f"The checkpoint {path} was written by another version of Ammeter."
-            raise ProblemError(_problem(message, "Use that version. Start it as a new run."))
+            raise ProblemError(_problem(message, "Use that version, or start a new run."))
         return state
 
 
@@ -132,23 +133,22 @@ class _Progress(Bounded):
 
 
 def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
-    """A checkpoint's state with its progress checked. Raises ProblemError where no run can resume from it.
+    """Return a checkpoint's state after a check of its progress. Raises ProblemError if no run can resume
+    from it.
 
-    Weights may be NaN only if the loss was NaN before: a run from other such weights would be wasted.
+    Weights may be NaN only if the loss was NaN before. A run from other such weights would be wasted.
     """
     try:
         progress = _Progress.model_validate(state["progress"])
     except ValidationError:
-        raise ProblemError(_problem("The checkpoint does not say how far its run got.")) from None
+        raise ProblemError(_problem("The checkpoint does not have the progress of its run.")) from None
     # the epoch may be the one after the last step's, also in mid-epoch where the length is in steps
     steps, epoch = progress.tally.steps, progress.epoch
     if not steps <= epoch * steps_per_epoch <= steps + 2 * steps_per_epoch:
-        message = f"The checkpoint says that its run was in epoch {epoch:,} after step {steps:,}."
+        message = f"The checkpoint's progress is inconsistent: epoch {epoch:,} after step {steps:,}."
         raise ProblemError(_problem(message))
     if progress.tally.first_nan_step is None and not are_finite(state["model"]):
-        message = (
-            "The checkpoint's weights are not all numbers (NaN), though its run never had a loss of NaN."
-        )
+        message = "The checkpoint's weights contain NaN, although the loss of its run was never NaN."
         raise ProblemError(_problem(message))
     return {**state, "progress": progress.model_dump()}
 
@@ -160,10 +160,11 @@ def capture_state(
     progress: Mapping[str, Any],
     device: torch.device,
 ) -> dict[str, Any]:
-    """All that training resumes from, after a whole optimizer step; `progress` holds plain numbers.
+    """Return the state to resume training from, after a full optimizer step. `progress` has plain numbers.
 
-    The tensors are those in use, not copies: save them before the next step. Waits for the device. Several
-    ranks call it after the same step; what is sharded is whole on the first of them, and empty on the others.
+    The tensors are those in use, not copies, so save them before the next step. Synchronizes with the device.
+    Several ranks call it after the same step. Sharded tensors are complete on the first rank and empty on the
+    others.
     """
     share_buffers(model)
     return {
@@ -182,9 +183,9 @@ def restore_state(
     scaler: torch.amp.GradScaler,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Restores a state from `capture_state`, before the first step, and returns its `progress`.
+    """Restore a state from `capture_state`, before the first step, and return its `progress`.
 
-    Raises ProblemError where the state is of another model, optimizer or scaler.
+    Raises ProblemError if the state is of another model, optimizer or scaler.
     """
     try:
         model.load_state_dict(own_shards(state["model"], model.state_dict()))
@@ -193,7 +194,7 @@ def restore_state(
         _restore_random(state["random"], device)
         return dict(state["progress"])
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        message = "The checkpoint does not fit this run: it is of another model, optimizer or scaler."
+        message = "The checkpoint does not fit this run. It has another model, optimizer or scaler."
         raise ProblemError(_problem(message)) from error
 
 
@@ -273,20 +274,19 @@ def _not_written(path: Path, error: OSError) -> Problem:
     if error.errno in _NO_ROOM:
         return Problem(
             kind=Kind.DISK_FULL,
-            message=f"There is no room to save the checkpoint {path}.",
-            remedy="Make room on that disk, set AMMETER_HOME to another one, or switch checkpoints off.",
+            message=f"There is not enough disk space for the checkpoint {path}.",
+            remedy="Free disk space, set AMMETER_HOME to another disk, or turn checkpoints off.",
         )
     message = f"The checkpoint {path} cannot be written: {error.strerror or error}."
-    return _problem(message, "Check that the folder can be written, or set AMMETER_HOME to another one.")
+    return _problem(message, "Check write permission for the folder, or set AMMETER_HOME to another one.")
 
 
-def _problem(message: str, remedy: str = "Start it as a new run.") -> Problem:
+def _problem(message: str, remedy: str = "Start a new run.") -> Problem:
     return Problem(kind=Kind.STORE, message=message, remedy=remedy)
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a state from `capture_state`, in the host's memory: the device's has other work. Waits for
-    the device."""
+    """Return a copy of a state from `capture_state` in system memory. Synchronizes with the device."""
     copy: dict[str, Any] = tree_map_only(torch.Tensor, _copied_tensor, dict(state))
     return copy
 
@@ -301,11 +301,11 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Rewind:
-    """Keeps a copy of a run's state every `every` steps, until the run goes wrong.
+    """Keeps a copy of the state of a run every `every` steps, until the run goes wrong.
 
     That is when a loss is not finite, or `most_skips` steps in a row are skipped. The copy is always from
-    before: no state is kept with weights that are not finite, nor while steps are skipped; it is kept later
-    then. While a copy is made, the one before it is still there, so that they take twice the memory.
+    before. No state is kept with weights that are not finite, or while steps are skipped. It is then kept
+    later. While a copy is made, the previous one still exists, so they use twice the memory.
     """
 
     def __init__(self, every: int, scaler: Scaler, device: torch.device) -> None:
@@ -318,15 +318,15 @@ class Rewind:
 
     @property
     def steps(self) -> int:
-        """The steps before the state that is kept; 0 without one."""
+        """The number of steps before the saved state, 0 without one."""
         return 0 if self.state is None else int(self.state["progress"]["tally"]["steps"])
 
     def is_due(self, steps: int) -> bool:
-        """True if the state is to be kept after so many steps."""
+        """Return True if the state is to be kept after so many steps."""
         return steps >= self._due and not self._is_over_for_all
 
     def keep(self, state: Mapping[str, Any]) -> None:
-        """Keeps a copy of a state from `capture_state`; `meets_trouble` knows all steps before it."""
+        """Keep a copy of a state from `capture_state`. `meets_trouble` must have all steps before it."""
         may = not self._is_over and not self._skipped_in_a_row and are_finite(state["model"])
         # a loss may be infinite for one rank only, and a sharded state is gathered by all of them or by none
         over, against = summed((self._is_over, not may), self._device)
@@ -336,7 +336,7 @@ class Rewind:
             self._due = self.steps + self._every
 
     def meets_trouble(self, rows: Rows) -> bool:
-        """True the first time that the run goes wrong in these steps."""
+        """Return True the first time that the run goes wrong in these steps."""
         if self._is_over:
             return False
         skipped = rows.figures.get("found_inf", np.zeros(len(rows.step))) > 0

@@ -1,4 +1,4 @@
-"""Trains one experiment: a generator of events, read from top to bottom."""
+"""Trains one experiment: a generator of events."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _LOOK_SECONDS = 0.05
 def train(
     experiment: Experiment, control: Control, checkpoints: Path | None = None, *, resume: bool = False
 ) -> Iterator[Event]:
-    """Trains and measures an experiment; the last event is `Finished`.
+    """Train and measure an experiment. The last event is `Finished`.
 
-    Checkpoints go to the folder `checkpoints`; with `resume` the run resumes from the last one there. The
-    accuracies in its events are fractions from 0 to 1; `Epoch.seconds` is when the epoch's last step ended,
-    from the start of the first step, without pauses. Raises ProblemError of kind `REQUEST` before any event
-    where the experiment cannot run here, and TrainingError where a NaN counts as a failure.
+    Checkpoints go to the folder `checkpoints`. With `resume` the run resumes from the last one there.
+    Accuracies in events are fractions from 0 to 1. `Epoch.seconds` is the time from the start of the first
+    step to the end of the epoch's last step, without pauses. Raises ProblemError of kind `REQUEST` before any
+    event if the experiment cannot run here, and TrainingError if a NaN counts as a failure.
     """
     plan = RunPlan(experiment, read_catalog())
     take_device(plan)
@@ -171,7 +171,7 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
             yield Log(level="warning", message=message, step=first_nan)
         if run.rewind is not None and run.rewind.meets_trouble(rows):
             if run.rewind.state is None:
-                run.not_done[_ASKED_BY["rewind"]] = "The run went wrong before a first state was kept."
+                run.not_done[_ASKED_BY["rewind"]] = "The run went wrong before a first state was saved."
                 continue
             yield from _save(run, "rewind")
             run.telemetry.begin()
@@ -201,11 +201,11 @@ def _save(run: Run, kind: CheckpointKind) -> Iterator[Event]:
         # A run of hours is not thrown away because its checkpoint could not be written.
         problem = error.problem
         run.not_done[_ASKED_BY[kind]] = problem.message
-        yield Log(level="warning", message=f"{problem.message} {problem.remedy} The run goes on.")
+        yield Log(level="warning", message=f"{problem.message} {problem.remedy} The run continues.")
         return
     run.not_done.pop(_ASKED_BY[kind], None)
     if kind == "rewind" and run.rewind is not None:
-        message = f"The state after step {run.rewind.steps:,} is saved: Find it in Numerics begins there."
+        message = f"The state after step {run.rewind.steps:,} is saved. “Find it” in Numerics starts there."
         yield Log(message=message)
 
 
@@ -232,10 +232,10 @@ def _finish(run: Run) -> Iterator[Event]:
 
 
 class RangeSampler:
-    """Samples the ranges of a run on a model of its own, with the run's weights and the batches of a step.
+    """Samples the ranges of a run on its own model, with the run's weights and the batches of a step.
 
-    The run itself is only read: it has the same bits as without, compiled and captured too. Between two
-    samples the model is in the host's memory.
+    The run itself is only read. Its results are bit for bit the same as without, also compiled and captured.
+    Between two samples the model is in system memory.
     """
 
     def __init__(self, plan: RunPlan, step: PlainStep) -> None:
@@ -248,7 +248,8 @@ class RangeSampler:
         return steps % self._plan.experiment.measure.range_every == 0 and not self._has_failed
 
     def sample(self, group: Sequence[Batch], steps: int) -> Event:
-        """The ranges after `steps` steps, or a remark on why there are none. Waits for the device."""
+        """Return the ranges after `steps` steps, or a message on why there are none. Synchronizes with the
+        device."""
         with _own_cache(self._plan.device):
             try:
                 with _own_random(self._plan.device), cudnn_search(False):
@@ -257,7 +258,7 @@ class RangeSampler:
                 problem = problem_of(error)
             # outside the except block, where the exception no longer pins the tensors of its frames
             self._has_failed, self._own = True, None
-        message = f"No ranges from step {steps:,} on, though the run goes on. {problem.message}"
+        message = f"No ranges from step {steps:,} on. The run continues. {problem.message}"
         return Log(level="warning", message=message, step=steps)
 
     def _ranges(self, group: Sequence[Batch], steps: int) -> Ranges:

@@ -1,4 +1,4 @@
-"""Puts a run together: everything that is done, and may be refused, before its first step."""
+"""Prepares a run: everything that is done, and may be refused, before its first step."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.run import Run
 from engine.training.runs.tokens import batch_tokens
 from engine.training.runs.workload import Workload
-from engine.training.steps.few_bits import check_torchao
+from engine.training.steps.low_bit_optimizers import check_torchao
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import cudnn_search
 
 _REPORTED_FRACTION = 0.01
-UNCOMPILED_FP8 = "FP8 promises no gain without compilation: scaling and casting take kernels of their own."
+UNCOMPILED_FP8 = "FP8 may not be faster without compilation, because scaling and casting need extra kernels."
 
 
 class RunPlan:
     """A resolved experiment, the catalog's entries of its parts, and its length.
 
-    Of the devices `device_names` a rank has its own, as its experiment says; `samples_per_epoch` are those
-    that a device trains on. Raises ProblemError where the experiment cannot run here.
+    A rank has its own one of `device_names`, as in its experiment. `samples_per_epoch` are those that one
+    device trains on. Raises ProblemError if the experiment cannot run here.
     """
 
     def __init__(self, experiment: Experiment, catalog: Catalog) -> None:
@@ -84,31 +84,31 @@ class RunPlan:
 
     @cached_property
     def tokens(self) -> Mapping[str, int]:
-        """`batch_tokens` of a batch. Reseeds the random numbers."""
+        """Return `batch_tokens` of a batch. Reseeds the random numbers."""
         parts = (self.workload, self.model_entry, self.dataset_entry, self.facts)
         return batch_tokens(self.experiment, *parts)
 
     def to_precision(self, model: nn.Module, experiment: Experiment, device: torch.device) -> None:
-        """If the precision is FP8, converts linear layers of a model that is kept in FP32 already."""
+        """Convert linear layers to FP8 if that is the precision. The model must be in FP32."""
         if experiment.precision is Precision.FP8:
             self.linear_layers = self.layers_of(model, experiment)
             convert(model, self.linear_layers, experiment.step, device, is_emulated=self.device.type == "cpu")
 
     @property
     def left_out(self) -> dict[str, str]:
-        """FP8, where it does nothing for the model that was built, with the reason as a clause."""
+        """Return FP8 with the reason as a clause, if it has no effect on the built model."""
         is_for_nothing = self.experiment.precision is Precision.FP8 and all(
             layer.reason for layer in self.linear_layers
         )
         return {"fp8": "no linear layer of the model is converted"} if is_for_nothing else {}
 
     def layers_of(self, model: nn.Module, experiment: Experiment) -> tuple[LinearLayer, ...]:
-        """The linear layers of a model under FP8, before their conversion."""
+        """Return the linear layers of a model under FP8, before their conversion."""
         return linear_layers(model, experiment.step, self.tokens, is_emulated=self.device.type == "cpu")
 
 
 def take_device(plan: RunPlan) -> None:
-    """Makes the plan's device the current one. Raises ProblemError for a cap or scaling it cannot have."""
+    """Make the plan's device the current one. Raises ProblemError for an impossible cap or scaling."""
     check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
     if plan.device.type in ("cuda", "xpu"):
         torch.get_device_module(plan.device).set_device(plan.device)
@@ -118,7 +118,7 @@ def take_device(plan: RunPlan) -> None:
 
 @contextmanager
 def conditions(plan: RunPlan) -> Iterator[None]:
-    """Sets for the whole process what the plan's run needs: memory cap, FP32 mode and cuDNN's search."""
+    """Set the memory cap, FP32 mode and cuDNN search of the plan for the process."""
     settings = plan.experiment
     with (
         memory_cap(plan.device, settings.memory_cap_gib),
@@ -131,7 +131,7 @@ def conditions(plan: RunPlan) -> Iterator[None]:
 def prepare(
     plan: RunPlan, control: Control, checkpoints: Path | None, *, resume: bool
 ) -> Generator[Event, None, Run | None]:
-    """Builds the run and reports progress; returns None if it was stopped before it was built.
+    """Build the run and report progress. Return None if it was stopped before it was built.
 
     Raises ProblemError of kind `REQUEST` before any event.
     """
@@ -172,7 +172,7 @@ def prepare(
 def prepare_unannounced(
     plan: RunPlan, control: Control, note: Callable[[Started], None] = lambda started: None
 ) -> Generator[Event, None, Run | None]:
-    """Prepares for a job that saves no run: its `Started` goes to `note` in place of the events."""
+    """Prepare for a job that saves no run. Its `Started` goes to `note` instead of the events."""
     preparing = prepare(plan, control, None, resume=False)
     while True:
         try:
@@ -187,7 +187,7 @@ def prepare_unannounced(
 
 
 def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[Event, None, None]:
-    """Downloads the dataset, or checks the pictures of `steps` steps, None for all. Raises ProblemError."""
+    """Download the dataset, or check the images of `steps` steps, None for all. Raises ProblemError."""
     experiment = plan.experiment
     if plan.dataset_entry.needs_download:
         yield from _download(plan.dataset_entry, control)
@@ -196,7 +196,8 @@ def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[
 
 
 def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
-    """The plan's model on the CPU, as `experiment` recomputes and formats its parts. Raises ProblemError."""
+    """Return the plan's model on the CPU, with the checkpointing and precision of `experiment`. Raises
+    ProblemError."""
     if experiment.precision is Precision.FP8:
         _ = plan.tokens  # which are found before the model's own random numbers begin
     model = plan.workload.build()
@@ -204,7 +205,7 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
         raise setting_error(
             "step.activation_checkpointing",
             f"is on, but {experiment.model} has no parts to recompute.",
-            "Switch it off for this model.",
+            "Turn it off for this model.",
             value="true",
         )
     keep_in_float32(model, experiment.step.fp32_modules, plan.device)
@@ -213,13 +214,13 @@ def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
 
 
 def plain(experiment: Experiment) -> Experiment:
-    """The experiment by the plain recipe, on one device."""
+    """Return the experiment with the plain step, on one device."""
     step = experiment.step.model_copy(update={"recipe": PLAIN})
     return experiment.model_copy(update={"step": step, "devices": 1})
 
 
 def plain_step(plan: RunPlan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
-    """The step of a new model with these weights, by the plain recipe. Reseeds the random numbers."""
+    """Return the plain step of a new model with these weights. Reseeds the random numbers."""
     model = build(plan, experiment)
     model.load_state_dict(weights)
     return plan.workload.step(model, plain(experiment), plan.device)
@@ -254,8 +255,8 @@ def _check_pictures(plan: RunPlan, control: Control, steps: int | None) -> Gener
             unreadable_problem(progress.broken[0], folder.root, len(progress.broken), progress.count)
         )
     if progress.count < progress.of:
-        checked = f"{progress.count:,} of the {progress.of:,} pictures that the run uses"
-        yield Log(message=f"Only {checked} were checked in the time allowed; none of those is broken.")
+        checked = f"{progress.count:,} of the {progress.of:,} images that the run uses"
+        yield Log(message=f"Only {checked} were checked in the time limit. None of them is broken.")
 
 
 def _started(plan: RunPlan, model: nn.Module, resumed_step: int | None) -> Started:
@@ -284,7 +285,7 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
     if note := device.precision(experiment.precision).note:
         notes.append(f"{experiment.precision.label} on {device.title}: {note}.")
     if experiment.uses_scaler and device.is_gpu and not experiment.wants_fused:
-        notes.append("The optimizer is not fused, so GradScaler.step waits for the device in every step.")
+        notes.append("The optimizer is not fused, so GradScaler.step synchronizes with the GPU each step.")
     if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
         notes.append("The whole dataset is on the device, so no loader process is started.")
     if experiment.memory_cap_gib is not None and not device.is_gpu:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """The parts of a run and its progress; `resumed` is the state of the checkpoint that it resumes from."""
+    """The parts of a run and its progress. `resumed` is the state of the checkpoint that it resumes from."""
 
     def __init__(
         self,
@@ -74,18 +74,18 @@ class Run:
         )
 
     def close(self) -> None:
-        """Ends what runs beside the run: loader processes, and the thread that reads the card."""
+        """End loader processes, and the thread that reads the GPU."""
         self.source.close()
         self.instruments.close()
 
     def enter(self, phase: PhaseName) -> None:
-        """Enters a phase; the instruments count for the measurement only in `MEASURING`."""
+        """Enter a phase. The instruments count for the measurement only in `MEASURING`."""
         self.phase = phase
         self.instruments.count(phase is PhaseName.MEASURING, is_capturing=phase is PhaseName.CAPTURING)
 
     @property
     def training_phase(self) -> PhaseName:
-        """The phase of the next step: compiling, capturing, warming up, or measuring."""
+        """Return the phase of the next step: compiling, capturing, warming up, or measuring."""
         phase = self.step.next_phase()
         if phase is not None:
             return phase
@@ -105,11 +105,11 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """True once the last epoch has ended, too."""
+        """True once the last epoch has ended too."""
         return self.is_complete and self._batches_done == 0
 
     def groups(self) -> Iterator[list[Batch]]:
-        """The batches of each optimizer step left in this epoch; the wait for them is recorded."""
+        """Yield the batches of each optimizer step left in this epoch, and record the wait for them."""
         # Begun here and not at the first `next`, which counts as the first step's time.
         return self._groups(self.source.epoch(self.epoch, self._batches_done))
 
@@ -120,7 +120,7 @@ class Run:
             yield group
 
     def train_on(self, group: list[Batch]) -> None:
-        """Makes one optimizer step and records its figures."""
+        """Make one optimizer step and record its values."""
         settings, begun = self.experiment, self.telemetry.steps - self._first_step
         is_warming = self.phase is not PhaseName.MEASURING
         if is_warming:
@@ -175,7 +175,7 @@ class Run:
         self.tally.begin_epoch()
 
     def end_pause(self, seconds: float, *, is_sampling: bool = False) -> None:
-        """Counts a pause, or the sampling of ranges, as such and in no other figure."""
+        """Count a pause, or the sampling of ranges, and exclude it from all other metrics."""
         if is_sampling:
             self._sampling_seconds += seconds
         else:
@@ -183,19 +183,19 @@ class Run:
         self.telemetry.begin(paused_seconds=seconds)
 
     def take(self, rows: Rows) -> None:
-        """Adds steps that the device has completed."""
+        """Add steps that the device has completed."""
         self.tally.add(rows, self._warm_until)
         self.step.note_communication()
         self.control.step = rows.last_step
         self._unsent.append(rows)
 
     def samples(self) -> Samples | None:
-        """The steps added since the last call as one event; None without any."""
+        """Return the steps added since the last call as one event. None without any."""
         unsent, self._unsent = self._unsent, []
         return samples_event(unsent, self.instruments.now()) if unsent else None
 
     def validation_is_due(self) -> bool:
-        """True after the last step of an epoch or of the run, if validation is due."""
+        """Return True after the last step of an epoch or of the run, if validation is due."""
         every = self.experiment.validation.every
         if not every or not self.source.has_validation:
             return False
@@ -203,7 +203,7 @@ class Run:
         return ends_by_steps or self.epoch % every == 0
 
     def validate(self) -> Validation | None:
-        """Validates; None if it was asked to stop, and the run then ends."""
+        """Validate. Return None if a stop was requested, which then ends the run."""
         place, batches = here(), self.source.validation(self.experiment.validation.limit)
         share_buffers(self.step.model)
         if is_sharded(self.step.model):
@@ -223,7 +223,7 @@ class Run:
     def validate_on(
         self, batches: Iterable[Batch], must_end: Callable[[], bool] = lambda: False
     ) -> Validation | None:
-        """Validates on these batches; None if it must end before the last."""
+        """Validate on these batches. Return None if it must end before the last."""
         return validate(
             self.step.model,
             batches,
@@ -236,7 +236,8 @@ class Run:
         )
 
     def checkpoints_due(self, epoch: int, *, is_best: bool) -> Iterator[CheckpointKind]:
-        """The checkpoints to save after an epoch; at the run's end the last one is saved anyway."""
+        """Return the checkpoints to save after an epoch. At the end of the run, the last one is saved
+        anyway."""
         wanted = self.experiment.checkpoint
         if self._checkpoints is None:
             return
@@ -250,14 +251,14 @@ class Run:
         return self._checkpoints is not None and self.experiment.checkpoint.last
 
     def save(self, kind: CheckpointKind) -> None:
-        """Saves a checkpoint; of kind "rewind" the state that is kept in memory, else that of now, for which
-        it waits for the device. Raises ProblemError where it cannot be written."""
+        """Save a checkpoint: for the kind "rewind" the state kept in memory, else the current one, for which
+        it synchronizes with the device. Raises ProblemError if it cannot be written."""
         assert self._checkpoints is not None
         kept = self.rewind.state if kind == "rewind" and self.rewind is not None else None
         self._checkpoints.save(kind, kept or self._state())
 
     def keep(self) -> None:
-        """Keeps the state of now in memory, once all steps were taken. Waits for the device."""
+        """Keep the current state in memory, after all steps were added. Synchronizes with the device."""
         if self.rewind is not None:
             self.rewind.keep(self._state())
 
@@ -280,7 +281,7 @@ class Run:
         self.control.step = self.tally.steps
 
     def summary(self) -> Summary:
-        """The figures so far. Waits for the device."""
+        """Return the metrics so far. Synchronizes with the device."""
         settings, scaler, measured = self.experiment, self.step.scaler, self.tally.measured
         if self.device.type == "cpu" and settings.memory_cap_gib is not None:
             speed = Speed(note=CAPPED_CPU_NOTE)
@@ -311,11 +312,11 @@ class Run:
         return self._as_rank(totals.model_copy(update=figures))
 
     def _missing(self) -> dict[str, str]:
-        """Return what the settings ask for by name and the run cannot have, by key, with the reason."""
+        """Return requested settings that the run cannot apply, by key, with the reason."""
         settings, left_out = self.experiment, self.step.record.left_out
         missing = {}
         if left_out and settings.step.recipe not in (PLAIN, FAST):
-            missing["step.recipe"] = "; ".join(f"{part}: {why}" for part, why in left_out.items())
+            missing["step.recipe"] = ", ".join(f"{part}: {why}" for part, why in left_out.items())
         if settings.optimizer.fused and "fused" in left_out:
             missing["optimizer.fused"] = left_out["fused"]
         if self._left_out:

@@ -1,4 +1,4 @@
-"""The rows of a batch that each linear layer multiplies, found with tensors that have no content."""
+"""The rows of a batch that each linear layer multiplies, from tensors without content."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from engine.training.runs.workload import Workload
 def batch_tokens(
     experiment: Experiment, workload: Workload, model: ModelEntry, dataset: DatasetEntry, facts: DatasetFacts
 ) -> dict[str, int]:
-    """The rows by the layers' names, those of an odd call if a layer is called more than once.
+    """Return the rows by layer name, those of an odd call if a layer is called more than once.
 
-    Empty for a model that reads its own numbers, or has a step of its own. Reseeds the random numbers.
+    Empty for a model that reads its own numbers, or has its own step. Reseeds the random numbers.
     """
     if workload.body is not None:
         return {}

@@ -1,4 +1,4 @@
-"""Tries one batch size: whole optimizer steps as in the run, and whether memory sufficed."""
+"""Tries one batch size: full optimizer steps as in the run, to see whether they fit in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import islice
 
 import torch
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import Catalog, accumulation_problem
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
@@ -34,9 +34,9 @@ _ALIKE_SAMPLES, _LOOKED_THROUGH, _LOOKING_SECONDS = 256, 24, 3.0
 """Batches of so many samples that are alike show that all are. Of others so many batches are drawn."""
 LEAST_STEPS = 3  # the first whole step makes the optimizer's state; fragmentation shows in those after it
 MOST_STEPS = 20
-"""The most whole steps that a trial makes while an optimizer has no state."""
+"""The most full steps that a trial makes while an optimizer has no state."""
 _NO_STATE = (
-    f"An optimizer made no state in {MOST_STEPS} steps, so the peak does not include any. "
+    f"An optimizer created no state in {MOST_STEPS} steps, so the peak does not include it. "
     "Check the loss for NaN and Inf."
 )
 
@@ -49,12 +49,12 @@ _FEW_BITS = {"adamw-8bit": 1 + 4 / 256, "adamw-4bit": 0.5 + 4 / 128, "adamw-fp8"
 def try_batch(
     experiment: Experiment, control: Control, *, searches_algorithms: bool = True
 ) -> Iterator[Event]:
-    """Trains at the experiment's batch size just long enough to know; the last event is `Tried`.
+    """Train at the experiment's batch size just long enough to know. The last event is `Tried`.
 
-    Makes at least three whole optimizer steps, more until the recipe is steady and the optimizers have their
-    state, the smaller group that may end an epoch, a short validation, and a step after these. Raises
-    ProblemError of kind `REQUEST` where the experiment cannot run here, and any error of a step other than a
-    lack of memory.
+    It makes at least three full optimizer steps, more until the step is steady and the optimizers have their
+    state, the smaller group at the end of an epoch, a short validation, and one more step. Raises
+    ProblemError of kind `REQUEST` if the experiment cannot run here, and any error of a step except a lack of
+    memory.
     """
     began = time.perf_counter()
     control.step = 0
@@ -165,7 +165,7 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
 
 def _largest_batch(plan: RunPlan, run: Run, progress: _TrialProgress) -> Batch | None:
     # of the first batches of the user's own data; None where these are all of one size
-    if plan.workload.own is None or plan.experiment.dataset != OWN:
+    if plan.workload.own is None or plan.experiment.dataset != OWN_DATA:
         return None
     began, largest, sizes = time.perf_counter(), None, []
     for count, batch in enumerate(run.source.epoch(1), 1):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
 from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples, own_seed, turns_of
@@ -46,11 +46,11 @@ def _copy_of_built(*named: Any, **settings: Any) -> nn.Module:
 
 
 class Workload:
-    """The model, data and loss of a resolved experiment; a file of the user's defines what it likes of them.
+    """The model, data and loss of a resolved experiment. The user's file may define any of them.
 
-    With `copies_model`, a model of the catalog is built once in this process and copied, random weights and
-    all: to draw them takes several times as long. Executes that file. Raises ProblemError where its data
-    cannot be used, and what the file raises.
+    With `copies_model`, a model of the catalog is built once in this process and copied with its random
+    weights, because generating them takes several times as long. Executes the user's file. Raises
+    ProblemError if its data cannot be used, and the errors of the file.
     """
 
     def __init__(self, experiment: Experiment, entry: ModelEntry) -> None:
@@ -61,9 +61,9 @@ class Workload:
         self.own = OwnFile(code, model.class_name, experiment.seed) if code and is_own else None
         self.copies_model = False
         self._is_of_library = model.library is not None
-        self._draws_data = self._is_of_library and entry.task == OWN == experiment.dataset
+        self._draws_data = self._is_of_library and entry.task == OWN_DATA == experiment.dataset
         self._task: Task = "classification" if self._draws_data else entry.task
-        self._brings_data = self.own is not None and experiment.dataset == OWN
+        self._brings_data = self.own is not None and experiment.dataset == OWN_DATA
         self.facts: DatasetFacts = (
             facts_of_own_data(self.own, experiment)
             if self.own and self._brings_data
@@ -72,11 +72,11 @@ class Workload:
 
     @property
     def channels(self) -> int:
-        """The channels of pictures as the model takes them."""
+        """The number of image channels of the model's input."""
         return input_channels(self.experiment.model, self.facts.channels or 0)
 
     def build(self) -> nn.Module:
-        """The model with random weights, on the CPU; they depend only on the seed and the settings."""
+        """Return the model on the CPU. Its random weights depend only on the seed and the settings."""
         if self.own is not None:
             return self.own.build()
         experiment = self.experiment
@@ -94,7 +94,7 @@ class Workload:
         )
 
     def is_convolutional(self, model: nn.Module) -> bool:
-        """True if the model gains from channels_last."""
+        """Return True if the model gains from channels_last."""
         if self.own is None and not self._is_of_library:
             return self.entry.is_convolutional
         convolutions = sum(isinstance(module, _CONVOLUTIONS) for module in model.modules())
@@ -102,7 +102,7 @@ class Workload:
         return convolutions > (1 if self._is_of_library else 0)
 
     def source(self, device: torch.device, memory_format: torch.memory_format) -> Source:
-        """The run's batches. Raises ProblemError; close the source."""
+        """Return the run's batches. Raises ProblemError. Close the source."""
         if self.own is not None and self._brings_data:
             return load_own(self.own, self.experiment, device, memory_format)
         if self._draws_data:
@@ -112,7 +112,7 @@ class Workload:
         return load_source(self.experiment, self.channels, device, memory_format)
 
     def few_samples(self, count: int = FEW) -> Batch | None:
-        """A small batch of the model's own data, on the host; None for data of the catalog."""
+        """Return a small batch of the model's own data, on the host. None for data of the catalog."""
         if self._draws_data:
             return self._drawn(count)
         if self.own is None or not self._brings_data:
@@ -121,7 +121,7 @@ class Workload:
 
     @cached_property
     def templates(self) -> tuple[Batch, Batch] | None:
-        """Batches of `FEW` and of `MORE` samples, as `own_footprint` takes them; None as in `few_samples`."""
+        """Return batches of `FEW` and of `MORE` samples for `own_footprint`. None as in `few_samples`."""
         few, more = self.few_samples(FEW), self.few_samples(MORE)
         return None if few is None or more is None else (few, more)
 
@@ -138,29 +138,30 @@ class Workload:
 
     @property
     def call(self) -> Forward:
-        """Gives a model's outputs for a batch's inputs."""
+        """Function that returns a model's outputs for a batch's inputs."""
         return self._function("forward") or call_model
 
     @property
     def loss(self) -> LossFunction:
-        """Gives the scalar mean loss of outputs and targets."""
+        """Function that returns the scalar mean loss of outputs and targets."""
         own = self._function("loss")
         if own is not None:
             return partial(_checked_loss, own)
-        if self._task == OWN:
+        if self._task == OWN_DATA:
             smoothing = self.experiment.label_smoothing
             return partial(default_loss, label_smoothing=smoothing, is_text=self._is_text)
         return loss_for(self._task, self.experiment.label_smoothing)
 
     @property
     def loss_words(self) -> tuple[str, str]:
-        """The loss's name and its unit; both are empty where only the outputs will show them."""
+        """The loss's name and its unit. Both are empty if only the outputs will show them."""
         if self.own is not None and (self.own.has("loss") or self.own.has("step")):
             return f"loss of {self.own.code.file}", ""
-        return ("", "") if self._task == OWN else (loss_name(self._task), loss_unit(self._task))
+        return ("", "") if self._task == OWN_DATA else (loss_name(self._task), loss_unit(self._task))
 
     def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
-        """The right predictions of a batch and how many it has; None where nothing can be right or wrong."""
+        """Return the number of right predictions in a batch, and of all. None if there is no right or
+        wrong."""
         own = self._function("accuracy")
         if own is None:
             return default_hits(outputs, targets, samples, is_text=self._is_text)
@@ -186,9 +187,9 @@ class Workload:
         return body
 
     def optimizers(self, model: nn.Module) -> Any:
-        """The result of the file's own `optimizer(model)`; None without such a function.
+        """Return the result of the file's own `optimizer(model)`. None without such a function.
 
-        Raises ProblemError where that is no optimizer, nor several in a tuple, list or dict.
+        Raises ProblemError if it is not an optimizer, or several in a tuple, list or dict.
         """
         make = self._function("optimizer")
         if make is None:
@@ -204,7 +205,7 @@ class Workload:
         if len(members) > 1 and self.body is None:
             raise self.own.problem(
                 f"returned {len(members)} optimizers from optimizer(model), but has no step(train, batch)",
-                "Define step(train, batch), which says when each of them steps, or return one optimizer.",
+                "Define step(train, batch) to step each of them, or return one optimizer.",
             )
         return made
 
@@ -216,7 +217,7 @@ class Workload:
         *,
         is_convolutional: bool = False,
     ) -> PlainStep:
-        """The step of a model in the settings of `experiment`, as `build_step` makes it."""
+        """Return the step of a model with the settings of `experiment`, from `build_step`."""
         return build_step(
             model,
             self.loss,

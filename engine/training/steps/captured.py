@@ -1,4 +1,4 @@
-"""The step with a compiled model, and the whole step as a CUDA graph that batches are copied into."""
+"""The step with a compiled model, and the full step as a CUDA graph that batches are copied into."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.training.steps.plain import PlainStep, reason_of
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Collects before the context begins and not while it lasts; afterwards as before."""
+    """Collect garbage, then turn garbage collection off in this context."""
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
@@ -39,7 +39,7 @@ Shapes = tuple[Any, ...]
 
 
 class Action(Enum):
-    """The work with a group of batches."""
+    """The treatment of a group of batches."""
 
     WARM_UP = auto()  # train uncaptured: a capture needs the optimizer's state and tuned kernels
     CAPTURE = auto()
@@ -51,8 +51,8 @@ class Action(Enum):
 class CapturePlan:
     """Decides from the shapes of the batches alone.
 
-    The largest group so far is captured, after `UNCAPTURED_STEPS` like it; a larger one starts this again.
-    Where most groups have other shapes, capture is given up.
+    The largest group so far is captured, after `UNCAPTURED_STEPS` like it. A larger one restarts this. If
+    most groups have other shapes, capture is abandoned.
     """
 
     def __init__(self) -> None:
@@ -66,13 +66,13 @@ class CapturePlan:
 
     @property
     def phase(self) -> PhaseName | None:
-        """The purpose of the next group; None once the step is steady."""
+        """The purpose of the next group. None once the step is steady."""
         if self.is_given_up or self._is_captured:
             return None
         return PhaseName.WARMING_UP if self._warm_steps < UNCAPTURED_STEPS else PhaseName.CAPTURING
 
     def action_for(self, batches: Sequence[Batch]) -> Action:
-        """The action for the group, which then counts as done."""
+        """Return the action for the group, which then counts as done."""
         if self.is_given_up:
             return Action.GO_WITHOUT
         shapes = shapes_of(batches)
@@ -93,7 +93,7 @@ class CapturePlan:
 
 
 def shapes_of(batches: Sequence[Batch]) -> Shapes:
-    """The shapes that must be equal in two groups for one graph to serve both."""
+    """Return the shapes that must be equal for two groups to use one graph."""
     leaves, structure = tree_flatten(list(batches))
     sizes = tuple((part.shape, part.dtype) if isinstance(part, Tensor) else part for part in leaves)
     return (structure, *sizes)
@@ -102,8 +102,8 @@ def shapes_of(batches: Sequence[Batch]) -> Shapes:
 class Capture:
     """Captures a step for batches of these shapes, without training on them.
 
-    The optimizer must have its state from earlier steps on `stream`. Raises the error of a failed capture;
-    model, optimizer, scaler and random state are then as before. Waits for the device.
+    The optimizer must have its state from earlier steps on `stream`. Raises the error of a failed capture.
+    Model, optimizer, scaler and random state are then as before. Synchronizes with the device.
     """
 
     def __init__(self, step: PlainStep, batches: Sequence[Batch], stream: torch.cuda.Stream) -> None:
@@ -116,17 +116,17 @@ class Capture:
         self._gradients = [(parameter, parameter.grad) for parameter in step.model.parameters()]
 
     def replay(self, batches: Sequence[Batch]) -> Tensor:
-        """Trains on the batches; returns the figures, which the next replay overwrites."""
+        """Train on the batches. Return the values, which the next replay overwrites."""
         for own, new in zip(self._tensors, _tensors(batches), strict=True):
             own.copy_(new, non_blocking=True)
         self._graph.replay()
         return self._row
 
     def restore_gradients(self) -> None:
-        """Gives the parameters the graph's gradients again, after a step beside it.
+        """Give the parameters the graph's gradients again, after a step outside it.
 
-        The graph itself does not need this: it reads and writes the memory of its capture, which nothing
-        else gets while it lives.
+        The graph itself does not need this. It reads and writes the memory of its capture, which nothing else
+        gets while it exists.
         """
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
@@ -218,11 +218,10 @@ class _ForwardState:
 
 
 class CompiledStep(PlainStep):
-    """A plain step whose model `torch.compile` compiles for batches of one shape, if the recipe says so.
+    """A plain step whose model `torch.compile` compiles for batches of one shape, if requested.
 
-    The first call compiles. If that fails, the same step is made uncompiled, as if it had never been tried.
-    A smaller batch at the end of an epoch goes through the uncompiled model; a larger one than before
-    compiles again.
+    The first call compiles. If that fails, the same step runs uncompiled, as if it had never been tried. A
+    smaller batch at the end of an epoch uses the uncompiled model. A larger one than before compiles again.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -240,7 +239,7 @@ class CompiledStep(PlainStep):
 
     @property
     def watched(self) -> nn.Module:
-        """The compiled wrapper: hooks on the model itself would cause a recompilation."""
+        """The compiled wrapper, because hooks on the model itself would cause a recompilation."""
         return self.model if self._compiled is None else self._compiled
 
     def next_phase(self) -> PhaseName | None:
@@ -248,7 +247,7 @@ class CompiledStep(PlainStep):
         return PhaseName.COMPILING if is_next else super().next_phase()
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """Makes the plain step; compiles if the batches are larger than any before."""
+        """Run the plain step. Compiles if the batches are larger than any before."""
         if self._compiled is None:
             return super().gradients(batches)
         samples, inputs = max((batch_samples(batch), number) for number, batch in enumerate(batches))
@@ -283,7 +282,7 @@ class CompiledStep(PlainStep):
             # a second pass would send them again, and no other device waits for that
             message = f"Compiling the model failed after its gradients were sent to other devices: {reason}."
             raise request_error(
-                message, "Take compile out of the recipe.", key="step.recipe", value="compile"
+                message, "Remove compile from the optimizations.", key="step.recipe", value="compile"
             )
         self._compiled = None
         state.restore()
@@ -315,7 +314,7 @@ class CapturedStep(CompiledStep):
 
     The first calls warm up: they train uncaptured, on the stream that will capture. The next call captures,
     which computes nothing, and replays. A group of another shape (an epoch's last) trains uncaptured with the
-    same optimizer and scaler; a larger group than before is captured again. The optimizer is capturable, and
+    same optimizer and scaler. A larger group than before is captured again. The optimizer is capturable, and
     fused if there is a scaler.
     """
 
@@ -336,7 +335,7 @@ class CapturedStep(CompiledStep):
         was_given_up = self._plan.is_given_up
         action = self._plan.action_for(batches)
         if self._plan.is_given_up and not was_given_up:
-            self.record.leave_out("capture", "the batches change their shape")
+            self.record.leave_out("capture", "the shape of the batches changes")
         if self._capture is not None and action in (Action.WARM_UP, Action.CAPTURE, Action.GO_WITHOUT):
             # frees the memory of a graph for smaller groups
             torch.cuda.synchronize(self.device)

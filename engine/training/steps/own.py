@@ -1,4 +1,4 @@
-"""The step that a workload file defines itself: several losses or optimizers, counted like any other step."""
+"""The step that a workload file defines itself, with several losses or optimizers, counted like any step."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ IDLE_CALLS = 16
 _STEP = "step(train, batch)"
 ADDED_UP = (
     f"{_STEP} ended without train.step, so its batch counts as skipped, and its gradients are cleared.",
-    f"To add up the gradients of several batches, set {named('step.gradient_accumulation')}.",
+    f"To accumulate the gradients of several batches, set {named('step.gradient_accumulation')}.",
 )
 """What a step that seems to accumulate gradients by itself is told, and the remedy."""
 
 
 class Optimizers:
-    """Several optimizers as one: what is restored, listed and cleared of them together."""
+    """Several optimizers as one, to restore, list and clear them together."""
 
     def __init__(self, members: Iterable[torch.optim.Optimizer]) -> None:
         self.members = tuple(members)
@@ -52,7 +52,7 @@ class Optimizers:
             optimizer.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state as of one optimizer: the parameters of all members are numbered through."""
+        """Return the state as of one optimizer. The parameters of all members are numbered consecutively."""
         state: dict[int, Any] = {}
         groups: list[dict[str, Any]] = []
         for first, saved in self._numbered():
@@ -64,7 +64,7 @@ class Optimizers:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restore a result of `state_dict`."""
         for member, (first, own) in zip(self.members, self._numbered(), strict=True):
             count = sum(len(group["params"]) for group in own["param_groups"])
             numbers = range(first, first + count)
@@ -83,9 +83,9 @@ class Optimizers:
 class Train:
     """The argument of `step(train, batch)`: the model, its optimizers, and the parts of a step under AMP.
 
-    `optimizer` is the only one or the first, `optimizers` are those that the file's `optimizer(model)`
-    returned, as it returned them. Gradients are cleared before the body runs, and those that an optimizer has
-    used before the next backward pass.
+    `optimizer` is the only one or the first. `optimizers` is the return value of the file's
+    `optimizer(model)`. Gradients are cleared before the body runs. Those that an optimizer has used are
+    cleared before the next backward pass.
     """
 
     def __init__(self, step: OwnStep, optimizers: Any) -> None:
@@ -96,30 +96,32 @@ class Train:
         self._step = step
 
     def autocast(self) -> AbstractContextManager[object]:
-        """The context for the forward pass and the loss; does nothing in a precision without autocast."""
+        """Return the context for the forward pass and the loss. It does nothing in a precision without
+        autocast."""
         return self._step.autocast()
 
     def backward(self, loss: Tensor, **settings: Any) -> None:
-        """The backward pass of a scalar loss, scaled where the run has a loss scaler."""
+        """Run the backward pass of a scalar loss, scaled if the run has a loss scaler."""
         self._step.backward(loss, settings)
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divides the optimizer's gradients by the loss scale; call it before looking at or clipping them."""
+        """Divide the optimizer's gradients by the loss scale. Call it before reading or clipping them."""
         self._step.unscale(optimizer)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Clips the gradients if the run does, and makes the optimizer's step unless they overflowed."""
+        """Clip the gradients if the run does, and run the optimizer's step unless they overflowed."""
         self._step.make(optimizer)
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
-        """True if the optimizer's last step was skipped for an overflow. Waits for the device."""
+        """Return True if the optimizer's last step was skipped for an overflow. Synchronizes with the
+        device."""
         return self._step.was_skipped(optimizer)
 
 
 class OwnStep(PlainStep):
-    """Runs the body of a workload file for each batch, and records what it did.
+    """Runs the body of a workload file for each batch, and records its actions.
 
-    The loss is what the body returns, or else the sum of the losses that went backward.
+    The loss is the return value of the body, or else the sum of the losses that went backward.
     """
 
     def __init__(self, *args: Any, body: Body, optimizers: Any, **settings: Any) -> None:
@@ -144,7 +146,7 @@ class OwnStep(PlainStep):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the plain step, and "own_skip": 1 where the body made no optimizer step."""
+        """The columns of the plain step, and "own_skip": 1 if the body made no optimizer step."""
         return (*super().columns, "own_skip")
 
     @property
@@ -189,7 +191,7 @@ class OwnStep(PlainStep):
         return self.model
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """Makes the step as a whole, which cannot be parted; returns the loss."""
+        """Run the full step, which cannot be divided. Return the loss."""
         return self(batches)[0]
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -271,14 +273,14 @@ class OwnStep(PlainStep):
 
 
 def members_in(made: Any) -> list[Any]:
-    """The optimizers in what a file's `optimizer(model)` returned."""
+    """Return the optimizers in the result of a file's `optimizer(model)`."""
     if isinstance(made, Mapping):
         return list(made.values())
     return list(made) if isinstance(made, tuple | list) else [made]
 
 
 def as_one(made: Any) -> torch.optim.Optimizer:
-    """The optimizers of a file's `optimizer(model)` as one, which is saved and restored as a whole."""
+    """Return the optimizers of a file's `optimizer(model)` as one, saved and restored as a whole."""
     members = members_in(made)
     # several are used as one only where the step's own parts are: restored, listed and cleared
     return members[0] if len(members) == 1 else Optimizers(members)  # type: ignore[return-value]
@@ -287,11 +289,11 @@ def as_one(made: Any) -> torch.optim.Optimizer:
 def _idle(*, has_gone_back: bool, has_made: bool) -> ProblemError:
     message, remedy = (
         f"The model's {_STEP} did not call train.step(optimizer).",
-        "Call it: nothing was trained.",
+        "Call it. Nothing was trained.",
     )
     if not has_gone_back:
         message = f"The model's {_STEP} did not call train.backward(loss)."
     elif has_made:
         message = f"No optimizer in the model's {_STEP} got a gradient, so nothing was trained."
-        remedy = "Let the loss depend on the parameters of the optimizer that steps."
+        remedy = "Make the loss depend on the parameters of the optimizer that steps."
     return request_error(message, remedy, key="model")

@@ -22,7 +22,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded, whole
 from engine.training.ranks.sharing import Shared, send_gradients, shared
-from engine.training.steps.few_bits import is_torchaos, torchao_optimizer
+from engine.training.steps.low_bit_optimizers import is_torchaos, torchao_optimizer
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -31,7 +31,7 @@ _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
 def learning_rate_at(
     step: int, optimizer: Optimizer, schedule: Schedule, total_steps: int, steps_per_epoch: int
 ) -> float:
-    """The learning rate of one optimizer step; `step` counts from 0.
+    """Return the learning rate of one optimizer step. `step` counts from 0.
 
     The curves are those of `torch.optim.lr_scheduler`: LinearLR for the warm-up (its first step has one part
     in `warmup_steps + 1`, the step after it the peak), then CosineAnnealingLR over the remaining steps,
@@ -67,10 +67,10 @@ _WITH_FUSED_FORMS = ("cuda", "cpu", "xpu", "mps")
 def optimizer_for(
     model: nn.Module, experiment: Experiment, *, fused: bool | None = None, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """The experiment's optimizer for a model that is already on its device.
+    """Return the experiment's optimizer for a model that is already on its device.
 
-    With `fused` None the experiment chooses the form, and PyTorch where the experiment does not. If
-    `capturable`, the learning rate is on the device, where a CUDA graph reads it at every step.
+    With `fused` None the experiment chooses the form, or else PyTorch. If `capturable`, the learning rate is
+    on the device, where a CUDA graph reads it at every step.
     """
     settings = experiment.optimizer
     if is_torchaos(experiment):
@@ -96,16 +96,16 @@ def optimizer_for(
 
 
 def no_fused_form(model: nn.Module, device: torch.device) -> str | None:
-    """The reason why the optimizer cannot be fused, as a short clause; None where it can."""
+    """Return the reason why the optimizer cannot be fused, as a short clause. None if it can."""
     if device.type not in _WITH_FUSED_FORMS:
         return f"PyTorch has no fused optimizer for {device.type}"
     if not all(parameter.is_floating_point() for parameter in model.parameters()):
-        return "a fused optimizer takes parameters of floating point only"
+        return "a fused optimizer supports only floating-point parameters"
     return None
 
 
 def scaler_for(experiment: Experiment, device: torch.device) -> torch.amp.GradScaler:
-    """The experiment's loss scaler; without one it is disabled and passes everything through."""
+    """Return the experiment's loss scaler. Without one, it is disabled and passes everything through."""
     settings = experiment.scaler
     return torch.amp.GradScaler(
         device=device.type,
@@ -124,7 +124,7 @@ _SAYS_NOTHING = re.compile(r"raised:?$|^$")
 
 
 def reason_of(error: Exception) -> str:
-    """The first informative line of an error. Raises the error itself where memory ran out."""
+    """Return the first informative line of an error. Raises the error itself if memory ran out."""
     cause: BaseException | None = error
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:
@@ -143,7 +143,8 @@ def reason_of(error: Exception) -> str:
 
 
 class RecipeRecord:
-    """The requested parts of the recipe; `left_out` are those not in force, each with why as a clause."""
+    """The requested optimizations. `left_out` has those that are not active, each with the reason as a
+    clause."""
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)
@@ -152,27 +153,27 @@ class RecipeRecord:
 
     @property
     def recipe(self) -> str:
-        """The parts in force, by the name that `joined` gives them."""
+        """The active optimizations, joined by `joined`."""
         return joined(self._in_force)
 
     def has(self, part: RecipePart) -> bool:
-        """True for a part that was requested and is still in force."""
+        """Return True for an optimization that was requested and is active."""
         return part in self._in_force
 
     def leave_out(self, part: RecipePart, reason: str) -> None:
-        """Takes a part out of force; only the first reason is kept."""
+        """Deactivate an optimization. Only the first reason is kept."""
         if part in self.left_out:
             return
         self._in_force = [other for other in self._in_force if other != part]
         self.left_out[part] = reason
-        self._notes.append(f"The recipe goes without {part}: {reason}.")
+        self._notes.append(f"{part} is not applied: {reason}.")
 
     def note(self, sentence: str) -> None:
-        """Adds a sentence to those of `take_notes`."""
+        """Add a sentence to those of `take_notes`."""
         self._notes.append(sentence)
 
     def take_notes(self) -> list[str]:
-        """A sentence on each part left out since the last call, and those of `note`."""
+        """Return a sentence for each optimization deactivated since the last call, and those of `note`."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -180,7 +181,8 @@ class RecipeRecord:
 def found_inf_of(
     scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> Tensor:
-    """1 on the device if the optimizer's gradients overflowed, else 0; call it before `scaler.update`."""
+    """Return 1 on the device if the optimizer's gradients overflowed, else 0. Call it before
+    `scaler.update`."""
     if scaler.is_enabled():
         # there is no public way to it that would not wait for the device
         found: Tensor
@@ -190,17 +192,18 @@ def found_inf_of(
 
 
 def has_gradients(optimizer: torch.optim.Optimizer) -> bool:
-    """True if one of its parameters has a gradient: GradScaler asserts that, where an optimizer does not."""
+    """Return True if a parameter of the optimizer has a gradient. GradScaler requires one, an optimizer does
+    not."""
     return any(it.grad is not None for group in optimizer.param_groups for it in group["params"])
 
 
 class PlainStep:
     """The step as in PyTorch's own guides to mixed precision and gradient accumulation.
 
-    Only `GradScaler.step` waits for the device: it reads found_inf once per step if the optimizer is not
-    fused. That wait belongs to the plain recipe and is measured with it. The model is on `device`, in
-    training mode; `call` gives its outputs for a batch's inputs. With `has_own_rates` the optimizer keeps its
-    own learning rates, which a schedule multiplies. Load a saved state before the first call.
+    Only `GradScaler.step` synchronizes with the device: it reads found_inf once per step if the optimizer is
+    not fused. That is part of the plain step and measured with it. The model is on `device`, in training
+    mode. `call` returns its outputs for a batch's inputs. With `has_own_rates` the optimizer keeps its own
+    learning rates, which a schedule multiplies. Load a saved state before the first call.
     """
 
     def __init__(
@@ -241,7 +244,7 @@ class PlainStep:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The figures' names: "loss", then those of the scaler and of clipping, if any."""
+        """The names of the values: "loss", then those of the scaler and of clipping, if any."""
         scaled = ("grad_scale", "found_inf") if self.scaler.is_enabled() else ()
         clipped = () if self._clip_norm is None else ("grad_norm",)
         return ("loss", *scaled, *clipped, *(("own_inf",) if self._looks_for_inf else ()))
@@ -253,29 +256,29 @@ class PlainStep:
 
     @property
     def is_replayed(self) -> bool:
-        """True once a captured graph is replayed in place of this code."""
+        """True once a captured graph is replayed instead of this code."""
         return False
 
     def next_phase(self) -> PhaseName | None:
-        """The phase of the next call besides training; None once the step is steady."""
+        """The phase of the next call besides training. None once the step is steady."""
         # the first update of each weight compiles
         return PhaseName.COMPILING if self._is_torchaos and not self.optimizer.state else None
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
-        """Trains on a group of batches; returns its figures as float32 (columns,), valid until the next call.
+        """Train on a group of batches. Return its values as float32 (columns,), valid until the next call.
 
-        The loss is the mean over the group's samples, the grad scale is the one this step used, and the norm
-        is the one before clipping.
+        The loss is the mean over the group's samples, the loss scale is the one used by this step, and the
+        norm is the one before clipping.
         """
         return self.update(self.gradients(batches))
 
     @property
     def rate_factor(self) -> float:
-        """The first rate of an optimizer with rates of its own, over the experiment's; else 1."""
+        """The first learning rate of an optimizer with its own rates, over the experiment's, else 1."""
         return self._factors[0]
 
     def set_learning_rate(self, value: float) -> None:
-        """Sets the rate of later steps without waiting for the device."""
+        """Set the learning rate of later steps without synchronizing with the device."""
         for group, factor in zip(self.optimizer.param_groups, self._factors, strict=True):
             rate = group["lr"]
             if not isinstance(rate, Tensor):
@@ -287,7 +290,7 @@ class PlainStep:
         self._learning_rate = value
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """Leaves the group's scaled gradients in the parameters; returns its mean loss."""
+        """Leave the group's scaled gradients in the parameters. Return its mean loss."""
         return with_forward_line(lambda: self._gradients(batches))
 
     def _gradients(self, batches: Sequence[Batch]) -> Tensor:
@@ -312,12 +315,12 @@ class PlainStep:
         return total
 
     def note_communication(self) -> None:
-        """`Shared.note_communication`, where gradients are shared."""
+        """Call `Shared.note_communication` if gradients are shared."""
         if isinstance(self._called, Shared):
             self._called.note_communication()
 
     def communication(self, step_ms: float) -> tuple[float, float] | None:
-        """`Shared.communication`; None on one device, and of shards."""
+        """Return `Shared.communication`. None on one device, and for shards."""
         return self._called.communication(step_ms) if isinstance(self._called, Shared) else None
 
     @property
@@ -331,7 +334,7 @@ class PlainStep:
         return self._call(self._called, inputs)
 
     def update(self, loss: Tensor) -> Tensor:
-        """Makes the optimizer step of the gradients that are left; returns the row of figures."""
+        """Run the optimizer step on the gradients. Return the row of values."""
         if self.scaler.is_enabled() and not has_gradients(self.optimizer):
             self.optimizer.step()
             return self._row(loss, None if self._clip_norm is None else torch.zeros_like(loss))

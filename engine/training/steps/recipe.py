@@ -1,4 +1,4 @@
-"""Builds the step of a recipe, from those of its parts that are possible here."""
+"""Builds a step with the optimizations that are possible here."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
 from engine.training.ranks.sharded import shard, shards
 from engine.training.steps.captured import CapturedStep, CompiledStep
-from engine.training.steps.few_bits import is_torchaos
+from engine.training.steps.low_bit_optimizers import is_torchaos
 from engine.training.steps.own import Body, OwnStep, as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, no_fused_form, optimizer_for
 
 _NOT_SHARDED: dict[RecipePart, str] = {
-    "channels_last": "FSDP2 shards contiguous weights only",
-    "compile": "a model that FSDP2 shards is not compiled",
+    "channels_last": "FSDP2 shards only contiguous weights",
+    "compile": "Ammeter does not compile a model sharded by FSDP2",
 }
 
 
@@ -36,17 +36,18 @@ def build_step(
     own_optimizers: Callable[[nn.Module], Any] = lambda model: None,
     body: Body | None = None,
 ) -> PlainStep:
-    """The experiment's step. Moves the model to the device, into its memory format and into training mode.
+    """Return the experiment's step. Moves the model to the device, into its memory format and into training
+    mode.
 
-    `call` gives the model's outputs; `own_optimizers` makes the optimizers in place of the experiment's, or
-    returns None, and `body` is a step of the model's own. Parts that are not possible here are left out; the
-    step says which and why.
+    `call` returns the model's outputs. `own_optimizers` makes the optimizers instead of the experiment's, or
+    returns None. `body` is a step of the model's own. Optimizations that are not possible here are skipped.
+    The step says which and why.
     """
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
-    if record.has("channels_last") and experiment.optimizer.has_few_bits:
-        record.leave_out("channels_last", "torchao keeps state in few bits for contiguous weights only")
+    if record.has("channels_last") and experiment.optimizer.is_low_bit:
+        record.leave_out("channels_last", "torchao's low-bit state needs contiguous weights")
     for part in _NOT_SHARDED if shards(experiment) else ():
         if record.has(part):
             record.leave_out(part, _NOT_SHARDED[part])
@@ -63,11 +64,11 @@ def build_step(
     ruled_out: tuple[RecipePart, ...] = ("fused", "capture", "compile") if body else ("fused", "capture")
     for part in ruled_out:
         if own is not None and record.has(part):
-            record.leave_out(part, f"the {own} is the model file's own")
+            record.leave_out(part, f"the model file defines its own {own}")
     is_fused = made is None and _is_fused(model, experiment, device, record)
     # Compiled, a small CNN trained at 0.65 times the speed and ResNet-18 at 1.0, a language model at 1.3.
     if device.type == "cpu" and is_convolutional and experiment.step.recipe == FAST:
-        record.leave_out("compile", "no gain with convolutions on a CPU; the recipe `compile` forces it")
+        record.leave_out("compile", "no gain with convolutions on a CPU (select only `compile` to force it)")
     if record.has("capture") and (reason := _not_capturable(experiment, device, is_fused)):
         record.leave_out("capture", reason)
     is_captured = record.has("capture")
@@ -92,7 +93,7 @@ def build_step(
 
 @contextmanager
 def cudnn_search(searches: bool) -> Iterator[None]:
-    """Sets whether cuDNN tries its algorithms for each new shape; under the plain recipe it does not."""
+    """Set whether cuDNN tries its algorithms for each new shape. The plain step does not."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = searches
     try:
@@ -111,9 +112,9 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
         return False
     reason = no_fused_form(model, device)
     if is_torchaos(experiment):
-        reason = "torchao's optimizers have no fused form; they are compiled"
+        reason = "torchao's optimizers are compiled and have no fused form"
     if reason is None and shards(experiment) and experiment.optimizer.name == "sgd":
-        reason = "PyTorch has no fused SGD for what FSDP2 shards"
+        reason = "PyTorch has no fused SGD for weights sharded by FSDP2"
     if reason is not None:
         record.leave_out("fused", reason)
     return reason is None
@@ -121,13 +122,13 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
 
 def _not_capturable(experiment: Experiment, device: torch.device, is_fused: bool) -> str | None:
     if experiment.devices > 1:
-        return "a step that sends gradients to other devices is not captured"
+        return "a step that synchronizes gradients is not captured"
     if device.type != "cuda":
-        return "only CUDA devices capture"
+        return "only CUDA devices support CUDA graphs"
     if is_torchaos(experiment):
         return "torchao's optimizers count their steps on the host"
     if experiment.uses_scaler and not is_fused:
-        return "the scaler waits for the device unless the optimizer is fused"
+        return "the loss scaler synchronizes with the GPU unless the optimizer is fused"
     if experiment.optimizer.name == "sgd" and not is_fused:
         return "SGD reads its learning rate on the host unless it is fused"
     return None

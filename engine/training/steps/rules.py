@@ -1,4 +1,4 @@
-"""The rules of a loss scaler that the step of a model file has to keep."""
+"""The rules of a loss scaler for the step of a model file."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from engine.training.steps.plain import has_gradients
 
 
 class Rule(NamedTuple):
-    """How a rule was broken, in words that go on after "In FP16", and the remedy."""
+    """A broken rule, as a clause that follows "In FP16, ", and its remedy."""
 
     message: str
     remedy: str
 
 
 BACKWARD_AFTER_UNSCALE = Rule(
-    "train.backward adds scaled gradients to those that train.unscale has already divided by the loss scale.",
+    "train.backward adds scaled gradients to gradients already divided by the loss scale (train.unscale).",
     "Call train.unscale(optimizer) after the last train.backward and before train.step(optimizer).",
 )
 BACKWARD_BESIDE = Rule(
     "gradients that train.backward did not make are divided by the loss scale.",
-    "Call train.backward(loss) in place of loss.backward().",
+    "Call train.backward(loss) instead of loss.backward().",
 )
 STEP_BESIDE = Rule(
     "optimizer.step() ignores the loss scaler, so scaled gradients and overflows reach the weights.",
-    "Call train.step(optimizer) in place of optimizer.step().",
+    "Call train.step(optimizer) instead of optimizer.step().",
 )
 STEP_TWICE = Rule(
-    "train.step takes gradients again that it has already divided by the loss scale.",
+    "train.step uses gradients again that it has already divided by the loss scale.",
     "Call train.step(optimizer) once after train.backward(loss).",
 )
 UNSCALE_AFTER_STEP = Rule(
@@ -47,13 +47,14 @@ _WATCHED_CALLS = 10
 
 
 class BrokenRuleError(ProblemError):
-    """A step that would train wrongly under its loss scaler."""
+    """A step that would train wrongly with its loss scaler."""
 
 
 class ScalerRules:
-    """Holds a step to the rules. Without a loss scaler, broken ones are only kept in `broken`, with places.
+    """Checks that a step keeps the rules. Without a loss scaler, broken ones are only kept in `broken`, with
+    places.
 
-    Which backward pass made a gradient is watched in the first calls only, since it takes time.
+    Only in the first calls it is checked which backward pass made a gradient, because that takes time.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class ScalerRules:
 
     @contextmanager
     def in_call(self) -> Iterator[None]:
-        """Follows a call of the step, before which gradients are cleared."""
+        """Check a call of the step, before which gradients are cleared."""
         self._unscaled.clear()
         self._spent.clear()
         handles: list[RemovableHandle] = []
@@ -96,7 +97,7 @@ class ScalerRules:
 
     @contextmanager
     def of_train(self) -> Iterator[None]:
-        """Counts the backward pass or the step in this context as one by `train`."""
+        """Count the backward pass or the step in this context as one by `train`."""
         self._is_of_train, self._adds_to_unscaled = True, False
         try:
             yield
@@ -106,23 +107,23 @@ class ScalerRules:
             self._break(BACKWARD_AFTER_UNSCALE)
 
     def clear_spent(self) -> None:
-        """Clears the gradients that optimizers have used."""
+        """Clear the gradients that optimizers have used."""
         for optimizer in self._spent:
             optimizer.zero_grad(set_to_none=True)
         self._spent.clear()
 
     def check_unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """Looks at a call of `train.unscale` for an optimizer with gradients, before it is made."""
+        """Check a call of `train.unscale` for an optimizer with gradients, before it runs."""
         self._check(optimizer, UNSCALE_AFTER_STEP)
         if self._made:
             self._unscaled.update(parameters_of(optimizer))
 
     def check_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Looks at a call of `train.step` for an optimizer with gradients, before it is made."""
+        """Check a call of `train.step` for an optimizer with gradients, before it runs."""
         self._check(optimizer, STEP_TWICE)
 
     def note_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Notes that an optimizer has used its gradients, which may be those of other devices alone."""
+        """Note that an optimizer has used its gradients, which may be those of other devices alone."""
         self._unscaled.difference_update(parameters_of(optimizer) if self._unscaled else ())
         self._spent.append(optimizer)
 
@@ -157,7 +158,7 @@ class ScalerRules:
 
     def _break(self, rule: Rule) -> None:
         if self._is_scaled:
-            raise BrokenRuleError(request_problem(f"In FP16 {rule.message}", rule.remedy, key="model"))
+            raise BrokenRuleError(request_problem(f"In FP16, {rule.message}", rule.remedy, key="model"))
         if rule not in self.broken:
             self.broken[rule] = own_place()
 

@@ -163,7 +163,7 @@ def test_a_run_is_profiled_with_its_own_settings_and_printed_for_people(answer, 
     _, run = answer("run", *TINY, "--steps", "3", "--seed", "7", *HERE)
     assert main(["profile", "--run", run["id"][:6], *HERE]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Where the time goes" and any(line.startswith("A step ") for line in lines)
+    assert lines[0] == "Where the time goes" and any(line.startswith("Whole step ") for line in lines)
     with Store() as store:
         (entry,) = store.studies.newest("profile")
         (side,) = store.studies.find(entry.id).answer.sides
@@ -198,12 +198,12 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
         (["limit", *SMALL, "--margin", "1"], "--margin"),
         (["limit", *SMALL, "--precision", "fp32", "--precision", "fp32"], "needed only once"),
         (["limit", *SMALL, "--precision", "fp32"], "emory"),
-        (["numerics", "--run", "beef"], "There is no run whose id starts with 'beef'"),
+        (["numerics", "--run", "beef"], "No run id starts with 'beef'"),
         (["numerics", "--run", "beef", "--model", "small-cnn"], "--run takes no others"),
         (["numerics", "--precision", "fp17"], "Precision is 'fp17'"),
         (["numerics", "--to", "x.docx"], "is no format of"),
         (["numerics", *TINY, "--set", "step.fp32_modules=nope", "--map", *HERE], "'nope'"),
-        (["profile", "--run", "beef"], "There is no run whose id starts with 'beef'"),
+        (["profile", "--run", "beef"], "No run id starts with 'beef'"),
         (["profile", "--run", "beef", "--precision", "fp32"], "--run takes no others"),
         (["profile", "--precision", "fp17"], "Precision is 'fp17'"),
         (["profile", "--to", "x.docx"], "is no format of"),

@@ -99,7 +99,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         best_epoch=2,
         first_nan_step=1_200,
         recipe="channels_last+fused",
-        left_out={"capture": "only CUDA devices capture"},
+        left_out={"capture": "only CUDA devices support CUDA graphs"},
         float32_mode="tf32",
         data_wait_fraction=0.032,
         warmup_seconds=12.34,
@@ -121,15 +121,15 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines() == [
         "Run 1: small-cnn on fashion, FP16 AMP",
         "Speed          none",
-        "Not clean      the run shared the GPU: other programs held 2.0 GiB of its memory",
+        "Not clean      the run shared the GPU: other programs used 2.0 GiB of its memory",
         "Training time  0 s",
-        "Accuracy       50.0 % (best 61.2% after epoch 2)",
+        "Accuracy       50.0% (best 61.2% after epoch 2)",
         "NaN loss       since step 1,200",
         "Steps          94",
         "",
         "How it trained",
         "Recipe               channels_last+fused",
-        "Left out             capture: only CUDA devices capture",
+        "Left out             capture: only CUDA devices support CUDA graphs",
         "Products in float32  TF32",
         "Waiting for data     3.2% of the time",
         "Warm-up              12.3 s, of which compiling 8.0 s and capturing 0.5 s",
@@ -247,19 +247,17 @@ def test_a_person_reads_values_ratios_intervals_and_verdicts(capsys: pytest.Capt
         "1.68)",
     ]
     assert shown[start + 3].split() == ["Step", "time,", "ms", "70.3", "42.1", "(0.60×)"]
-    assert (
-        shown[0] == "FP32 is the baseline. It trained 910 samples a second and reached an accuracy of 80.2%."
-    )
+    assert shown[0] == "Baseline: FP32. It trained at 910 samples/s and reached 80.2% accuracy."
     assert shown[1].startswith("BF16 AMP trained 1.67 times as fast as FP32 (95% interval")
     assert shown[-1] == "BF16 AMP saved as 000000000001, 000000000003, 000000000005."
-    assert not any("caution" in line for line in shown)
+    assert not any("Caution" in line for line in shown)
 
 
 def test_the_baseline_comes_first_in_the_table_whichever_ran_first(capsys):
     base, other = two_sides(1)
     show(compared([other, base]))
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0].startswith("FP32 is the baseline")
+    assert shown[0].startswith("Baseline: FP32")
     assert shown[shown.index("") + 1].split() == ["FP32", "BF16", "AMP"]
 
 
@@ -267,20 +265,20 @@ def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture
     runs = [*two_sides(1), side_run(3, "FP16", None, precision=Precision.FP16)]
     show(compared([*runs, side_run(4, "TF32", 1.0, precision=Precision.TF32, on_nan="stop")]))
     shown = capsys.readouterr().out
-    assert shown.count("FP16 AMP has no speed.") == 1
+    assert shown.count("FP16 AMP has no measured speed.") == 1
 
 
 def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(capsys):
     base, slow = two_sides(1)
     assert slow.summary is not None
-    note = "other programs took 69% of the processor meanwhile"
+    note = "other programs used 69% of the CPU"
     disturbed = replace(slow, summary=slow.summary.model_copy(update={"speed_note": note}))
     comparison = compared([base, disturbed])
     show(comparison)
     shown = capsys.readouterr().out
-    lead = f"Not a clean measurement. BF16 AMP was disturbed: {note}."
+    lead = f"Unreliable measurement. BF16 AMP was disturbed: {note}."
     assert shown.splitlines()[1].startswith(lead)
-    assert shown.count(note) == 1 and shown.count("(1.67×, not clean)") == 1
+    assert shown.count(note) == 1 and shown.count("(1.67×, unreliable)") == 1
     assert [one["spoiled"] for one in variants(comparison)] == [False, True]
 
 
@@ -308,5 +306,5 @@ def test_the_verdict_for_a_program_tells_the_split_and_what_is_not_clean() -> No
     verdict = variants(compared([base, fast]))[1]
     assert verdict["clean"] is False
     assert verdict["verdict"].endswith(
-        "With caution: Unlike the baseline in clip gradient norm: 1 against none."
+        "Caution: Differs from the baseline in clip gradient norm: 1 vs. none."
     )

@@ -196,7 +196,7 @@ def test_the_baseline_is_the_first_plain_fp32_side_unless_another_is_chosen(reco
     assert compared([half]).baseline.id == half.id
     with pytest.raises(ProblemError, match="not among the runs"):
         compared(runs, "000000000009")
-    with pytest.raises(ProblemError, match="no runs to compare"):
+    with pytest.raises(ProblemError, match="No runs to compare"):
         compared([])
 
 

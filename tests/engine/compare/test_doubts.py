@@ -72,12 +72,12 @@ def test_repeats_on_two_nodes_have_no_ratio_and_are_told(record: Record) -> None
 @pytest.mark.parametrize(
     ("figures", "kind", "words"),
     [
-        ({"other_programs_mib": 2_048.0}, "other-program", "shared the GPU: other programs held 2.0 GiB"),
-        ({"speed_note": "other programs took 40% of the processor"}, "other-program", "took 40%"),
+        ({"other_programs_mib": 2_048.0}, "other-program", "shared the GPU: other programs used 2.0 GiB"),
+        ({"speed_note": "other programs used 40% of the CPU"}, "other-program", "used 40%"),
         (HOT, "throttled", "held down by heat"),
-        ({"spilled_mib": 3_072.0}, "spilled", "the driver put 3.0 GiB of it into the host's memory"),
-        ({"first_nan_step": 1_200}, "nan", "a loss that is NaN or infinite since step 1,200"),
-        ({"final_train_loss": float("inf")}, "nan", "a loss that is NaN or infinite"),
+        ({"spilled_mib": 3_072.0}, "spilled", "the driver moved 3.0 GiB to system memory"),
+        ({"first_nan_step": 1_200}, "nan", "a NaN or infinite loss since step 1,200"),
+        ({"final_train_loss": float("inf")}, "nan", "a NaN or infinite loss"),
         ({"unchanged_weights_fraction": 0.9}, "lost-updates", "left 90% of its weights unchanged by a step"),
     ],
 )
@@ -87,7 +87,7 @@ def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], ki
 
 
 def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(record: Record) -> None:
-    suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs took 69% of the processor"}
+    suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs used 69% of the CPU"}
     for figures in (*suffered, HOT, {"spilled_mib": 64.0}):
         base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
         assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed.summary)
@@ -104,17 +104,20 @@ def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
     assert only(doubts(base, record(2, FP16, **SPEED)))[0] == "nan"
     other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
     found = doubts(record(1, FP32, **SPEED), record(2, other, **SPEED))
-    assert only(found) == ("setting", "Unlike the baseline in learning rate: 0.1 against 0.001.")
+    assert only(found) == ("setting", "Differs from the baseline in learning rate: 0.1 vs. 0.001.")
     fast = {"step": Step(recipe="fast")}
     base = record(1, FP32.model_copy(update=fast), **{**SPEED, "recipe": "fast"})
     other = record(2, FP16.model_copy(update=fast), **{**SPEED, "recipe": "fused"})
-    assert only(doubts(base, other)) == ("setting", "Recipe in force: fused for FP16 AMP, fast for FP32.")
+    assert only(doubts(base, other)) == (
+        "setting",
+        "Applied optimizations: fused for FP16 AMP, fast for FP32.",
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (Status.STOPPED, "was stopped before its end."),
+        (Status.STOPPED, "was stopped before the end."),
         (Status.RUNNING, "is still running."),
         (Status.FAILED, "failed: CUDA out of memory."),
     ],
@@ -132,16 +135,16 @@ def test_a_run_that_did_not_end_well_is_unfinished(record: Record, status: Statu
 def test_a_run_without_a_speed_says_why(record: Record, blocks: int, kind: str) -> None:
     mute = record(2, FP16, speed_note="A speed needs more.")
     found = doubts(record(1, FP32, **SPEED), mute, blocks=blocks)
-    assert only(found) == (kind, "FP16 AMP has no speed: a speed needs more.")
+    assert only(found) == (kind, "FP16 AMP has no measured speed: a speed needs more.")
 
 
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [
-        ({"device_name": "another"}, "device", "was measured on another, and FP32 a card."),
-        ({"torch": "2.15"}, "version", "with torch 2.15, and FP32 2.11."),
-        ({"cuda": "13.0"}, "version", "with CUDA 13.0, and FP32 none."),
-        ({"driver": "580"}, "version", "with the driver 580, and FP32 none."),
+        ({"device_name": "another"}, "device", "was measured on another and FP32 on a card."),
+        ({"torch": "2.15"}, "version", "with PyTorch 2.15 and FP32 with PyTorch 2.11."),
+        ({"cuda": "13.0"}, "version", "with CUDA 13.0 and FP32 with CUDA none."),
+        ({"driver": "580"}, "version", "with driver 580 and FP32 with driver none."),
     ],
 )
 def test_other_machines_and_versions_are_told(
@@ -170,8 +173,8 @@ def test_a_speed_that_slides_is_told(record: Record, end: float, words: str) -> 
     sliding = np.concatenate((np.ones(20), np.full(20, end)))
     found = compare([Evidence(base, np.ones(40), ()), Evidence(other, sliding, ())], base.id)
     kind, sentence = only(list(found.reports[-1].doubts))
-    assert kind == "drift" and sentence == f"FP16 AMP was {words} at its end than at its beginning."
-    assert not found.reports[-1].spoilers, "what it gained may be concluded, with the doubt beside it"
+    assert kind == "drift" and sentence == f"FP16 AMP was {words} at the end than at the start."
+    assert not found.reports[-1].disqualifiers, "what it gained may be concluded, with the doubt beside it"
 
 
 def test_a_single_sliding_repeat_is_no_drift_of_its_side_and_most_of_them_are(record: Record) -> None:
@@ -187,7 +190,7 @@ def test_a_single_sliding_repeat_is_no_drift_of_its_side_and_most_of_them_are(re
     assert about(sliding, steady, steady) == []
     assert about(sliding, steady, sliding[::-1]) == [], "one way and the other is no drift"
     assert about(steady, sliding, sliding) == [
-        "FP16 AMP, repeat 2 was 30% slower at its end than at its beginning. The same kind of doubt applies "
+        "FP16 AMP, repeat 2 was 30% slower at the end than at the start. The same applies "
         "to 1 more of its runs."
     ]
 
@@ -202,9 +205,9 @@ def test_a_wide_interval_within_a_run_is_told(record: Record, from_blocks: bool)
     found = compare(evidence, base.id).reports[-1]
     assert only(list(found.doubts)) == (
         "unsteady",
-        "FP16 AMP did not keep its pace: it trained between 964 and 2,313 samples a second.",
+        "FP16 AMP varied in speed between 964 and 2,313 samples/s.",
     )
-    assert not found.spoilers and "With caution" in found.text
+    assert not found.disqualifiers and "Caution: " in found.text
 
 
 def test_a_steady_run_has_no_wide_interval(record: Record) -> None:
@@ -221,7 +224,7 @@ def test_an_order_that_goes_with_the_side_is_told(record: Record) -> None:
     in_blocks = [run(1, FP32), run(2, FP32), run(3, FP16), run(4, FP16)]
     kind, sentence = only(doubts(*in_blocks))
     assert kind == "order"
-    assert sentence.startswith("The repeats of FP16 AMP and FP32 were not made in turns: ")
+    assert sentence.startswith("The runs of FP16 AMP and FP32 were not interleaved")
     assert doubts(run(1, FP32), run(2, FP16), run(3, FP16), run(4, FP32)) == []
     assert doubts(run(1, FP32), run(2, FP16)) == [], "a single pair claims no interval"
 
@@ -237,9 +240,9 @@ def test_outliers_of_one_side_leave_no_interval(record: Record) -> None:
     ((kind, sentence),) = [(doubt.kind, doubt.sentence) for doubt in found.doubts]
     assert kind == "outliers"
     assert sentence == (
-        "Only FP16 AMP has outliers among its repeats (1,500 to 1,905 samples/s), so there is no interval."
+        "Only FP16 AMP has outliers among its repeats (1,500 to 1,905 samples/s). No interval is given."
     )
-    assert found.verdict.speedup_ci is None and "outliers on one side, so no interval" in found.text
+    assert found.verdict.speedup_ci is None and "outliers on one side: no confidence interval" in found.text
 
 
 SHORT = Experiment(measure=Measure(warmup_steps=2, block_steps=3))

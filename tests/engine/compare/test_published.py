@@ -107,6 +107,6 @@ def test_a_preset_repeats_published_settings_and_names_their_source(name: str, m
         (figure.precision, figure.batch_size)
         for source in sources()
         for figure in source.figures
-        if figure.is_of(experiments[0])
+        if figure.matches(experiments[0])
     }
     assert (experiments[-1].precision, experiments[-1].batch_size) in published

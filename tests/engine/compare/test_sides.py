@@ -152,7 +152,7 @@ def test_of_several_differences_the_batch_comes_first_and_code_has_a_number(reco
 
 def test_titles_are_unique_and_no_longer_than_needed(record: Record) -> None:
     slow = Experiment(optimizer=Optimizer(learning_rate=0.1))
-    assert titles(record(1, FP32), record(2, slow)) == ["FP32, rate 0.001", "FP32, rate 0.1"]
+    assert titles(record(1, FP32), record(2, slow)) == ["FP32, lr 0.001", "FP32, lr 0.1"]
     clipped = [Experiment(step=Step(clip_norm=norm)) for norm in (1.0, 2.0, 3.0)]
     named = [dataclasses.replace(record(n, one), name="<b>'x'") for n, one in enumerate(clipped)]
     assert titles(record(9, FP16), *named) == ["FP16 AMP", "FP32", "FP32 (2)", "FP32 (3)"]

@@ -11,7 +11,7 @@ import pytest
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
 from engine.compare.figures import PEAK_MEMORY, SPEED
-from engine.compare.verdict import Verdict, energy_words, joined, step_energy_text
+from engine.compare.verdict import Verdict, energy_words, step_energy_text
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Summary
@@ -66,13 +66,10 @@ def test_with_repeats_the_verdict_has_an_interval_and_a_spread(record: Record) -
     low, high = other.speedup_ci
     assert other.sentence == (
         f"FP16 AMP trained 1.89 times as fast as FP32 (95% interval {low:.2f} to {high:.2f}), in 56% of "
-        "the memory, with the same accuracy (88.1% against 88.3%, within spread)."
+        "the memory, at the same accuracy (88.1% vs. 88.3%, within the variation between runs)."
     )
-    assert other.accuracy == "with the same accuracy (88.1% against 88.3%, within spread)"
     assert other.speedup == pytest.approx(1.89, abs=0.01) and other.memory_ratio == pytest.approx(0.56)
-    assert base.sentence == (
-        "FP32 is the baseline. It trained 881 samples a second and reached an accuracy of 88.3%."
-    )
+    assert base.sentence == "Baseline: FP32. It trained at 881 samples/s and reached 88.3% accuracy."
     assert (base.speedup, base.speedup_ci) == (1.0, None)
 
 
@@ -80,14 +77,14 @@ def test_no_more_is_claimed_than_the_repeats_allow(record: Record) -> None:
     other = verdicts(record, [figures(1_000, 100, 0.843)], [figures(1_420, 91, 0.841)])[1]
     assert other.speedup_ci is None
     assert other.sentence == (
-        "FP16 AMP trained 1.42 times as fast as FP32 (one run each, so no interval), in 91% of the memory, "
-        "with 84.1% against 84.3% accuracy (no spread known)."
+        "FP16 AMP trained 1.42 times as fast as FP32 (one run each: no confidence interval), in 91% of the "
+        "memory, at 84.1% vs. 84.3% accuracy (variation between runs unknown)."
     )
     other = verdicts(record, [figures(1_000)], [figures(1_400), figures(1_410)])[1]
-    assert "(too few repeats for an interval)" in other.sentence
+    assert "(too few repeats: no confidence interval)" in other.sentence
     other = verdicts(record, [figures(1_000), figures(1_010)], [figures(1_008), figures(1_001)])[1]
     assert other.sentence.startswith(
-        "No difference in speed is shown between FP16 AMP and FP32 (1.00 times as fast, 95% interval 0.90"
+        "No significant difference in speed between FP16 AMP and FP32 (1.00 times as fast, 95% interval 0.90"
     )
 
 
@@ -97,18 +94,20 @@ def test_the_accuracy_or_else_the_loss_is_told_with_its_spread(record: Record) -
         [figures(1, None, 0.88), figures(1, None, 0.881)],
         [figures(2, None, 0.80), figures(2, None, 0.801)],
     )[1]
-    assert other.accuracy == "with 80.1% against 88.0% accuracy (further apart than repeats are)"
+    assert other.accuracy == "at 80.1% vs. 88.0% accuracy (more than the variation between runs)"
     other = verdicts(record, [figures(1, final_train_loss=0.5)], [figures(2, final_train_loss=float("nan"))])[
         1
     ]
-    assert other.accuracy == "with a mean loss of NaN against 0.500 in the last epoch (no spread known)"
+    assert (
+        other.accuracy == "at a mean loss of NaN vs. 0.500 in the last epoch (variation between runs unknown)"
+    )
 
 
 def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
     other = verdicts(record, [figures(1)], [{"speed_note": "It was stopped"}])[1]
     assert other.speedup is None
     assert other.sentence == (
-        "The speeds of FP16 AMP and FP32 cannot be compared. FP16 AMP has no speed: it was stopped."
+        "The speeds of FP16 AMP and FP32 cannot be compared. FP16 AMP has no measured speed: it was stopped."
     )
 
 
@@ -119,9 +118,13 @@ def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
         (
             {"gpu_utilization_percent": 45.0},
             {"batch_size": 8},
-            "the GPU was busy 45% of the time, so a batch of 8 is too small to fill it",
+            "the GPU was busy 45% of the time, so a batch size of 8 is too small to fill it",
         ),
-        ({}, {"batch_size": 63}, "the batch of 63 is not a multiple of 8, which Tensor Cores need"),
+        (
+            {},
+            {"batch_size": 63},
+            "the batch size of 63 is not a multiple of 8, which is slower on Tensor Cores",
+        ),
         (
             {},
             {
@@ -144,18 +147,18 @@ def test_a_slower_side_has_its_likely_reason_from_its_own_figures(
 
 
 def test_a_reason_is_given_only_where_one_is_known_and_needed(record: Record) -> None:
-    reason = "without Tensor Cores FP16 saves memory but hardly any time"
+    reason = "without Tensor Cores, FP16 saves memory but little time"
     slower = verdicts(record, [figures(1_000)], [figures(900)], hardly_faster=reason)[1]
     assert slower.reason == reason
     assert verdicts(record, [figures(1_000)], [figures(900)])[1].reason is None
     tf32 = Precision.TF32
     other = verdicts(record, [figures(1_000)], [figures(1_050)], base_precision=tf32)[1]
-    assert other.reason == "TF32 computes on Tensor Cores too"
-    assert other.sentence.endswith("It gained little here, likely because TF32 computes on Tensor Cores too.")
+    assert other.reason == "TF32 uses Tensor Cores too"
+    assert other.sentence.endswith("It gained little here, likely because TF32 uses Tensor Cores too.")
     assert verdicts(record, [figures(1_000)], [figures(1_900, data_wait_fraction=0.5)])[1].reason is None
     other = verdicts(record, [figures(1_000)], [figures(900)])[1]
     assert other.reason is None and "likely" not in other.sentence
-    note = "other programs took 69% of the processor meanwhile"
+    note = "other programs used 69% of the CPU"
     waited = figures(700, data_wait_fraction=0.4)
     for base, side in (
         (figures(1_000, speed_note=note), waited),
@@ -166,28 +169,26 @@ def test_a_reason_is_given_only_where_one_is_known_and_needed(record: Record) ->
 
 
 def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) -> None:
-    note = "other programs took 69% of the processor meanwhile"
+    note = "other programs used 69% of the CPU"
     for base, side, name in (
         (figures(1_000), figures(120, 99, speed_note=note), "FP16 AMP"),
         (figures(1_000, speed_note=note), figures(120), "FP32"),
     ):
         found = verdicts(record, [base], [side])[1]
-        assert found.outcome == "spoiled" and [joined(line) for line in found.lines] == [
-            "Not a clean measurement"
-        ]
+        assert found.outcome == "spoiled"
         assert found.sentence == (
-            f"Not a clean measurement. {name} was disturbed: {note}. "
-            "The speeds as measured (0.12 times as fast) allow no conclusion: measure again."
+            f"Unreliable measurement. {name} was disturbed: {note}. "
+            "The measured ratio of 0.12× is not reliable. Measure again."
         )
-    heat = "the card's clocks were held down by heat"
+    heat = "the GPU's clocks were throttled by heat"
     disturbed = figures(1_200, 50, 0.8, speed_note=heat)
     found = verdicts(record, [figures(1_000, 100, 0.8)], [disturbed])[1]
     assert found.notes[-1] == (
-        "FP16 AMP trained in 50% of the memory, with 80.0% against 80.0% accuracy (no spread known)."
+        "FP16 AMP trained in 50% of the memory, at 80.0% vs. 80.0% accuracy (variation between runs unknown)."
     )
-    run = record(1, Experiment(), samples_per_second=43.8, speed_note="other programs took 40%")
+    run = record(1, Experiment(), samples_per_second=43.8, speed_note="other programs used 40%")
     found = compare([Evidence(run, np.ones(9), ())]).reports[0].verdict
-    assert found.outcome == "spoiled" and found.notes[-1] == "As measured, it trained 43.8 samples a second."
+    assert found.outcome == "spoiled" and found.notes[-1] == "As measured, it trained at 43.8 samples/s."
 
 
 def test_different_models_are_said_to_be_unlike_before_any_figure(record: Record) -> None:
@@ -201,10 +202,13 @@ def test_different_models_are_said_to_be_unlike_before_any_figure(record: Record
     found = compare([Evidence(run, np.ones(9), ()) for run in (base, side)], base.id).report(side.id)
     assert found.verdict.outcome == "unlike" and found.verdict.reason is None
     assert found.verdict.sentence == (
-        "Different models: resnet18 against small-cnn. As measured, BF16 AMP (resnet18) trained 0.0065 times "
-        "as fast as FP32 (small-cnn): that says nothing about the precision."
+        "Different models: resnet18 vs. small-cnn. As measured, BF16 AMP (resnet18) trained 0.0065 times "
+        "as fast as FP32 (small-cnn). This says nothing about the precision."
     )
-    assert found.uncited == () and found.caution(SPEED) == found.caution(PEAK_MEMORY) == "unlike"
+    assert (
+        found.unreported_doubts == ()
+        and found.caution(SPEED) == found.caution(PEAK_MEMORY) == "not comparable"
+    )
 
 
 def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -> None:
@@ -213,7 +217,7 @@ def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -
         [figures(1_000), figures(1_010), figures(990)],
         [figures(980, data_wait_fraction=0.4), figures(1_000), figures(995)],
     )[1]
-    assert other.outcome == "open" and other.sentence.startswith("No difference in speed is shown")
+    assert other.outcome == "open" and other.sentence.startswith("No significant difference")
     assert "It gained little here" in other.sentence and "slower" not in other.sentence
 
 
@@ -224,7 +228,7 @@ def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
     text = record(2, texts, samples_per_second=100.0, **known)
     found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
     assert found.verdict.speedup is None
-    assert "cannot be compared. They count different things as a sample." in found.verdict.sentence
+    assert "cannot be compared. They measure different kinds of samples." in found.verdict.sentence
     assert found.verdict.memory_ratio is None
     assert "memory" not in found.text and "loss" not in found.text
 
@@ -271,7 +275,8 @@ def test_a_clean_difference_is_in_the_figures_and_in_the_verdict(record: Record)
     verdict = result.reports[1].verdict
     assert verdict.energy_ratio == pytest.approx(0.59)
     assert verdict.sentence == (
-        "FP16 AMP trained 2.00 times as fast as FP32 (one run each, so no interval), using 41% less energy."
+        "FP16 AMP trained 2.00 times as fast as FP32 (one run each: no confidence interval), "
+        "using 41% less energy."
     )
 
 
@@ -282,12 +287,12 @@ NOT_CLAIMED: dict[str, dict[str, Any]] = {
     "not measured": {"other": None},
     "nearly the same": {"other": energy(6_300.0)},
     "other programs": {"other_programs_mib": 4_000.0},
-    "slowed down": {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)},
+    "slowed down": {"speed_note": "the GPU's clocks were throttled by heat", "slowed_by": ("heat",)},
 }
 
 
 @pytest.mark.parametrize("case", NOT_CLAIMED)
-def test_what_is_not_clean_is_not_claimed(record: Record, case: str) -> None:
+def test_what_is_unreliable_is_not_claimed(record: Record, case: str) -> None:
     options: dict[str, Any] = {"other": energy(3_776.0), **NOT_CLAIMED[case]}
     result = comparison(record, energy(6_400.0), **options)
     verdict = result.reports[1].verdict
@@ -311,8 +316,8 @@ def test_energy_in_words() -> None:
         "12% more energy",
         "2.40 times the energy",
     ]
-    assert step_energy_text(energy(6_400.0)) == "64.0 J a step, 320 W on average, 60 W of it idle"
-    assert step_energy_text(energy(6_400.0, idle_watts=None)) == "64.0 J a step, 320 W on average"
+    assert step_energy_text(energy(6_400.0)) == "64.0 J per step, 320 W on average, of which 60 W idle"
+    assert step_energy_text(energy(6_400.0, idle_watts=None)) == "64.0 J per step, 320 W on average"
 
 
 def test_a_race_tells_of_the_energy_saved_even_where_time_is_lost(racers: Any) -> None:

@@ -53,7 +53,7 @@ def test_what_is_there_stays_unless_force_is_given(
     path.write_text("mine")
     assert main(["export", run_id, "--to", str(path), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["message"].endswith("is already there.") and "--force" in error["remedy"]
+    assert error["message"].endswith("already exists.") and "--force" in error["remedy"]
     assert path.read_text() == "mine"
     assert main(["export", run_id, "--to", str(path), "--force"]) == 0
     assert path.read_text().startswith("run_id,")
@@ -65,7 +65,7 @@ def test_what_is_there_stays_unless_force_is_given(
         ("x.docx", "ends in .docx, which is no format of runs"),
         ("x", "has no ending that names a format"),
         ("folder", "is a folder"),
-        ("none/x.pdf", "There is no folder"),
+        ("none/x.pdf", "does not exist"),
         (f"{'n' * 300}.csv", "is too long"),
     ],
 )
@@ -81,9 +81,9 @@ def test_a_path_that_will_not_do_is_answered_in_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ffff"], "There is no run"),
+        (["ffff"], "No run id starts"),
         (["{id}", "--plot", "loss"], "--plot, --by and --theme are for pictures"),
-        (["{id}", "--baseline", "ffff"], "There is no run"),
+        (["{id}", "--baseline", "ffff"], "No run id starts"),
     ],
 )
 def test_other_wrong_requests_are_answered_too(

@@ -75,8 +75,8 @@ def test_tables_name_their_rows_and_columns_and_published_figures_stand_in_it_wh
 ) -> None:
     source = sources()[0]
     chosen = replace(pair, published=(PublishedRow(source, source.figures[0], None, None),))
-    assert "Published figures" not in page(pair)
-    assert all(text in page(chosen) for text in ("Published figures", "A100 80 GB", source.address, "938"))
+    assert "Published results" not in page(pair)
+    assert all(text in page(chosen) for text in ("Published results", "A100 80 GB", source.address, "938"))
     text = page(pair)
     assert text.count('scope="row"') > 8 and text.count('scope="col"') > 8
     pictures = re.findall(r"<svg[^>]*>", text)

@@ -182,9 +182,9 @@ def test_nothing_is_told_to_the_makers_of_mlflow(
         ("mlflow:", "names no place"),
         ("mlflow:ftp://host/runs", "keeps no runs in ftp"),
         ("mlflow:http://", "names no server"),
-        ("mlflow:{here}/none/mlruns", "There is no folder"),
+        ("mlflow:{here}/none/mlruns", "does not exist"),
         ("mlflow:{here}/file.txt", "is a file"),
-        ("mlflow:{here}", "holds other files"),
+        ("mlflow:{here}", "contains other files"),
     ],
 )
 def test_a_place_that_is_none_is_answered(tmp_path: Path, destination: str, sentence: str) -> None:

@@ -43,7 +43,7 @@ def test_nothing_is_replaced_unless_it_is_asked_for(tmp_path: Path, taken: str) 
             temporary.write_text("new")
             temporary.with_name("report-summary.csv").write_text("new")
 
-    with pytest.raises(ProblemError, match="is already there") as raised:
+    with pytest.raises(ProblemError, match="already exists") as raised:
         write(force=False)
     assert raised.value.problem.kind is Kind.REQUEST
     assert names_in(tmp_path) == [taken] and (tmp_path / taken).read_text() == "old"
@@ -77,7 +77,7 @@ def test_a_folder_with_other_things_keeps_them(tmp_path: Path) -> None:
     with place(board) as temporary:
         temporary.mkdir()
         (temporary / "one").write_text("1")
-    with pytest.raises(ProblemError, match="already there"), place(board) as temporary:
+    with pytest.raises(ProblemError, match="already exists"), place(board) as temporary:
         temporary.mkdir()
     with place(board, force=True) as temporary:
         temporary.mkdir()
@@ -89,7 +89,7 @@ def test_a_folder_with_other_things_keeps_them(tmp_path: Path) -> None:
     ("number", "kind", "words"),
     [
         (errno.ENOSPC, Kind.DISK_FULL, "The disk is full"),
-        (errno.EROFS, Kind.REQUEST, "cannot be written to"),
+        (errno.EROFS, Kind.REQUEST, "No permission to write"),
         (errno.ENAMETOOLONG, Kind.REQUEST, "is too long"),
         (errno.EIO, Kind.STORE, "could not be written"),
     ],
@@ -105,7 +105,7 @@ def test_what_the_system_says_becomes_a_plain_sentence(
 
 
 def test_a_place_that_cannot_be_is_answered(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="There is no folder"), place(tmp_path / "none" / "report.pdf"):
+    with pytest.raises(ProblemError, match="does not exist"), place(tmp_path / "none" / "report.pdf"):
         pytest.fail("it was let in")
     with pytest.raises(ProblemError, match="is too long"), place(tmp_path / f"{'n' * 300}.csv") as temporary:
         temporary.write_text("new")
@@ -129,7 +129,7 @@ def test_what_another_program_made_meanwhile_is_kept(tmp_path: Path) -> None:
             target.symlink_to(tmp_path / "nothing")
             temporary.with_name("b.csv").write_text("new")
 
-    with pytest.raises(ProblemError, match="already there"):
+    with pytest.raises(ProblemError, match="already exists"):
         race()
     assert target.is_symlink() and not (tmp_path / "a.csv").exists()
 

@@ -40,7 +40,7 @@ def section(report: Document, title: str) -> Section:
 
 def cell(report: Document, figure: str) -> FigureText:
     """The figure of the second side."""
-    found = next(row[2] for row in section(report, "Figures").rows if row[0] == figure)
+    found = next(row[2] for row in section(report, "Metrics").rows if row[0] == figure)
     assert isinstance(found, FigureText)
     return found
 
@@ -51,11 +51,11 @@ def test_a_pair_is_told_with_ratios_but_neither_intervals_nor_spread(pair: Conte
     assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
     assert "2.50 times as fast" in report.answers[0].text
     throughput = ("Throughput, img/s", FigureText("1,000"), FigureText("2,500", "2.50×"))
-    assert section(report, "Figures").rows[0] == throughput
+    assert section(report, "Metrics").rows[0] == throughput
     assert section(report, "What differs").rows == (("Precision", "FP32", "FP16 AMP"),)
     assert not report.warnings
     assert any("trained once" in sentence for sentence in section(report, "How").sentences)
-    assert cell(report_of(pair), "Accuracy, %").interval == "no spread known"
+    assert cell(report_of(pair), "Accuracy, %").interval == "variation unknown"
 
 
 def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Trained) -> None:
@@ -65,10 +65,10 @@ def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Tr
         for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
     ]
     report = report_of(content_of(exports_store, ids))
-    assert section(report, "Figures").right == ("FP32", "BF16 AMP")
+    assert section(report, "Metrics").right == ("FP32", "BF16 AMP")
     assert len(section(report, "Runs").rows) == 6 and "3 repeats" in report.subject
     assert " to " in cell(report, "Throughput, img/s").interval
-    assert "Repeats are runs in processes of their own" in " ".join(section(report, "How").sentences)
+    assert "Repeats run in separate processes" in " ".join(section(report, "How").sentences)
 
 
 def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
@@ -80,7 +80,7 @@ def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
     )
     ids = [fp16, first, bf16, second]
     report = report_of(content_of(exports_store, ids))
-    assert section(report, "Figures").right == ("FP16 AMP", "FP32", "BF16 AMP")
+    assert section(report, "Metrics").right == ("FP16 AMP", "FP32", "BF16 AMP")
     assert report.title == "FP16 AMP against FP32"
     assert [row[-1] for row in section(report, "Runs").rows] == [fp16, first, second, bf16]
     content = content_of(exports_store, ids, first, bf16)
@@ -96,24 +96,24 @@ def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
 
 
 def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) -> None:
-    content = content_of(exports_store, [trained("fp32"), trained("fp16")], title=" Our new card <1> ")
+    content = content_of(exports_store, [trained("fp32"), trained("fp16")], title=" Our new GPU <1> ")
     report = report_of(content)
-    assert report.title == "Our new card <1>" and report.is_named
-    assert '<p class="name"><bdi>Our new card &lt;1&gt;</bdi></p>' in page(content)
-    assert markdown(report).startswith("## Our new card \\<1\\>\n")
+    assert report.title == "Our new GPU <1>" and report.is_named
+    assert '<p class="name"><bdi>Our new GPU &lt;1&gt;</bdi></p>' in page(content)
+    assert markdown(report).startswith("## Our new GPU \\<1\\>\n")
     shown = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
-    assert "Our new card <1>" in shown
+    assert "Our new GPU <1>" in shown
 
 
 def test_what_goes_for_several_repeats_is_told_once(exports_store: Store, trained: Trained) -> None:
-    note = "Other programs took 40% of the processor during the run."
+    note = "Other programs used 40% of the CPU during the run."
     ids = [
         trained(precision, speed=speed, seed=seed, speed_note=note)
         for seed in range(4)
         for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
     ]
     disturbances = report_of(content_of(exports_store, ids)).foot[0]
-    assert disturbances.count("The same kind of doubt applies to 3 more of its runs.") == 2
+    assert disturbances.count("The same applies to 3 more of its runs.") == 2
 
 
 def test_the_page_brings_its_own_fonts(pair: Content) -> None:
@@ -129,7 +129,7 @@ def test_the_page_brings_its_own_fonts(pair: Content) -> None:
 
 def test_a_run_alone_is_no_baseline(exports_store: Store, trained: Trained) -> None:
     report = report_of(content_of(exports_store, [trained("fp16")]))
-    assert report.answers[0].text.startswith("FP16 AMP trained 1,000 samples a second")
+    assert report.answers[0].text.startswith("FP16 AMP trained at 1,000 samples/s")
     titles = [known.title for known in report.sections]
     assert "What differs" not in titles and "Settings" in titles
 
@@ -145,20 +145,20 @@ def test_each_doubt_is_told_once(hostile: Content) -> None:
 def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     exports_store: Store, trained: Trained
 ) -> None:
-    note = "other programs took 69% of the processor meanwhile"
+    note = "other programs used 69% of the CPU"
     ids = [trained("fp32"), trained("fp16", speed=120.0, speed_note=note)]
     content = content_of(exports_store, ids)
     report = report_of(content)
     answer, speed = report.answers[0], cell(report, "Throughput, img/s")
-    assert joined(answer.pieces) == "Not a clean measurement." and note in answer.notes[0]
-    assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "not clean", False)
-    assert report.foot[0].startswith("Not a clean") and not report.warnings
+    assert joined(answer.pieces) == "Unreliable measurement." and note in answer.notes[0]
+    assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "unreliable", False)
+    assert report.foot[0].startswith("Unreliable") and not report.warnings
     for told in (page(content), markdown(report), latex(report)):
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
-        places = [text.index(words) for words in ("Not a clean measurement", "0.12")]
-        assert places == sorted(places) and "not clean" in text
+        places = [text.index(words) for words in ("Unreliable measurement", "0.12")]
+        assert places == sorted(places) and "unreliable" in text
     footer = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
-    assert any(text.startswith("Not a clean measurement.") for text in footer)
+    assert any(text.startswith("Unreliable measurement.") for text in footer)
 
 
 def test_a_clean_side_of_the_same_work_leads_before_a_faster_one(
@@ -166,7 +166,7 @@ def test_a_clean_side_of_the_same_work_leads_before_a_faster_one(
 ) -> None:
     ids = [
         trained("fp32"),
-        trained("fp16", speed=9_000.0, speed_note="other programs took 20%"),
+        trained("fp16", speed=9_000.0, speed_note="other programs used 20%"),
         trained("bf16"),
     ]
     answers = report_of(content_of(exports_store, ids)).answers
@@ -177,8 +177,8 @@ def test_a_clean_side_of_the_same_work_leads_before_a_faster_one(
 
 
 def test_a_reason_is_told_once(exports_store: Store, trained: Trained) -> None:
-    card = Environment(
-        device_name="a card",
+    gpu = Environment(
+        device_name="a GPU",
         device_memory_mib=1,
         torch="2.11",
         cuda="12.6",
@@ -187,7 +187,7 @@ def test_a_reason_is_told_once(exports_store: Store, trained: Trained) -> None:
         ammeter="0",
     )
     ids = [
-        trained(precision, batch_size=63, environment=card, speed=speed)
+        trained(precision, batch_size=63, environment=gpu, speed=speed)
         for precision, speed in (("fp32", 1_000.0), ("fp16", 900.0))
     ]
     answer = report_of(content_of(exports_store, ids)).answers[0]
@@ -203,7 +203,7 @@ def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trai
         content_of(exports_store, [run_id]), comparison=compare([Evidence(unmeasured, np.empty(0), ())])
     )
     answer = report_of(content).answers[0]
-    assert answer.text.startswith("FP32 was not measured. FP32 has no speed. FP32 trained 3 steps")
+    assert answer.text.startswith("FP32 was not measured. FP32 has no measured speed. FP32 trained 3 steps")
 
 
 @pytest.mark.parametrize("suffix", [".html", ".pdf", ".png", ".svg"])

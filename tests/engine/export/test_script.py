@@ -97,7 +97,7 @@ def test_every_presets_script_is_short_and_tidy(run_of: Callable[..., RunRecord]
             for label, experiment in preset(name).experiments(has_gpu):
                 text = script_of(run_of(experiment, name=label))
                 assert text.count("\n") <= MOST_LINES < 120
-                assert "Left out" not in text and "losses differ" not in text
+                assert "Omitted" not in text and "losses differ" not in text
                 compile(text, name, "exec")
                 (tmp_path / f"{name}-{label}-{has_gpu}.py").write_text(text)
     check_style(tmp_path)
@@ -119,7 +119,7 @@ def test_what_a_run_did_not_use_is_not_there(run_of: Callable[..., RunRecord]) -
     # the last of each: the validation has its own autocast
     places = [scaled.rindex(word) for word in order]
     assert places == sorted(places)
-    assert "scaler" not in script_of(run_of(precision="bf16")).replace("without a scaler", "")
+    assert "scaler" not in script_of(run_of(precision="bf16"))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_there_is_no_room_for_is_told(run_of: Callable[..., RunRecord], tmp
     text = script_of(run, 50)
     assert text.count("\n") <= MOST_LINES
     told = " ".join((ast.get_docstring(ast.parse(text)) or "").split())
-    assert "Left out to keep it short: its checkpoints, its stop at NaN" in told
+    assert "Omitted to keep it short: its checkpoints, its stop at NaN" in told
     assert "captured in a CUDA graph; here they are not" in told
     (tmp_path / "run.py").write_text(text)
     check_style(tmp_path)
@@ -269,9 +269,9 @@ def test_datasets_and_language_models_are_known_as_the_engine_has_them() -> None
         assert known.classes == (entry.num_classes or 0)
         assert known.train_samples == (entry.train_samples or 0)
         assert known.validation_samples == (entry.validation_samples or 0)
-        if known.colours is not None:
+        if known.colors is not None:
             colours, _ = _look(Experiment(dataset=name))
-            assert (known.colours.mean, known.colours.deviation) == (colours.mean, colours.deviation)
+            assert (known.colors.mean, known.colors.deviation) == (colours.mean, colours.deviation)
     names = ("hidden", "layers", "heads", "key_value_heads", "feed_forward", "max_sequence_length")
     sizes = {name: tuple(getattr(shape, part) for part in names) for name, shape in SHAPES.items()}
     assert sizes == LANGUAGE_SIZES

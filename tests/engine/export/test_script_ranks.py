@@ -189,7 +189,7 @@ def test_on_several_cards_it_is_tidy_and_takes_those_that_the_run_took(
             text = script_of(run_of(**{**more, "device": device, "devices": 4}), 50)
             assert "captured" not in text and text.count("\n") <= MOST_LINES + 45
             head = ast.get_docstring(ast.parse(text)) or ""
-            assert head.endswith("start it by\n\n    torchrun --standalone --nproc-per-node 4 SCRIPT.py")
+            assert head.endswith("Start it with:\n\n    torchrun --standalone --nproc-per-node 4 SCRIPT.py")
             (tmp_path / f"{number}-{more['model']}.py").write_text(text)
     check_style(tmp_path)
     assert (
@@ -205,7 +205,7 @@ def test_of_a_sharded_run_it_says_that_it_does_not_shard(run_of: Callable[..., R
         run = replace(run, environment=ENVIRONMENT)
         said = " ".join((ast.get_docstring(ast.parse(script_of(run))) or "").split())
         assert ("FSDP2 sharded the run's model" in said) == (strategy == "fsdp")
-        assert ("to the last bit" in said) == (strategy == "ddp")
+        assert ("bit for bit" in said) == (strategy == "ddp")
 
 
 def test_how_many_devices_it_is_for_must_be_known(run_of: Callable[..., RunRecord]) -> None:

@@ -278,7 +278,7 @@ def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_p
     text = written(run, steps_per_epoch, tmp_path)
     assert performed(text, tmp_path) == course
     if run.summary is not None and run.summary.recipe == "plain":
-        assert "to the last bit" in " ".join(text.split())
+        assert "bit for bit" in " ".join(text.split())
 
 
 OWN_FILES = Path(__file__).with_name("own_files")
@@ -318,7 +318,7 @@ def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(
     sys.modules.pop("layers", None)
     assert performed(text, tmp_path) == course
     assert getattr(sys.modules.pop("layers", None), "__file__", None) is None
-    assert "Left out" not in text
+    assert "Omitted" not in text
     # of the rest, the file's own text is the most
     assert text.partition("# how the run trained it")[2].count("\n") < 120
 
@@ -372,7 +372,7 @@ CUTS: dict[str, dict[str, Any]] = {
     "causal-lm": {"steps": 1, "sequence_length": 32},
     "language-formats": {"steps": 1, "sequence_length": 32},
     "batch-limit": {"steps": 1, "image_size": 32, "memory_cap_gib": None},
-    "debug-ladder": {"steps": 2, "batch_size": 8, "image_size": 8},
+    "debug-divergence": {"steps": 2, "batch_size": 8, "image_size": 8},
     "batch-sweep": {"steps": 2},
     "published-resnet50": {"steps": 1, "image_size": 32, "batch_size": 4},
     "published-vit-b16": {"steps": 1, "image_size": 32, "batch_size": 2},

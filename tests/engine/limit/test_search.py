@@ -287,10 +287,10 @@ AMP = found("FP16 AMP", 561)
             found("FP16 AMP", 1561, bound="stopped", verified=False),
             "FP32 fits 289, FP16 AMP fits at least 1,561.",
         ),
-        (found("FP16 AMP", 0, verified=False), "FP32 fits 289, FP16 AMP fits nothing."),
+        (found("FP16 AMP", 0, verified=False), "FP32 fits 289, FP16 AMP fits no batch."),
         (
             found("FP16 AMP", 0, bound="stopped", verified=False),
-            "FP32 fits 289, FP16 AMP fits nothing that was tried.",
+            "FP32 fits 289, FP16 AMP fits no batch tried so far.",
         ),
     ],
 )
@@ -307,7 +307,7 @@ def test_fp32_is_what_the_other_is_measured_against_wherever_it_stands():
 def test_a_search_that_goes_on_says_no_more_than_it_knows():
     assert sentence(LimitSide(label="FP32", experiment=Experiment())) == ""
     assert sentence(so_far("FP32", 128)) == "FP32 fits at least 128."
-    assert sentence(FP32, so_far("FP16 AMP", 0)) == "FP32 fits 289, FP16 AMP fits nothing that was tried."
+    assert sentence(FP32, so_far("FP16 AMP", 0)) == "FP32 fits 289, FP16 AMP fits no batch tried so far."
     assert times_the_batch(FP32, so_far("FP16 AMP", 512)) is None
 
 

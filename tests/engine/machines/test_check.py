@@ -61,7 +61,7 @@ def test_a_machine_that_is_set_up_has_nothing_to_complain_of(home, near_line):
     found = told(checks)
     assert machine.program == program_id()
     assert not [check for check in checks if check.status == "problem"]
-    assert found["Engine"].detail == "PyTorch 2.11.0+cu130" and found["Graphics card"].detail == "NVIDIA H200"
+    assert found["PyTorch"].detail == "2.11.0+cu130" and found["GPU"].detail == "NVIDIA H200"
 
 
 def test_another_version_is_a_note_with_the_command_that_replaces_it(home, near_line):
@@ -73,7 +73,7 @@ def test_another_version_is_a_note_with_the_command_that_replaces_it(home, near_
 def test_an_engine_that_is_missing_is_told_with_the_command_of_this_side(home, near_line):
     problem = {"kind": "no-engine", "message": "The engine is not set up.", "remedy": "Use Help > Engine."}
     put_program(home, READY | {"state": "absent", "torch": None, "problem": problem})
-    engine = told(check_machine(FAR, near_line())[1])["Engine"]
+    engine = told(check_machine(FAR, near_line())[1])["PyTorch"]
     assert engine.detail == "The engine is not set up." and "--machine Far" in engine.remedy
 
 
@@ -122,7 +122,7 @@ def test_a_machine_that_does_not_answer_is_one_problem(tmp_path, monkeypatch):
 def test_a_login_that_runs_no_shell_is_told(home, near_line, monkeypatch):
     line = near_line()
     monkeypatch.setattr(line, "command", lambda words: ["sh", "-c", "cat >/dev/null; echo only git here"])
-    with pytest.raises(ProblemError, match="no shell runs there; it says: only git here"):
+    with pytest.raises(ProblemError, match=r"no shell runs there\. Its answer: only git here"):
         run_script(line, "true")
 
 

@@ -46,7 +46,7 @@ def test_a_machine_without_the_program_says_so_and_how_to_install_it(near: FarMa
     (near.home / "program" / "current" / "bin" / "python").unlink()
     with pytest.raises(ProblemError) as error, launcher_on(near.machine) as launcher:
         launcher.start(jobs.ReadCatalog())
-    assert error.value.problem.message.startswith("Ammeter's program is not on near: ")
+    assert error.value.problem.message.startswith("Ammeter is not installed on near: ")
     assert error.value.problem.remedy == "Install it: `ammeter engine install --machine 'near'`."
 
 
@@ -80,15 +80,20 @@ def test_what_ssh_refuses_is_told_in_its_own_words(far: FarMachine) -> None:
     (far.bin.parent / "known").write_text("")
     with pytest.raises(ProblemError) as error:
         Line(far.machine).ask(("true",), seconds=20)
-    assert error.value.problem.message == "There is no connection to far: Host key verification failed."
+    assert error.value.problem.message == "No connection to far: Host key verification failed."
     assert "`ssh far`" in error.value.problem.remedy
 
 
 @pytest.mark.parametrize(
     ("status", "complaint", "why", "remedy"),
     [
-        (1, "ammeter: [Errno 28] No space left on device: 'workers/1'", "disk of box is full", "Make room"),
-        (1, "ammeter: [Errno 122] Disk quota exceeded", "quota on box is used up", "Make room"),
+        (
+            1,
+            "ammeter: [Errno 28] No space left on device: 'workers/1'",
+            "disk of box is full",
+            "Free disk space",
+        ),
+        (1, "ammeter: [Errno 122] Disk quota exceeded", "quota on box is used up", "Free disk space"),
         (1, "OSError: [Errno 30] Read-only file system: 'x'", "disk of box is read-only", "another folder"),
         (
             126,
@@ -96,17 +101,17 @@ def test_what_ssh_refuses_is_told_in_its_own_words(far: FarMachine) -> None:
             "run files",
             "permissions",
         ),
-        (1, "OSError: [Errno 12] Cannot allocate memory", "box has no memory left", "Close other programs"),
+        (1, "OSError: [Errno 12] Cannot allocate memory", "box is out of memory", "Close other programs"),
         (
             127,
             "sh: 1: exec: .ammeter/program/current/bin/python: not found",
-            "is not on box",
+            "is not installed on box",
             "engine install",
         ),
         (
             255,
             "me@box: Permission denied (publickey).",
-            "There is no connection to box",
+            "No connection to box",
             "without a password",
         ),
     ],
@@ -114,7 +119,7 @@ def test_what_ssh_refuses_is_told_in_its_own_words(far: FarMachine) -> None:
 def test_what_fails_there_is_not_called_a_lost_connection(status, complaint, why, remedy):
     problem = Line(Machine(name="box", host="me@box")).failure(status, complaint).problem
     assert why in problem.message and remedy in problem.remedy
-    assert ("There is no connection" in problem.message) is (status == 255)
+    assert ("No connection" in problem.message) is (status == 255)
 
 
 def test_a_full_disk_there_is_told_as_such(near):

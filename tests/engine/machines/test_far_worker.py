@@ -76,7 +76,9 @@ def written(folder: Path) -> list[object]:
 
 def of_worker(events: list[Event]) -> list[Event]:
     """Without its stderr, and without what is said of the line."""
-    return [e for e in events if not (isinstance(e, Log) and (e.level != "info" or " line to " in e.message))]
+    return [
+        e for e in events if not (isinstance(e, Log) and (e.level != "info" or "Reconnected" in e.message))
+    ]
 
 
 def test_a_job_is_done_there_and_nothing_of_it_stays(near: FarMachine) -> None:
@@ -99,8 +101,8 @@ def test_a_line_that_is_cut_again_and_again_loses_nothing(near: FarMachine) -> N
             near.kill_line()
         events += events_of(session)
         assert of_worker(events) == written(near.folders()[0])
-        told = [event.message for event in events if isinstance(event, Log) and " line to " in event.message]
-        assert "There is no line to near" in told[0] and "The line to near is back" in told[1]
+        told = [event.message for event in events if isinstance(event, Log) and "onnect" in event.message]
+        assert "Lost the connection to near" in told[0] and "Reconnected to near" in told[1]
     assert near.folders() == []
 
 
@@ -113,7 +115,7 @@ def test_a_stop_that_is_asked_while_the_line_is_cut_comes_once_it_is_back(near: 
         ssh.chmod(0o755)
         near.kill_line()
         for event in iterate(session):
-            if isinstance(event, Log) and "There is no line to near" in event.message:
+            if isinstance(event, Log) and "Lost the connection to near" in event.message:
                 break
         session.stop()
         assert session.next_event(0.3) is None and not session.is_over
@@ -128,7 +130,7 @@ def test_pause_and_going_on_reach_it(near: FarMachine) -> None:
         session.pause()
         # paused, it says the same step again and again
         eventually(lambda: len(set(steps_of([e for _ in range(9) if (e := session.next_event(1))]))) == 1)
-        session.go_on()
+        session.resume()
         (step,) = set(steps_of(until(session, 1)))
         until(session, step + 5)
         session.stop()
@@ -147,7 +149,7 @@ def test_one_that_nobody_comes_back_to_is_ended(near: FarMachine) -> None:
         eventually(lambda: not near.running())
         with closing(launcher.take_up(FarPlace("near", folder.name), JOB)) as again:
             events = events_of(again)
-    assert any(isinstance(event, Log) and "Nobody came back" in event.message for event in events)
+    assert any(isinstance(event, Log) and "No program reconnected" in event.message for event in events)
     assert isinstance(events[-1], Failed) and events[-1].problem.kind is Kind.WORKER_DIED
 
 
@@ -177,7 +179,7 @@ def test_one_whose_program_was_killed_before_it_sent_the_job_is_given_it(near: F
         with closing(launcher.take_up(worker.place, JOB)) as session:
             (last,) = events_of(session)
     assert isinstance(last, Failed) and session.is_lost
-    assert last.problem.message == "near knows nothing of this run any more."
+    assert last.problem.message == "near no longer has this run."
 
 
 def kill_keeper(near: FarMachine, folder: Path) -> None:
@@ -206,7 +208,7 @@ def test_output_that_a_power_cut_took_back_is_told_as_a_restart(near: FarMachine
         assert session.place is not None
         with closing(launcher.take_up(session.place, JOB)) as again:
             last = events_of(again)[-1]
-        assert isinstance(last, Failed) and last.problem.message == "near was restarted while it trained."
+        assert isinstance(last, Failed) and last.problem.message == "near was restarted during the run."
     assert near.folders() == []
 
 
@@ -218,15 +220,15 @@ def test_one_whose_folder_was_removed_is_not_made_anew(near: FarMachine) -> None
         os.kill(near.kept(folder)["worker"], signal.SIGKILL)
         folder.rename(near.home / "moved")
         last = events_of(session)[-1]
-        assert isinstance(last, Failed) and "knows nothing of this run" in last.problem.message
+        assert isinstance(last, Failed) and "no longer has this run" in last.problem.message
         assert near.folders() == []
 
 
 @pytest.mark.parametrize(
     ("happens", "sentence", "is_lost"),
     [
-        (kill_keeper, "The process that keeps the run on near was ended.", True),
-        (restart, "near was restarted while it trained.", True),
+        (kill_keeper, "The process that supervises the run on near was ended.", True),
+        (restart, "near was restarted during the run.", True),
         (kill_worker, "The training process ended mid-run by signal 9 (SIGKILL).", False),
     ],
 )

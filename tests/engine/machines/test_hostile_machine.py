@@ -68,23 +68,22 @@ def taken_up(launcher: Launcher) -> list[Event]:
     [
         (
             "sys.exit('\\x1b]0;title\\x07ssh: connect to host bad port 22: Connection refused')",
-            "There is no connection to bad: \ufffd]0;title\ufffdssh: connect to host bad port 22: "
-            "Connection refused.",
+            "No connection to bad: \ufffd]0;title\ufffdssh: connect to host bad port 22: Connection refused.",
         ),
         (
             "print('Welcome \\x1b[2J')",
-            "There is no connection to bad: it said 'Welcome \ufffd[2J' and no more.",
+            "No connection to bad: it only answered 'Welcome \ufffd[2J'.",
         ),
-        ("print('ammeter 00 {}')", "There is no connection to bad: it said 'ammeter 00 {}' and no more."),
-        ("greet(protocol=1)", "The program on bad is of another version than this one."),
+        ("print('ammeter 00 {}')", "No connection to bad: it only answered 'ammeter 00 {}'."),
+        ("greet(protocol=1)", "bad has a different version of Ammeter."),
         (
             "greet(home='/there\\x1b[2J')",
-            "There is no connection to bad: its answer is not one of Ammeter's.",
+            "No connection to bad: its answer is not from Ammeter.",
         ),
-        ("greet(taken=-1)", "There is no connection to bad: its answer is not one of Ammeter's."),
+        ("greet(taken=-1)", "No connection to bad: its answer is not from Ammeter."),
         (
             "sys.stderr.write('sh: 1: exec: /there/program/current/bin/python: not found\\n'); sys.exit(127)",
-            "Ammeter's program is not on bad: sh: 1: exec: /there/program/current/bin/python: not found.",
+            "Ammeter is not installed on bad: sh: 1: exec: /there/program/current/bin/python: not found.",
         ),
     ],
 )
@@ -96,12 +95,12 @@ def test_one_that_does_not_answer_well_is_refused_before_a_job_begins(
 
 def test_endless_chatter_before_the_header_is_not_read_on(says: Callable[[str], Launcher]) -> None:
     launcher = says("while True: print('Welcome ' * 1_000)")
-    assert refusal(launcher).startswith("There is no connection to bad: it said 'Welcome Welcome")
+    assert refusal(launcher).startswith("No connection to bad: it only answered 'Welcome Welcome")
 
 
 def test_an_endless_line_before_the_header_is_not_read_on(says: Callable[[str], Launcher]) -> None:
     launcher = says("while True: sys.stdout.write('Welcome ' * 1_000)")
-    assert refusal(launcher).startswith("There is no connection to bad: it said 'Welcome Welcome")
+    assert refusal(launcher).startswith("No connection to bad: it only answered 'Welcome Welcome")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_escape_sequences_on_stderr_reach_no_terminal(says: Callable[[str], Laun
 
 def test_an_answer_that_is_too_long_or_late_is_given_up(says: Callable[[str], Launcher]) -> None:
     says("while True: sys.stdout.write('y' * 100_000)")
-    with pytest.raises(ProblemError, match="sent more than was asked for"):
+    with pytest.raises(ProblemError, match="sent more data than expected"):
         Line(MACHINE).ask(("cat", "/there/catalog"), seconds=60)
     says("time.sleep(60)")
     with pytest.raises(ProblemError, match="did not answer within 0 seconds"):
@@ -147,7 +146,7 @@ def test_an_answer_that_is_too_long_or_late_is_given_up(says: Callable[[str], La
 
 def test_a_trace_that_is_none_is_not_kept(says: Callable[[str], Launcher], tmp_path: Path) -> None:
     path = tmp_path / "traces" / "1.json.gz"
-    with pytest.raises(ProblemError, match="something else in place of a trace"):
+    with pytest.raises(ProblemError, match="something other than a trace"):
         says("print('#!/bin/sh')").site.fetch(path)
     assert list(path.parent.iterdir()) == []
 

@@ -39,7 +39,7 @@ def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line, folde
     for name in (".ammeter", "datasets", "home", "program"):
         (home / name).mkdir()
     machine, line = FAR.model_copy(update={"folder": folder.format(home=home)}), near_line()
-    with pytest.raises(ProblemError, match="has other files in it"):
+    with pytest.raises(ProblemError, match="contains other files"):
         list(FarInstaller(machine, line).install(Wanted()))
     remove_all(machine, line)
     assert {each.name for each in home.iterdir()} == {".ammeter", "datasets", "home", "program"}
@@ -72,9 +72,9 @@ def test_a_problem_there_is_told_without_what_a_terminal_would_obey(home, near_l
 
 def test_an_installation_that_is_cut_says_that_it_goes_on(home, near_line):
     put_python(home, '{"stage": "fetching"}')
-    with pytest.raises(ProblemError, match="ended before it was done") as failed:
+    with pytest.raises(ProblemError, match="stopped before it was finished") as failed:
         list(FarInstaller(FAR, near_line()).install(Wanted()))
-    assert "goes on with what was fetched" in failed.value.problem.remedy
+    assert "continues with the files already downloaded" in failed.value.problem.remedy
 
 
 def test_stop_ends_it_without_an_installation(home, near_line):

@@ -35,21 +35,21 @@ def test_a_cluster_is_kept_with_its_wishes() -> None:
     ("key", "value", "why"),
     [
         *(
-            ("options", [option], "set by Ammeter itself")
+            ("options", [option], "Ammeter sets it itself")
             for option in ("--wrap=rm", "--outp=x", "--array=1-9")
         ),
         *(
-            ("options", [option], "set by Ammeter itself")
+            ("options", [option], "Ammeter sets it itself")
             for option in ("--export=NONE", "--uid=0", "--err=x")
         ),
         *(
-            ("options", [option], "as --name=value")
+            ("options", [option], "the form --name=value")
             for option in ("-pgpu", "script.sh", "--a=\x1b[2J", ":", "")
         ),
-        ("options", ["--gres"], "needs its value"),
-        ("partition", "-x", "not a partition"),
-        ("account", "a b", "not an account"),
-        ("time_limit", "soon", "not a time limit"),
+        ("options", ["--gres"], "its value is missing"),
+        ("partition", "-x", "not a valid partition"),
+        ("account", "a b", "not a valid account"),
+        ("time_limit", "soon", "not a valid time limit"),
     ],
 )
 def test_what_would_break_the_job_is_refused(key: str, value: Any, why: str) -> None:
@@ -81,9 +81,9 @@ def test_a_reason_is_told_in_words_and_an_unknown_one_as_it_is() -> None:
     assert words("None") == "waiting in Slurm"
     soon = datetime.now() + timedelta(seconds=90)
     assert (
-        words("Priority", starts_in=90.0).endswith(f"expected to begin about {soon:%H:%M}") or soon.hour == 0
+        words("Priority", starts_in=90.0).endswith(f"expected to start about {soon:%H:%M}") or soon.hour == 0
     )
-    assert waiting_words(JobState(state="RUNNING", node="n1")) == "waiting for n1 to begin"
+    assert waiting_words(JobState(state="RUNNING", node="n1")) == "waiting for n1 to start"
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_a_reason_is_told_in_words_and_an_unknown_one_as_it_is() -> None:
     [
         ("CANCELLED", "The job was cancelled in Slurm on n7.", Kind.WORKER_DIED, False),
         ("TIMEOUT", "The job reached its time limit of 1:00:00 in Slurm on n7.", Kind.WORKER_DIED, False),
-        ("PREEMPTED", "The job had to make room for another one on n7.", Kind.NODE_LOST, False),
-        ("NODE_FAIL", "Slurm has lost n7, on which it trained.", Kind.NODE_LOST, False),
+        ("PREEMPTED", "The job was preempted by another one on n7.", Kind.NODE_LOST, False),
+        ("NODE_FAIL", "Slurm lost n7, where the run trained.", Kind.NODE_LOST, False),
         ("BOOT_FAIL", "The node n7 did not start.", Kind.NODE_LOST, False),
-        ("FAILED", "The job failed in Slurm on n7. It last said: no such file.", Kind.WORKER_DIED, True),
+        ("FAILED", "The job failed in Slurm on n7. Its last output: no such file.", Kind.WORKER_DIED, True),
         (
             "COMPLETED",
-            "The job saw no worker on n7: the folder of far must be on a file system that its nodes share."
-            " It last said: no such file.",
+            "The job found no worker on n7: the folder of far must be on a file system shared by its nodes."
+            " Its last output: no such file.",
             Kind.REQUEST,
             True,
         ),
-        ("RUNNING", "The process that keeps the run on far was ended on n7.", Kind.WORKER_DIED, False),
+        ("RUNNING", "The process that supervises the run on far was ended on n7.", Kind.WORKER_DIED, False),
     ],
 )
 def test_an_end_is_told_as_what_it_is(state: str, sentence: str, kind: Kind, has_failed: bool) -> None:

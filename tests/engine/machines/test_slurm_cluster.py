@@ -108,5 +108,5 @@ def test_what_sbatch_refuses_is_told_in_its_words(cluster: Cluster) -> None:
     machine = cluster.machine.model_copy(update={"slurm": Slurm(partition="nosuch")})
     with Launcher(site=FarSite(machine)) as launcher, pytest.raises(ProblemError) as raised:
         launcher.start(JOB)
-    assert "refuses the job: invalid partition specified: nosuch" in raised.value.problem.message
+    assert "refused the job: invalid partition specified: nosuch" in raised.value.problem.message
     assert raised.value.problem.kind is Kind.REQUEST and cluster.folders() == []

@@ -156,7 +156,7 @@ def test_what_cannot_be_profiled_is_refused_before_any_event(store, catalog, scr
     driver = ProfileDriver(store, scripted(FINISHED), catalog)
     code = Code(file="net.py", folder="/elsewhere", text="def model(): ...\n")
     foreign = FP32.model_copy(update={"model": "net.py", "code": code.to_json()})
-    with pytest.raises(ProblemError, match="side by side"):
+    with pytest.raises(ProblemError, match="profiled together"):
         ask([FP32] * (MOST_SIDES + 1))
     for sides, runs, key in (([FP32, foreign], (), "trust_code"), ([FP32], ["f" * 12], "run")):
         with pytest.raises(ProblemError) as caught:

@@ -65,7 +65,8 @@ def test_the_race_of_the_picture(racers: Any) -> None:
         *((1_000, speed, {}, {}, EVEN) for speed in (985, 996, 1_000, 1_020)),
         (
             *(1_000, 710, {"batch_size": 63}, {}),
-            f"{BETTER}, likely because the batch of 63 is not a multiple of 8, which Tensor Cores need.",
+            f"{BETTER}, likely because the batch size of 63 is not a multiple of 8, "
+            "which is slower on Tensor Cores.",
         ),
         (
             *(1_000, 710, peak(1_000.0), peak(600.0)),
@@ -88,7 +89,7 @@ def test_on_a_processor_the_words_are_the_processors(racers: Any) -> None:
     assert headline.title(race) == SAME.replace("GPU", "CPU")
     assert memory_words(race) == ("7% more", "memory")
     racers.runs.clear()
-    racers.hardly_faster = "FP16 AMP is slow here, since most CPUs do not compute in FP16"
+    racers.hardly_faster = "FP16 AMP is slow here, because most CPUs do not compute in FP16"
     told = headline.sentence(racers.of_two(3_970, 557, environment=racers.CPU))
     assert "on this CPU. Mixed precision took longer, likely because FP16 AMP is slow here" in told
 
@@ -151,7 +152,7 @@ def test_repeats_that_differ_wildly_are_not_called_alike_and_a_little_gain_has_i
     racers.add(Precision.TF32, 1_000)
     racers.add(FP16, 1_070)
     assert headline.sentence(racers.race()) == (
-        "Mixed precision is only a little faster here, likely because TF32 computes on Tensor Cores too."
+        "Mixed precision is only a little faster here, likely because TF32 uses Tensor Cores too."
     )
 
 
@@ -370,7 +371,7 @@ def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:
         "A run in mixed precision went wrong. Its loss became NaN or Inf.",
         "The GPU ran below its full speed for a while.",
         "A run in mixed precision had to share the machine with other programs.",
-        "The two differ in learning rate: 0.5 against 0.001.",
+        "The two differ in learning rate: 0.5 vs. 0.001.",
     )
     racers.runs.clear()
     race = racers.of_two(1_000, 2_000, mine={"speeds": [2_000.0] * 120 + [1_500.0] * 80})

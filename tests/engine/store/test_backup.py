@@ -1,4 +1,4 @@
-"""An older store is copied before it is brought up to date; no kill, full disk or failure loses it."""
+"""An older store is copied before it is updated; no kill, full disk or failure loses it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from engine.store.queue import WaitingItem
 from engine.store.saved.study import Study
 from engine.store.schema import VERSION
 from engine.store.store import Store
-from gui.session.order import order_of
+from gui.session.jobs import job_of
 
 Older = Callable[[], None]
 KILLED_AT_EACH_STATEMENT = """
@@ -116,7 +116,9 @@ def test_without_room_for_the_copy_nothing_is_touched_and_the_runs_are_read(path
     with Store(path) as store:
         assert [run.name for run in store.runs()] == ["Old"]
         assert store.unwritable is not None
-        assert "no room for a copy" in store.unwritable.message and "Make room" in store.unwritable.remedy
+        assert (
+            "no room for a copy" in store.unwritable.message and "Free disk space" in store.unwritable.remedy
+        )
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
@@ -132,7 +134,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was_and_says_where_the_co
 
     with monkeypatch.context() as then:
         then.setattr(format16, "bring_over", broken)
-        with pytest.raises(ProblemError, match="could not be brought up to date") as caught:
+        with pytest.raises(ProblemError, match="could not be updated") as caught:
             Store(path)
     (copy,) = backups(path)
     assert str(copy) in caught.value.problem.message and names_in(path) == names_in(copy) == ["Old"]
@@ -148,7 +150,7 @@ def test_a_newer_store_names_the_copy_from_before_the_update(path: Path) -> None
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     copy = path.with_name(f"{path.name}.v{VERSION}.backup")
     copy.touch()
-    with pytest.raises(ProblemError, match=f"this one, {__version__}") as caught:
+    with pytest.raises(ProblemError, match=f"version {__version__} supports") as caught:
         Store(path)
     assert str(copy) in caught.value.problem.remedy
 
@@ -192,4 +194,4 @@ def test_an_order_that_cannot_be_read_says_so(path: Path, older: Callable[[], No
         store.waiting.add([WaitingItem("strange", "limit", "A search", "{}")])
         (strange,) = (item for item in store.waiting.claimable() if item.key == "strange")
     with pytest.raises(ProblemError, match="cannot be read from the queue"):
-        order_of(strange)
+        job_of(strange)

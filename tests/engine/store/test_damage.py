@@ -117,7 +117,7 @@ def test_a_run_whose_owner_cannot_be_read_is_left_to_others(path: Path, store: S
     store.begin(run.id)
     written(path, run.id, "owner", '{"from_tomorrow": 1}')
     assert store.recover() == ()
-    with pytest.raises(ProblemError, match="another Ammeter"):
+    with pytest.raises(ProblemError, match="another instance of Ammeter"):
         store.remove([run.id])
 
 

@@ -120,7 +120,7 @@ def test_where_wal_is_refused_a_rollback_journal_is_used_and_said(path: Path) ->
 def test_a_file_locked_by_another_program_is_answered_with_a_sentence(path, monkeypatch):
     monkeypatch.setattr("engine.store.database._BUSY_SECONDS", 0.05)
     with Store(path) as first, Store(path) as second:
-        with first._connection.writing(), pytest.raises(ProblemError, match="in use by another program"):
+        with first._connection.writing(), pytest.raises(ProblemError, match="locked by another program"):
             second.add(Experiment())
         assert second.add(Experiment()).number == 1
 

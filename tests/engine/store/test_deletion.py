@@ -61,7 +61,7 @@ def test_what_was_purged_is_gone_with_all_that_it_had(store: Store, run: RunReco
     store.purge([run.id])
     assert store.samples(run.id) == {} and store.events(run.id) == ()
     assert not store.checkpoints_folder(run.id).exists()
-    with pytest.raises(ProblemError, match="gone for good") as raised:
+    with pytest.raises(ProblemError, match="permanently deleted") as raised:
         store.restore([run.id])
     assert raised.value.problem.kind is Kind.STORE
 
@@ -90,7 +90,7 @@ def test_a_deletion_that_no_window_finished_is_finished_after_a_day(path: Path, 
     assert store.recover() == ()
     store.restore([fresh.id])
     assert store.runs() == (fresh,)
-    with pytest.raises(ProblemError, match="gone for good"):
+    with pytest.raises(ProblemError, match="permanently deleted"):
         store.restore([old.id])
 
 
@@ -185,20 +185,20 @@ def test_pins_colours_and_folders_are_kept(store: Store) -> None:
 
 def test_an_unknown_colour_and_a_long_folder_change_no_run(store: Store) -> None:
     run_id = store.add(Experiment()).id
-    with pytest.raises(ProblemError, match="no colour “mauve”"):
+    with pytest.raises(ProblemError, match="The color “mauve”"):
         store.set_colour([run_id], "mauve")
     with pytest.raises(ProblemError, match="61 characters"):
         store.set_folders({run_id: "f" * (LONGEST_FOLDER + 1)})
-    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+    with pytest.raises(ProblemError, match="no longer exists"):
         store.set_pinned([run_id, "000000000000"], True)
     run = store.run(run_id)
     assert (run.is_pinned, run.colour, run.folder) == (False, None, "")
 
 
 def test_a_run_that_is_gone_cannot_be_written_on(store: Store) -> None:
-    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+    with pytest.raises(ProblemError, match="no longer exists"):
         store.set_tags("000000000000", ["paper"])
-    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+    with pytest.raises(ProblemError, match="no longer exists"):
         store.set_note("000000000000", "Well.")
 
 

@@ -151,9 +151,9 @@ def test_what_is_left_of_a_block_may_be_joined_to_those_before_it(store, monkeyp
 
 
 def test_the_copy_of_a_run_goes_with_its_outlines(tmp_path: Path, store: Store, long: str) -> None:
-    twin = store.twin(long)
-    with closing(twin), Store(tmp_path / "other.sqlite") as other:
-        other.put_back(twin)
+    copy = store.in_memory_copy(long)
+    with closing(copy), Store(tmp_path / "other.sqlite") as other:
+        other.put_back(copy)
         np.testing.assert_array_equal(other.samples(long)["loss"], store.samples(long)["loss"])
     assert counts(tmp_path / "other.sqlite") == counts(store.path)
 
@@ -181,6 +181,6 @@ def test_a_run_is_recorded_though_there_is_no_room_for_its_copy(path, started, b
         lost = Recorder(store, again, resumes=False)
         lost.take([started(), batch(1, 5_000)])
         path.unlink()
-        with pytest.raises(ProblemError, match="no room for a copy"):
+        with pytest.raises(ProblemError, match="no space for a copy"):
             lost.take([Finished(summary=Summary(steps=5_000))])
         lost.close()

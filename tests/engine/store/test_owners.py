@@ -73,10 +73,10 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
             run_id, waiting_id, committed = process.stdout.readline().split()
         with Store(path) as store:
             assert store.recover() == (), "its process lives"
-            with pytest.raises(ProblemError, match="another Ammeter"):
+            with pytest.raises(ProblemError, match="another instance of Ammeter"):
                 store.delete([run_id])
             (problem,) = store.waiting.claim([WaitingItem(waiting_id, RUN, "")])
-            assert "another Ammeter" in problem.message and store.waiting.claimable() == ()
+            assert "another instance of Ammeter" in problem.message and store.waiting.claimable() == ()
         process.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
     with Store(path) as store:
         assert store.recover() == (run_id,)

@@ -189,7 +189,7 @@ def test_a_run_whose_resuming_was_killed_before_it_started_is_what_it_was(store,
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "running\n"
         assert store.run(ended.id).status is Status.RUNNING
-        with pytest.raises(ProblemError, match="belongs to another Ammeter"):
+        with pytest.raises(ProblemError, match="belongs to another instance of Ammeter"):
             store.withdraw(ended.id)
         other.kill()
     assert store.recover() == (ended.id,)
@@ -202,8 +202,8 @@ def test_a_run_that_cannot_go_on_says_why(store: Store, ended: RunRecord) -> Non
     bare = store.add(Experiment(), name="Bare")
     store.record(bare.id, [STOPPED])
     for run, words in (
-        (queued, "Waiting is queued already"),
-        (finished, "Done was trained to its end"),
+        (queued, "Waiting is already queued"),
+        (finished, "Done has finished"),
         (bare, "Bare has no checkpoint"),
     ):
         with pytest.raises(ProblemError, match=words) as raised:
@@ -211,7 +211,7 @@ def test_a_run_that_cannot_go_on_says_why(store: Store, ended: RunRecord) -> Non
         assert raised.value.problem.kind is Kind.REQUEST and raised.value.problem.remedy
     store.requeue(ended.id)
     store.begin(ended.id)
-    with pytest.raises(ProblemError, match="is running already"):
+    with pytest.raises(ProblemError, match="is already running"):
         store.requeue(ended.id)
 
 

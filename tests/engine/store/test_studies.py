@@ -174,7 +174,7 @@ def test_one_process_at_a_time_carries_a_study_on(store: Store, path: Path) -> N
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "claimed\n"
         for refused in (lambda: store.studies.begin(study), lambda: store.studies.delete(study.id)):
-            with pytest.raises(ProblemError, match="Tuning 1 is carried on by another Ammeter"):
+            with pytest.raises(ProblemError, match="Tuning 1 is running in another instance of Ammeter"):
                 refused()
         other.kill()
     assert store.studies.begin(study).number == 1

@@ -80,7 +80,7 @@ def test_a_run_knows_its_place_in_the_sweep(store, sweep, train):
 
 def test_no_cell_has_the_same_repeat_twice(store: Store, train: Callable[..., RunRecord]) -> None:
     whole = train()
-    with pytest.raises(ProblemError, match="is finished and has that place"):
+    with pytest.raises(ProblemError, match="is finished and already has this place"):
         train()
     assert store.runs() == (whole,)
 
@@ -90,7 +90,7 @@ def test_a_run_that_did_not_end_is_replaced(store, path, sweep, train, batch):
     store.begin(lost.id)
     store.record(lost.id, [batch(1, 2)])
     _own(path, "runs", lost.id, ELSEWHERE)
-    with pytest.raises(ProblemError, match="is running and has that place"):
+    with pytest.raises(ProblemError, match="is running and already has this place"):
         train()
     _own(path, "runs", lost.id, GONE)
     assert store.recover() == (lost.id,)
@@ -118,13 +118,13 @@ def test_a_restored_run_whose_place_was_taken_leaves_the_sweep(store, sweep, tra
 
 def test_a_run_goes_with_its_sweep_into_a_new_file(store, path, sweep, train):
     run = train()
-    twin = store.twin(run.id)
+    copy = store.in_memory_copy(run.id)
     with Store(path.with_name("another.sqlite")) as another:
         another.sweeps.add("Day", small_grid(), Plan(), device_name="a card")
-        another.put_back(twin)
+        another.put_back(copy)
         assert another.sweeps.find(sweep).number == 2
         assert another.sweeps.find(sweep).cells[4].runs == (another.run(run.id),)
-    twin.close()
+    copy.close()
 
 
 def test_a_damaged_run_costs_the_sweep_no_other(store, path, sweep, train):
@@ -132,7 +132,7 @@ def test_a_damaged_run_costs_the_sweep_no_other(store, path, sweep, train):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE runs SET summary = '{' WHERE id = ?", (damaged.id,))
     assert store.sweeps.find(sweep).cells[4].runs == (whole,)
-    with pytest.raises(ProblemError, match="has that place in the sweep"):
+    with pytest.raises(ProblemError, match="already has this place in the sweep"):
         train()
 
 
@@ -151,7 +151,7 @@ def test_two_programs_never_carry_on_the_same_sweep(store: Store, path: Path, sw
     assert store.sweeps.find(sweep).is_claimed
     _own(path, "sweeps", sweep, ELSEWHERE)
     for act in (store.sweeps.claim, store.sweeps.delete):
-        with pytest.raises(ProblemError, match="Night is carried on by another Ammeter"):
+        with pytest.raises(ProblemError, match="Night is running in another instance of Ammeter"):
             act(sweep)
     _own(path, "sweeps", sweep, GONE)
     assert not store.sweeps.find(sweep).is_claimed
@@ -162,5 +162,5 @@ def test_two_programs_never_carry_on_the_same_sweep(store: Store, path: Path, sw
 
 def test_a_missing_sweep_is_named(store: Store) -> None:
     for act in (store.sweeps.find, store.sweeps.claim, store.sweeps.delete):
-        with pytest.raises(ProblemError, match="no sweep with the id 'nothing'"):
+        with pytest.raises(ProblemError, match="No sweep has the id 'nothing'"):
             act("nothing")

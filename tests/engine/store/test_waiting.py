@@ -101,7 +101,7 @@ def test_what_a_killed_window_left_can_be_taken_over_by_a_single_other(path: Pat
             assert store.waiting.claimable() == () and not store.waiting.rests
             for item in (run, WaitingItem("limit-1", "limit", "A limit")):
                 (problem,) = store.waiting.claim([item])
-                assert "another Ammeter" in problem.message
+                assert "another instance of Ammeter" in problem.message
         window.kill()
     with Store(path) as store:
         left = store.waiting.claimable()

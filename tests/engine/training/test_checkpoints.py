@@ -118,7 +118,7 @@ def test_the_kinds_do_not_touch_each_other_and_the_newest_holds(tmp_path: Path) 
 
 def test_a_missing_damaged_or_foreign_file_is_told_as_that(tmp_path: Path) -> None:
     kept = Checkpoints(tmp_path)
-    with pytest.raises(ProblemError, match="There is no checkpoint"):
+    with pytest.raises(ProblemError, match="No checkpoint was found"):
         kept.load("last")
     kept.save("last", training("sgd", seed=1).captured())
     whole = checkpoint_path(tmp_path, "last").read_bytes()
@@ -179,7 +179,7 @@ def test_a_full_disk_leaves_the_former_checkpoint_whole(tmp_path: Path, size: in
     kept = Checkpoints(tmp_path)
     kept.save("last", small.captured(step=1))
     with (
-        pytest.raises(ProblemError, match="no room to save the checkpoint") as raised,
+        pytest.raises(ProblemError, match="not enough disk space for the checkpoint") as raised,
         files_of_at_most(size),
     ):
         kept.save("last", large.captured(step=2))
@@ -228,7 +228,7 @@ def test_a_state_from_before_the_nan_is_saved_and_the_search_begins_there(tmp_pa
     folder = tmp_path / "checkpoints"
     events = trained(experiment, folder)
     saved = [event.message for event in events if isinstance(event, Log) and "Find it" in event.message]
-    assert saved == ["The state after step 17 is saved: Find it in Numerics begins there."]
+    assert saved == ["The state after step 17 is saved. “Find it” in Numerics starts there."]
     assert Checkpoints(folder).load("rewind")["progress"]["tally"]["steps"] == 17
     search = searched(experiment, folder, 18)
     assert search.from_step == 17 and LARGE_RATE.is_named_by(search)

@@ -224,7 +224,7 @@ def test_a_model_that_reads_its_numbers_has_no_forecast(monkeypatch):
     with pytest.raises(ProblemError) as raised:
         forecast(experiment_from(SMALL))
     problem = raised.value.problem
-    assert problem.kind is Kind.INTERNAL and "cannot be forecast" in problem.message
+    assert problem.kind is Kind.INTERNAL and "cannot be estimated" in problem.message
     assert "trials" in problem.remedy
 
 

@@ -187,7 +187,7 @@ def test_a_sample_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:
     assert run.summary.steps == 4 and not ranges_in(run.events)
     logs = [event for event in run.events if isinstance(event, Log)]
     (warning,) = [event.message for event in logs if event.level == "warning"]
-    assert warning.startswith("No ranges from step 2 on, though the run goes on. ")
+    assert warning.startswith("No ranges from step 2 on. The run continues. ")
     assert "no FP32, please" in warning
 
 

@@ -180,8 +180,8 @@ def test_a_run_that_is_done_is_finished_however_late_it_was_asked_to_stop(tmp_pa
         (lambda state: state["progress"].update(epoch=0), "how far"),
         (lambda state: state["progress"]["tally"].update(seconds=math.nan), "how far"),
         (lambda state: state["progress"].update(epoch=7), "in epoch 7 after step 2"),
-        (lambda state: state["progress"]["tally"].update(steps=99), "in epoch 1 after step 99"),
-        (lambda state: next(iter(state["model"].values())).fill_(math.nan), "not all numbers"),
+        (lambda state: state["progress"]["tally"].update(steps=99), "epoch 1 after step 99"),
+        (lambda state: next(iter(state["model"].values())).fill_(math.nan), "contain NaN"),
     ],
 )
 def test_a_checkpoint_that_cannot_be_is_refused_before_any_event(tmp_path, change, said):

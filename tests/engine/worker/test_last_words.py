@@ -108,7 +108,8 @@ def test_an_exit_that_leaves_no_frames_names_the_file(start, experiment):
     failed = last_of(start(experiment("import os\nos._exit(0)\n")))
     assert isinstance(failed, Failed)
     assert (
-        failed.problem.message == "The training process ended mid-run with exit status 0 while it ran net.py."
+        failed.problem.message
+        == "The training process ended mid-run with exit status 0 while running net.py."
     )
 
 

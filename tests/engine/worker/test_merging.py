@@ -86,7 +86,7 @@ def test_the_first_rank_speaks_for_all_and_remarks_on_steps_name_theirs():
     together = merger()
     assert list(together.take(0, Phase(name=PhaseName.MEASURING))) == [Phase(name=PhaseName.MEASURING)]
     assert not list(together.take(1, Phase(name=PhaseName.MEASURING)))
-    assert not list(together.take(1, Log(message="The recipe goes without capture.")))
+    assert not list(together.take(1, Log(message="capture is not applied.")))
     (named,) = together.take(1, Log(level="warning", message="NaN.", step=4))
     assert isinstance(named, Log) and named.message == "Rank 1: NaN."
 
@@ -108,9 +108,7 @@ def test_a_rank_whose_gradients_alone_overflow_is_named_once():
     assert list(together.take(0, Skipped(steps=(3, 4, 9)))) == [Skipped(steps=(3, 4, 9))]
     (told,) = together.take(1, Skipped(steps=(3, 4), own=(3, 4)))
     assert isinstance(told, Log) and told.step == 3
-    assert (
-        told.message == "Rank 1 of 2: step 3 was skipped on all, but only its own gradients had overflowed."
-    )
+    assert told.message == "Rank 1 of 2: all ranks skipped step 3, but only this rank's gradients overflowed."
     assert not list(together.take(1, Skipped(steps=(9,), own=(9,))))
     # where all overflow none of them is the cause
     assert list(together.take(0, Skipped(steps=(12,), own=(12,)))) == [Skipped(steps=(12,))]
@@ -128,7 +126,7 @@ def test_the_speed_is_that_of_all_at_the_pace_of_the_slowest():
 
 def test_a_straggler_is_named_with_what_the_others_wait():
     (told,) = [event for event in ended(ranks(31.0, 1.0)) if isinstance(event, Log)]
-    words = "it is slower than the others, which wait 30.0 ms of a step's 40.0 for it."
+    words = "slower than the others, which wait 30.0 ms of each step (40.0 ms) for it."
     assert told.message == f"Rank 1 of 2: {words}"
     assert not [event for event in ended(ranks(3.0, 1.0)) if isinstance(event, Log)]
     # a wait that one of them does not know says nothing

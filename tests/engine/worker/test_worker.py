@@ -80,7 +80,7 @@ def test_a_run_pauses_goes_on_beats_and_stops_after_the_step_in_flight(launcher)
             session.pause()
         if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
             paused = True
-            session.go_on()
+            session.resume()
         if paused and isinstance(event, Samples):
             trained_on = True
         if trained_on and isinstance(event, Heartbeat) and event.step > 0:
@@ -201,7 +201,7 @@ def test_a_folder_named_engine_in_the_current_one_is_not_run_and_half_a_request_
         COMMAND, cwd=tmp_path, input=b'{"job": "tra', capture_output=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr.decode()
-    assert json.loads(done.stdout)["event"] == "ready" and b"not a request" in done.stderr
+    assert json.loads(done.stdout)["event"] == "ready" and b"invalid request" in done.stderr
 
 
 @pytest.mark.parametrize("line", [jobs.to_line(jobs.Train(experiment=ENDLESS)), b""])

@@ -74,7 +74,7 @@ class TestChoices:
         settings = workspace.panel.settings
         assert settings.texts() == [
             *(["Precision", "FP32", "FP16 AMP"], ["Batch size", "64", "128"], ["Model", "small-cnn"]),
-            *(["Dataset", "fashion"], ["Steps", "200"], ["Speed recipe", "plain"], ["Optimizer", "adamw"]),
+            *(["Dataset", "fashion"], ["Steps", "200"], ["Optimizations", "plain"], ["Optimizer", "adamw"]),
         ]
         told = [one.text() for one in settings.findChildren(QLabel) if "the same in both" in one.text()]
         settings.show_all.click()
@@ -97,7 +97,7 @@ class TestFewRuns:
     def test_none_says_what_to_do_at_the_top(self, qtbot: QtBot, workspace: Any) -> None:
         assert workspace.words.startswith("There is nothing to compare yet.")
         workspace.panel.set_saved(2)
-        assert workspace.words.startswith("Click what you want to see")
+        assert workspace.words.startswith("Click a result to open it")
         assert not workspace.panel.table.isVisible() and not workspace.head.export.isVisible()
         large, small = (one for one in workspace.panel.headline.findChildren(QLabel) if one.isVisible())
         qtbot.waitUntil(lambda: small.geometry().bottom() < 120)
@@ -110,7 +110,7 @@ class TestFewRuns:
         assert not panel.offer.isVisible(), "the empty table invites already"
         for saved, words, wanted in (
             (1, "One run is saved.", panel.experiment_wanted),
-            (2, "Click what you want to see", panel.newest_wanted),
+            (2, "Click a result to open it", panel.newest_wanted),
         ):
             panel.set_saved(saved)
             assert workspace.words.startswith(words)
@@ -124,7 +124,7 @@ class TestFewRuns:
     def test_it_can_go_from_one_to_many_to_none_and_back(self, workspace: Any, trained: Trained) -> None:
         runs = [trained("fp32", 880.0), trained("fp16", 1_663.0)]
         workspace.show(runs[0])
-        assert "Tick another run too to compare the two" in workspace.words
+        assert "Select another run" in workspace.words
         assert workspace.row("Throughput") == ["880"]
         assert workspace.head.export.isVisible() and not workspace.head.sides.isVisible()
         workspace.show(*runs)

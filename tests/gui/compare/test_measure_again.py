@@ -1,4 +1,4 @@
-"""What leads where nothing follows from a figure, how the figure is marked, and measuring again."""
+"""What leads if a measurement is unreliable, how its ratios are marked, and measuring again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gui.train.cards import LiveCards
 from gui.widgets.stat_card import VerdictLabel
 from gui.window.main_window import MainWindow
 
-BUSY = "other programs took 69% of the processor meanwhile"
+BUSY = "other programs used 69% of the CPU"
 FP32, BF16 = Experiment(steps=200), Experiment(steps=200, precision=Precision.BF16)
 
 
@@ -72,11 +72,11 @@ def ratio_look(table: FigureTable) -> tuple[str, object]:
 
 def test_what_disturbed_a_pair_leads_and_its_ratio_is_pale_with_a_sign(qtbot: QtBot, ran: Ran) -> None:
     headline, table = shown(qtbot, ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY))
-    assert large(headline) == "Not a clean measurement" and not headline.again.isHidden()
+    assert large(headline) == "Unreliable measurement" and not headline.again.isHidden()
     words = headline.text()
-    assert words.index(BUSY) < words.index("0.12 times") and "With caution" not in words
+    assert words.index(BUSY) < words.index("0.12×") and "Caution" not in words
     speed = next(row for row in table.texts() if row[0] == "Throughput")
-    assert speed == ["Throughput", "1,000", "120", "0.12×, not clean"]
+    assert speed == ["Throughput", "1,000", "120", "0.12×, unreliable"]
     assert ratio_look(table) == ("text2", "info")
 
 
@@ -93,16 +93,16 @@ def test_an_open_interval_leads_with_no_difference_and_its_ratio_is_pale(qtbot: 
         for one, speed in zip((FP32, BF16), pair, strict=True)
     ]
     headline, table = shown(qtbot, *runs)
-    assert large(headline).startswith("No difference in speed is shown between BF16 AMP and FP32")
+    assert large(headline).startswith("No significant difference in speed between BF16 AMP and FP32")
     assert ratio_look(table) == ("text2", None)
 
 
 def test_unlike_models_are_named_before_their_ratio_and_in_the_columns(qtbot: QtBot, ran: Ran) -> None:
     other = BF16.model_copy(update={"model": "resnet18"})
     headline, table = shown(qtbot, ran(FP32, 10_000.0), ran(other, 65.0))
-    assert large(headline) == "Different models: resnet18 against small-cnn"
+    assert large(headline) == "Different models: resnet18 vs. small-cnn"
     assert headline.text().count("Different models") == 1
-    assert next(row for row in table.texts() if row[0] == "Throughput")[-1] == "0.0065×, unlike"
+    assert next(row for row in table.texts() if row[0] == "Throughput")[-1] == "0.0065×, not comparable"
     assert [title.split()[-1] for title in table.grid.lines()[0]][1:] == ["small-cnn", "resnet18", "FP32"]
 
 
@@ -200,7 +200,7 @@ def test_one_that_comes_to_nothing_can_be_asked_for_again(
             runs.withdraw(queued.id)
         else:
             saved.begin(queued.id)
-            problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take less.")
+            problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The GPU is full.", remedy="Take less.")
             saved.record(queued.id, [Failed(problem=problem)])
             runs.refresh(queued.id)
     assert awaited.experiments() == frozenset()

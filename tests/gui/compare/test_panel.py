@@ -35,7 +35,7 @@ class TestFigures:
         assert workspace.row("Mean loss, last epoch") == ["0.025", "0.025", "0.000", "0.025", "0.000"]
         assert workspace.row("Skipped steps") == ["–", "–", "", "–", ""]
         said = [one.text() for one in workspace.panel.table.findChildren(QLabel)]
-        assert any("no spread known" in text for text in said)
+        assert any("variation between runs unknown" in text for text in said)
 
     def test_a_run_on_several_devices_has_a_row_for_each(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 800.0))
@@ -102,7 +102,7 @@ class TestBars:
     def test_where_no_run_has_a_speed_the_panel_says_why(self, workspace: Any, trained: Trained) -> None:
         workspace.show(*(trained(one, None, speed_note=workspace.NO_SPEED) for one in ("fp32", "fp16")))
         chart = workspace.panel.bars.chart
-        assert chart.accessibleName() == f"None of these runs has a speed. {workspace.NO_SPEED}"
+        assert chart.accessibleName() == f"No speed was measured in these runs. {workspace.NO_SPEED}"
         assert not chart.grab().isNull()
 
     def test_sides_of_one_precision_have_marks_of_their_own_everywhere(
@@ -144,7 +144,7 @@ def test_a_card_with_ratio_and_warning_opens_for_a_model_that_others_published(
     workspace.show(trained("tf32", 1_876.0, settings=RESNET), trained("fp16", 2_470.0, settings=RESNET))
     card = workspace.panel.published
     assert card.isVisible() and not card.is_open and card.texts() == []
-    workspace.press("Published figures")
+    workspace.press("Published results")
     a100 = [row for row in card.texts() if row[0] == "A100 80 GB"]
     assert [row[1:5] for row in a100] == [
         ["TF32", "256", "938", "2.00×"],
@@ -153,7 +153,7 @@ def test_a_card_with_ratio_and_warning_opens_for_a_model_that_others_published(
     assert {row[-2] for row in a100} == {"2021"}
     said = [one.text() for one in card.findChildren(QLabel) if one.isVisible()]
     assert any(WARNING in text for text in said) and any("https://github.com/NVIDIA" in text for text in said)
-    workspace.press("Published figures")
+    workspace.press("Published results")
     assert card.texts() == []
 
 

@@ -16,7 +16,14 @@ from engine.protocol.numerics.nonfinite import (
     Operation,
     PrecisionMap,
 )
-from engine.protocol.numerics.numerics import Islands, IslandTrial, Ladder, ModuleError, NumericsResults, Rung
+from engine.protocol.numerics.numerics import (
+    Fp32Modules,
+    Fp32Trial,
+    Ladder,
+    ModuleError,
+    NumericsResults,
+    Rung,
+)
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 
 MODULES = ("features.0", "features.1", "features.3", "classifier")
@@ -171,14 +178,14 @@ def ladder() -> Ladder:
 
 
 @pytest.fixture
-def islands() -> Islands:
+def islands() -> Fp32Modules:
     """One module has to stay in FP32."""
     trials = (
-        IslandTrial(modules=(), is_good=False, reason="The loss is NaN from step 3 on.", seconds=1.2),
-        IslandTrial(modules=("features", "classifier"), is_good=True, final_loss=0.61, seconds=1.3),
-        IslandTrial(modules=("features.3",), is_good=True, final_loss=0.61, seconds=1.2),
+        Fp32Trial(modules=(), is_good=False, reason="The loss is NaN from step 3 on.", seconds=1.2),
+        Fp32Trial(modules=("features", "classifier"), is_good=True, final_loss=0.61, seconds=1.3),
+        Fp32Trial(modules=("features.3",), is_good=True, final_loss=0.61, seconds=1.2),
     )
-    return Islands(
+    return Fp32Modules(
         modules=("features.3",),
         is_minimal=True,
         trials=trials,
@@ -217,7 +224,7 @@ def results(
     ranges: Ranges,
     search: NonfiniteSearch,
     ladder: Ladder,
-    islands: Islands,
+    islands: Fp32Modules,
     advices: Advices,
 ) -> NumericsResults:
     """All parts."""

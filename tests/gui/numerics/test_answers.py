@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.protocol.advice import Advices
 from engine.protocol.numerics.nonfinite import LOSS, NonfiniteSearch
-from engine.protocol.numerics.numerics import Islands
-from gui.numerics.answers import IslandsView, MagnitudeLine, NonfiniteView
+from engine.protocol.numerics.numerics import Fp32Modules
+from gui.numerics.answers import Fp32ModulesView, MagnitudeLine, NonfiniteView
 from gui.numerics.panel import NumericsAdvice
 from gui.widgets.answer_page import AnswerPage
 from gui.widgets.table import ResultTable
@@ -48,11 +48,11 @@ def test_advice_comes_with_its_evidence_and_its_button(advices: Advices, qtbot: 
         button.click()
     assert changes.args == [(("precision", "bf16"),)]
     view.show_advices(Advices())
-    assert view.text().startswith("There is nothing to advise.")
+    assert view.text().startswith("No advice.")
 
 
-def test_the_fp32_modules_their_price_and_their_trials_are_shown(islands: Islands, qtbot: QtBot) -> None:
-    view = shown(IslandsView(), qtbot)
+def test_the_fp32_modules_their_price_and_their_trials_are_shown(islands: Fp32Modules, qtbot: QtBot) -> None:
+    view = shown(Fp32ModulesView(), qtbot)
     view.show_islands(islands)
     for words in (islands.sentence, "None can be left out", "0.97× that without them", "1.5 MiB more"):
         assert words in view.text()
@@ -68,13 +68,13 @@ def test_the_fp32_modules_their_price_and_their_trials_are_shown(islands: Island
 
 
 def test_an_answer_without_modules_has_nothing_to_use_and_many_are_counted(
-    islands: Islands, qtbot: QtBot
+    islands: Fp32Modules, qtbot: QtBot
 ) -> None:
     def show(**update: object) -> str:
         view.show_islands(islands.model_copy(update=update))
         return view.text()
 
-    view = shown(IslandsView(), qtbot)
+    view = shown(Fp32ModulesView(), qtbot)
     for modules, sentence in (((), "No module must stay in FP32."), (None, "Not even all suffice.")):
         text = show(modules=modules, sentence=sentence, changes=())
         assert text.startswith(sentence) and "left out" not in text and not buttons(view)

@@ -136,8 +136,8 @@ def test_every_view_has_its_page_in_the_guide(panel: NumericsPanel) -> None:
     for place in range(panel.tabs.count()):
         panel.tabs.setCurrentIndex(place)
         panel.tabs.guide_button.click()
-    assert len(set(pages)) == panel.tabs.count()
-    assert set(pages) <= {page.name for page in guide_pages() if page.section == "Numerics"}
+    assert len(pages) == panel.tabs.count()
+    assert set(pages) <= {page.name for page in guide_pages() if page.section == "Tasks"}
 
 
 def test_what_is_opened_begins_with_its_finding_and_what_to_do(
@@ -159,7 +159,7 @@ def test_what_is_opened_begins_with_its_finding_and_what_to_do(
     kept = [row.model_copy(update={"became_zero": 0, "became_nonfinite": 0}) for row in results.range.rows]
     lost = [*kept[:-1], kept[-1].model_copy(update={"quantity": "activation", "became_nonfinite": 9})]
     for rows, own in ((kept, ""), (lost, "overflow")):
-        notes = ("In FP8 E4M3 5% of the activations of features.10 would become 0.",)
+        notes = ("In FP8 E4M3, 5% of the activations of features.10 would underflow.",)
         ranges = results.range.model_copy(update={"rows": tuple(rows), "notes": notes})
         panel.show_view(view_of(NumericsResults(range=ranges, map=results.map)))
         panel.tabs.open("map")

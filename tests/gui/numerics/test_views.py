@@ -311,7 +311,7 @@ def test_the_scaling_of_fp8_can_be_chosen_where_there_is_one(ranged: RangeView, 
     assert ranged.format.isHidden() and ranged.loss_scale.isHidden()
     shown = [plain(fate.text()) for fate in ranged.detail.fates.values() if not fate.isHidden()]
     assert shown == [
-        "16 scales, one for each row or column: 2^-1 to 2^12. In FP8 E4M3 3% become 0, none saturates."
+        "16 scales, one per row or column: 2^-1 to 2^12. In FP8 E4M3, 3% underflow, none saturate."
     ]
     ranged.show_ranges(ranges)
     assert button.isHidden() and ranged.quantity.value() == "activation" and not ranged.format.isHidden()

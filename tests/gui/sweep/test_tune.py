@@ -95,7 +95,7 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     begun = tuned.model_copy(update={"phase": "halving", "winner": None, "proof": None, "gains": ()})
     study = put(store, begun)
     key = study.id
-    window.others.fastest._show(tunings.carry_on(key))
+    window.others.fastest._show(tunings.resume(key))
     assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
     run = store.add(tiny)
     tunings._begin(key)

@@ -250,7 +250,7 @@ def test_a_record_that_cannot_be_is_refused(
     parts = parts_of(archive)
     name = first(parts, "record.json")
     parts[name] = with_json(parts[name], change)
-    assert "holds an invalid run" in refusal(other, doctored(tmp_path / "changed.zip", parts))
+    assert "contains an invalid run" in refusal(other, doctored(tmp_path / "changed.zip", parts))
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_an_event_that_cannot_be_is_refused(other: Store, archive: Path, tmp_pat
     parts = parts_of(archive)
     name = first(parts, "events.jsonl")
     parts[name] += line
-    assert "holds an invalid run" in refusal(other, doctored(tmp_path / "changed.zip", parts))
+    assert "contains an invalid run" in refusal(other, doctored(tmp_path / "changed.zip", parts))
 
 
 @pytest.mark.parametrize("step", [0.0, 1.5, 2.0**60, float("nan"), float("inf"), 59.0])

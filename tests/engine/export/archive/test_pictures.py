@@ -1,4 +1,4 @@
-"""Pictures travel with their runs, each sheet once; a sheet that is none is refused with the archive."""
+"""Images travel with their runs, each sheet once. An invalid sheet is refused with the archive."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def _of_no_run(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
     ("change", "said"),
     [
         (_another_sheet, "not the sheet that is listed"),
-        (_no_jpeg, "holds invalid pictures"),
-        (_of_no_run, "holds pictures of no run"),
-        (lambda manifest, parts: parts.pop(NAME), f"lacks its part {NAME}"),
+        (_no_jpeg, "contains invalid images"),
+        (_of_no_run, "contains images that belong to none"),
+        (lambda manifest, parts: parts.pop(NAME), f"does not contain its part {NAME}"),
         (lambda manifest, parts: parts.update({NAME: bytes(2**20)}), "would unpack to more than its"),
         (lambda manifest, parts: parts.update({f"pictures/{'0' * 64}.jpg": b""}), "does not list"),
         (lambda manifest, parts: parts.update({"pictures/../x.jpg": b""}), "does not belong in an archive"),

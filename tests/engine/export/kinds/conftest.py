@@ -25,8 +25,8 @@ from engine.protocol.numerics.nonfinite import (
     PrecisionMap,
 )
 from engine.protocol.numerics.numerics import (
-    Islands,
-    IslandTrial,
+    Fp32Modules,
+    Fp32Trial,
     Ladder,
     Numerics,
     NumericsResults,
@@ -118,12 +118,12 @@ PARTS: tuple[PartResult, ...] = (
         ),
         sentence="Only FP16 parts.",
     ),
-    Islands(
+    Fp32Modules(
         modules=("fc",),
         is_minimal=True,
         trials=(
-            IslandTrial(modules=(), is_good=False, reason="the loss is NaN from step 2 on"),
-            IslandTrial(modules=("fc",), is_good=True, final_loss=1.0),
+            Fp32Trial(modules=(), is_good=False, reason="the loss is NaN from step 2 on"),
+            Fp32Trial(modules=("fc",), is_good=True, final_loss=1.0),
         ),
         speed_ratio=0.8,
         memory_added_mib=2.0,

@@ -100,7 +100,7 @@ def test_all_formats_are_written_and_leave_what_is_there_without_force(made: Mad
         path = tmp_path / f"x{form.suffix}"
         path.write_text("mine")
         for refuse in (lambda to: made.kind.check([to]), lambda to: made.kind.export(made.result, to)):
-            with pytest.raises(ProblemError, match="already there"):
+            with pytest.raises(ProblemError, match="already exists"):
                 refuse(path)
         assert path.read_text() == "mine"
         made.kind.export(made.result, path, force=True, write=form.write)
@@ -220,7 +220,9 @@ def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: P
     begun = store.studies.begin(Study(answer=Tuning(experiment=WINNER), device_name="a card"))
     with pytest.raises(ProblemError, match="no winner yet"):
         TUNE.export(begun, tmp_path / "y.py")
-    assert "no gains to draw: the tuning is not over" in TUNE.export(begun, tmp_path / "y.svg").read_text()
+    assert (
+        "No gains to draw: the tuning has not finished" in TUNE.export(begun, tmp_path / "y.svg").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: P
         (TRACES, "x.json", "is no format of traces"),
         (PROFILE, "x", "has no ending"),
         (SWEEP, "", "is empty"),
-        (LIMIT, "gone/x.csv", "no folder"),
+        (LIMIT, "gone/x.csv", "does not exist"),
     ],
 )
 def test_a_path_that_cannot_be_written_is_refused_before_anything_starts(

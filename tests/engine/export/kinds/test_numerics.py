@@ -26,7 +26,7 @@ def by_title(saved: Study[Numerics]) -> dict[str, Section]:
 
 def test_every_known_part_has_its_section_what_matters_most_first(saved: Study[Numerics]) -> None:
     assert list(by_title(saved)) == [
-        *("First NaN or Inf", "Precision map", "Ranges", "Ladder", "FP32 modules", "Advice")
+        *("First NaN or Inf", "Precision map", "Ranges", "Divergence", "FP32 modules", "Advice")
     ]
     assert sections(NumericsResults()) == ()
     assert [one.title for one in sections(NumericsResults(map=saved.answer.results.map))] == ["Precision map"]
@@ -50,7 +50,7 @@ def test_nothing_calls_for_a_change_only_where_no_part_found_anything(
     if NumericsResults().with_part(known).findings():
         assert advice.sentences[0].startswith("No advice beyond what was found.")
     else:
-        assert advice.sentences == ("Nothing that was measured calls for a change.",)
+        assert advice.sentences == ("No result calls for a change.",)
 
 
 def test_the_scaling_of_fp8_has_a_section_a_file_and_a_key_where_there_is_one(

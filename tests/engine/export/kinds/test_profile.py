@@ -92,7 +92,7 @@ def test_files_have_a_row_for_each_side_and_its_trace(profiled: Study[Profiles],
     assert (path.read_text(), (tmp_path / "x-2.json.gz").read_text()) == ("trace 0", "trace 1")
     (tmp_path / "traces" / "0.json.gz").unlink()
     (tmp_path / "traces" / "1.json.gz").unlink()
-    with pytest.raises(ProblemError, match="no trace"):
+    with pytest.raises(ProblemError, match="has no trace"):
         TRACES.export(profiled, path, force=True)
     assert path.read_text() == "trace 0"
 

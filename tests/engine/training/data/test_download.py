@@ -135,7 +135,7 @@ def test_a_download_without_an_end_is_left_where_its_size_is_passed(tmp_path, mo
     known = archive.stat().st_size
     monkeypatch.setattr(CIFAR10, "url", Path("/dev/zero").as_uri())
     # it is read in pieces of 256 KiB: none of them is taken
-    with pytest.raises(ProblemError, match="larger than it should be"):
+    with pytest.raises(ProblemError, match="larger than expected"):
         for done in download("cifar10", never):
             assert done is not None and done <= 1.0
             assert sum(file.stat().st_size for file in datasets_folder().rglob("*.gz")) <= known

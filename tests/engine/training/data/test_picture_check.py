@@ -69,7 +69,7 @@ def test_a_run_goes_on_without_it_where_asked_and_names_it_once(pets, capfd):
     last = events[-1]
     assert isinstance(last, Finished) and not last.stopped and last.summary.steps == 2 * 9
     said = capfd.readouterr().err
-    assert said.count("cannot be read. The next picture is used instead.") == 1
+    assert said.count("cannot be read. The next image is used instead.") == 1
     assert trained(pets)[1][0].name in said
     assert not any(isinstance(event, Phase) and event.name is PhaseName.CHECKING for event in events)
 

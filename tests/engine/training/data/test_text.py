@@ -90,7 +90,7 @@ def test_too_long_a_sequence_and_a_python_without_its_source_are_told(tmp_path, 
         load_text(Experiment(dataset="python-source", sequence_length=1_000_000), CPU)
     assert caught.value.problem.key == "sequence_length" and "at most" in caught.value.problem.remedy
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
-    with pytest.raises(ProblemError, match="comes without its own source"):
+    with pytest.raises(ProblemError, match="does not include its source"):
         load_text(Experiment(dataset="python-source"), CPU)
 
 
@@ -137,7 +137,7 @@ def test_a_folder_of_text_is_split_by_files_or_by_its_end(tmp_path: Path) -> Non
 def test_text_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("some text " * 1_000)
     os.truncate(tmp_path / "a.txt", 8 * psutil.virtual_memory().total)
-    with pytest.raises(ProblemError, match=r" holds [\d,.]+ GiB of text, which is kept in memory, and "):
+    with pytest.raises(ProblemError, match=r" has [\d,.]+ GiB of text, which must fit in memory, but only "):
         folder_text(str(tmp_path))
 
 
@@ -157,11 +157,11 @@ def test_no_link_leads_out_of_a_folder_of_text(tmp_path: Path) -> None:
         assert count_text(str(folder), lambda: False) == TextCount(2, 20)
     shutil.rmtree(texts / "inner")
     problem = path_problem(Experiment(dataset="text-folder", path=str(texts)), text_entries()[-1])
-    assert problem is not None and "has no files of text" in problem.message
+    assert problem is not None and "has no UTF-8 text files" in problem.message
 
 
 def test_a_folder_with_too_little_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="no files of text"):
+    with pytest.raises(ProblemError, match="no UTF-8 text files"):
         folder_text(str(tmp_path))
     (tmp_path / "a.txt").write_text("x" * 300)
     wanted = Experiment(

@@ -135,7 +135,7 @@ def test_nothing_is_drawn_for_them(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "error", "reason"),
     [
-        ("engine.training.data.batches.Resident.examples", MemoryError(), "no reason is known"),
+        ("engine.training.data.batches.Resident.examples", MemoryError(), "unknown reason"),
         ("engine.training.data.picture_sources.sheet_of", OSError("no jpeg"), "no jpeg"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_keeps_them_from_being_made_is_said_and_no_matter(fashion, monkeypa
     monkeypatch.setattr(place, refuse)
     trained = fashion()
     said = [event.message for event in trained.events if isinstance(event, Log)]
-    assert f"The training pictures cannot be shown: {reason}" in said
+    assert f"The training images cannot be shown: {reason}" in said
     assert trained.summary.steps == 3
 
 

@@ -221,7 +221,7 @@ def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(lis
     assert nvml.other_programs_mib(torch.device("cuda:0")) == others_mib
 
 
-@pytest.mark.parametrize(("share", "note"), [(0.1, None), (0.5, "other programs took 50% of the processor")])
+@pytest.mark.parametrize(("share", "note"), [(0.1, None), (0.5, "other programs used 50% of the CPU")])
 def test_only_a_large_share_of_other_programs_is_worth_a_note(share: float, note: str | None) -> None:
     instruments = Instruments(torch.device("cpu"), MemoryMeter(), CardGauge(), EnergyMeter(None))
     instruments._others = SimpleNamespace(share=lambda: share)  # type: ignore[assignment]

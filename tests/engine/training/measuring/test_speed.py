@@ -67,7 +67,7 @@ def test_a_short_run_says_why_it_has_no_speed(steps: int, words: str) -> None:
     speed = speed_of([64] * steps, [0.02] * steps, block_steps=10, warmup_steps=10)
     assert speed.samples_per_second is speed.interval is speed.step_ms is None
     assert speed.note is not None and words in speed.note
-    assert speed.note.endswith("a speed needs 60, 10 to warm up and 5 blocks of 10.")
+    assert speed.note.endswith("At least 60 are needed to measure speed (10 to warm up, 5 blocks of 10).")
 
 
 def test_a_run_that_was_slow_for_a_while_is_less_steady_than_one_that_was_slow_now_and_then() -> None:

@@ -238,13 +238,14 @@ def layer(reason: NotInFP8 | None) -> LinearLayer:
 def test_one_sentence_says_what_is_in_fp8_and_what_is_not() -> None:
     mixed = [*[layer(None)] * 28, layer(NotInFP8.OUTPUT), *[layer(NotInFP8.SIZE)] * 8]
     assert layers_sentence(mixed) == (
-        "FP8 in 28 of 37 linear layers; not in the output layer and 8 with a size that is no multiple of 16."
+        "FP8 in 28 of 37 linear layers. Not in the output layer "
+        "and 8 with a size that is not a multiple of 16."
     )
     assert layers_sentence([layer(NotInFP8.OUTPUT)]) == (
-        "FP8 does nothing for this model: its only linear layer is not converted (the output layer)."
+        "FP8 has no effect on this model: its only linear layer is not converted (the output layer)."
     )
     assert layers_sentence([]) == (
-        "FP8 does nothing for this model: it has no linear layers, and others are never converted."
+        "FP8 has no effect on this model. It has no linear layers, and only these are converted."
     )
 
 
@@ -286,6 +287,6 @@ def test_only_scaling_by_rows_is_refused_where_it_does_not_work(
     if caught is not None:
         problem = caught.value.problem
         assert problem.message.endswith(
-            f"is '{recipe}', but this GPU does not multiply by rows: no kernel image is available."
+            f"is '{recipe}', but this GPU does not support row-wise scaling: no kernel image is available."
         )
         assert problem.key == "step.fp8_recipe" and problem.remedy == "Set it to tensorwise."

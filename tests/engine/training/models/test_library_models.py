@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError
@@ -115,7 +115,7 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
         ("hf:gemma3", {"overrides": ["head_dim=2"]}, "overrides", "no setting", "mean text_config.head_dim"),
         ("hf:gpt2", {"overrides": ["n_embd=big"]}, "overrides", "is a whole number", "n_embd=768"),
         ("hf:swin", {"overrides": ["depths=2"]}, "overrides", "is a list", "depths=[2, 2, 6, 2]"),
-        ("hf:gpt2", {"overrides": ["attn_implementation=a/b"]}, "overrides", "must consist of", "Change or"),
+        ("hf:gpt2", {"overrides": ["attn_implementation=a/b"]}, "overrides", "can only have", "Change or"),
         ("hf:gpt2", {"overrides": ["n_embd=30", "n_head=4"]}, "overrides", "divisible", "Change or remove"),
         ("hf:gpt2", {"length": 2_000}, "sequence_length", "at most 1,024", "at most 1,024"),
         ("hf:roberta", {"length": 512, "overrides": SMALL}, "sequence_length", "takes fewer", "504"),
@@ -294,7 +294,7 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(mo
         ({"model": "timm:resnet81"}, "Did you mean timm:resnet18"),
         ({"model": "resnet18d"}, "Did you mean timm:resnet18d?"),
         ({"model": "hf:llama"}, "synthetic-tokens"),
-        ({"model": "hf:albert"}, OWN),
+        ({"model": "hf:albert"}, OWN_DATA),
         ({"overrides": ["hidden_size=3"]}, "Leave it empty"),
     ],
 )

@@ -20,7 +20,7 @@ from engine.protocol.numerics.nonfinite import (
     Operation,
     PrecisionMap,
 )
-from engine.protocol.numerics.numerics import Islands, Ladder, NumericsResults, Part, Rung
+from engine.protocol.numerics.numerics import Fp32Modules, Ladder, NumericsResults, Part, Rung
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
 from engine.training.models.sizes import OddSize
@@ -236,12 +236,12 @@ FOUND = {
         "FP32 diverges too. Lower the learning rate, or search for the first NaN.",
     ),
     "needed modules": (
-        {"islands": Islands(modules=("fc",), sentence="It needs fc.")},
+        {"islands": Fp32Modules(modules=("fc",), sentence="It needs fc.")},
         "fp16",
         "Keep fc in FP32.",
     ),
     "modules that do not suffice": (
-        {"islands": Islands(modules=None, sentence="None suffice.")},
+        {"islands": Fp32Modules(modules=None, sentence="None suffice.")},
         "fp16",
         "Use another precision. FP32 modules alone do not make this one as good as FP32.",
     ),

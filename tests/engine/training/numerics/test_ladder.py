@@ -18,7 +18,7 @@ from engine.training.data.batches import Batch
 from engine.training.numerics import band
 from engine.training.numerics.band import Made, first_step, first_steps
 from engine.training.numerics.bench import Figures, Trainee
-from engine.training.numerics.ladder import _variants, climb_ladder
+from engine.training.numerics.ladder import _variants, measure_divergence
 
 from .conftest import MakeBench, own_settings, part_of
 
@@ -62,7 +62,7 @@ def losses_of(made: Iterable[Made]) -> list[float]:
 
 def ladder_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> Ladder:
     own = own_settings(folder, MODEL.format(forward=forward, factor=factor), "Net")
-    return part_of(make_bench(**own, steps=12), climb_ladder)
+    return part_of(make_bench(**own, steps=12), measure_divergence)
 
 
 def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
@@ -97,7 +97,7 @@ def test_gradients_that_underflow_part_only_without_the_scaler(make_bench, tmp_p
 def test_pure_bf16_parts_alone_where_its_weights_take_no_small_update(make_bench, tmp_path):
     own = own_settings(tmp_path, MODEL.format(forward=HEALTHY, factor=1.0), "Net")
     slow = {"optimizer": {"name": "adam", "learning_rate": 5e-5}, "batch_size": 64, "steps": 60}
-    ladder = part_of(make_bench(**own, **slow, step={"fp32_modules": ["hurdle"]}), climb_ladder)
+    ladder = part_of(make_bench(**own, **slow, step={"fp32_modules": ["hurdle"]}), measure_divergence)
     assert [rung.label for rung in ladder.rungs if rung.parts_at] == ["Pure BF16"]
     assert "BF16 AMP keeps the weights in FP32" in ladder.sentence
 
@@ -110,7 +110,7 @@ def test_fp8_has_a_rung_where_the_run_is_in_it_and_its_layers_are_coarser_than_b
         .replace("Hurdle()", "nn.Linear(32, 32)")
     )
     own = own_settings(tmp_path, text.replace("16, 1)", "32, 1)"), "Net")
-    rungs = by_precision(part_of(make_bench(**own, steps=12, precision="fp8"), climb_ladder))
+    rungs = by_precision(part_of(make_bench(**own, steps=12, precision="fp8"), measure_divergence))
     assert list(rungs)[-2:] == [Precision.BF16_PURE, Precision.FP8]
     errors = {
         precision: {error.module: error.relative_error for error in rungs[precision].errors}

@@ -80,14 +80,14 @@ def failure_of(own, text: str, **settings: object) -> BaseException:
             "return nn.functional.cross_entropy(outputs, targets)",
             "return outputs",
             None,
-            "must be a scalar tensor of floats",
+            "must be a floating-point scalar",
         ),
         ("return nn.functional.cross_entropy(outputs, targets)", "return 0", None, "is an int, but it must"),
         (
             "return nn.functional.cross_entropy(outputs, targets)",
             "return torch.zeros(())",
             None,
-            "The loss in the model's loss(outputs, targets) has no gradient: no parameter",
+            "The loss in the model's loss(outputs, targets) has no gradient: it does not",
         ),
     ],
 )

@@ -52,7 +52,9 @@ MODEL = """
         return nn.functional.cross_entropy(outputs.flatten(0, 1).float(), targets.flatten())
 """
 ONE_LAYER = "nn.Sequential(nn.Embedding(64, 32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 64))"
-LAYERS = "FP8 in 4 of 6 linear layers; not in the output layer and 1 with a size that is no multiple of 16."
+LAYERS = (
+    "FP8 in 4 of 6 linear layers. Not in the output layer and 1 with a size that is not a multiple of 16."
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,7 +156,7 @@ def test_a_run_says_which_layers_are_in_fp8_and_tells_no_speed(runs: OwnRuns) ->
     events = runs.events(experiment(runs))
     started = next(event for event in events if isinstance(event, Started))
     assert started.notes[0] == LAYERS
-    assert started.hardly_faster == "FP8 is emulated, which shows losses and no speed"
+    assert started.hardly_faster == "FP8 is emulated, which shows losses but not speed"
     finished = events[-1]
     assert isinstance(finished, Finished)
     summary = finished.summary
@@ -191,7 +193,9 @@ def test_check_lists_each_linear_layer_with_the_tokens_of_a_batch(runs: OwnRuns)
     assert LAYERS in said and EMULATED_NOTE in said
     table = next(finding.detail for finding in checked.findings if finding.message == LAYERS)
     assert table.splitlines()[0] == "linear layer  inputs  outputs  tokens  in FP8"
-    assert table.splitlines()[-2] == "3                 32       36     160  no: a size is no multiple of 16"
+    assert (
+        table.splitlines()[-2] == "3                 32       36     160  no: a size is not a multiple of 16"
+    )
     assert not checked.errors
     assert not check(experiment(runs, "bf16")).linear_layers
 
@@ -201,7 +205,7 @@ def test_a_model_of_convolutions_is_told_that_fp8_does_nothing_for_it() -> None:
     cnn = experiment_from({**settings, "precision": "fp8", "device": "cpu", "steps": 1})
     (finding,) = [found for found in check(cnn).findings if found.kind is FindingKind.FP8]
     assert finding.severity == "warning"
-    assert finding.message.startswith("FP8 does nothing for this model: ")
+    assert finding.message.startswith("FP8 has no effect on this model: ")
     assert finding.remedy == "Choose BF16 AMP."
     *_, last = train(cnn, Control())
     assert isinstance(last, Finished)
@@ -226,8 +230,8 @@ def test_fsdp_and_devices_without_fp8_are_refused_with_a_sentence(
         return reason
 
     assert why(cuda_precisions((8, 9))) is why(cuda_precisions((9, 0))) is None
-    assert why(cuda_precisions((8, 6))) == "FP8 needs compute capability 8.9; this one has 8.6"
-    assert why(other_accelerator_precisions()) == "FP8 is tried on NVIDIA GPUs only"
+    assert why(cuda_precisions((8, 6))) == "FP8 needs compute capability 8.9, but this GPU has 8.6"
+    assert why(other_accelerator_precisions()) == "Ammeter uses FP8 on NVIDIA GPUs only"
     monkeypatch.setattr("engine.training.precision.find_spec", lambda name: None)
     for entries in (cuda_precisions((9, 0)), cpu_precisions(Processor("CPU", 1_024.0))):
         assert "`ammeter engine install --with torchao`" in (why(entries) or "")

@@ -166,19 +166,19 @@ def test_an_epsilon_that_fp16_rounds_to_0_is_found(own, after, part, precision, 
     [
         (
             "(outputs.half() * 0 + 300).square().sum().float()",
-            "square gives more than float16 can",
+            "square exceeds the largest",
             "float32",
         ),
         (
             "(outputs.half() * 0 + 9e3).sum().float()",
-            "sum gives more than float16 can hold, 65,504",
+            "sum exceeds the largest number of float16, 65,504",
             "float32",
         ),
-        ("(outputs.float() * 0).log().mean()", "log is given 0", "small number"),
+        ("(outputs.float() * 0).log().mean()", "the input of log is 0", "small number"),
         ("(1 / (outputs.float() * 0)).mean()", "divides by 0", "small number"),
         (
             "(outputs * 0 + LOW + LOW).softmax(-1).mean()".replace("LOW", "torch.finfo(outputs.dtype).min"),
-            "a mask stands for -Inf become -Inf in add",
+            "large negative numbers become -Inf in add",
             "booleans",
         ),
         ("(outputs.float() * 0 - 1).sqrt().mean()", "sqrt is the first", "sqrt"),
@@ -301,7 +301,7 @@ def test_pure_bf16_casts_all_weights_so_none_is_told(own) -> None:
 OFF, OWN_BF16 = "torch.autocast('cpu', enabled=False)", "torch.autocast(x.device.type, dtype=torch.bfloat16)"
 WHOLE = f"{FORWARD}\n        {LAST}"
 WITH = "with {}:\n            hidden = self.first(x.float()).relu()\n            return self.last(hidden)"
-OF_WORK = "the FLOPs of matrix multiplications and convolutions"
+OF_WORK = "the FLOPs of matmuls and convolutions"
 ALL, HALF = f"all {OF_WORK}", f"50% of {OF_WORK}"
 
 

@@ -363,7 +363,7 @@ def test_a_step_of_the_files_own_trains_two_optimizers(own, precision):
         own.experiment(path, precision=precision, scaler=scaler, step={"recipe": "fast", "clip_norm": 1.0})
     )
     assert summary.steps == 6 and summary.recipe == "plain"
-    assert summary.left_out["compile"] == "the step is the model file's own"
+    assert summary.left_out["compile"] == "the model file defines its own step"
     assert summary.skipped_steps == (0 if precision == "fp16" else None)
 
 
@@ -440,13 +440,14 @@ def _documented(path: str) -> list[str]:
 
 FILES = {
     f"{path} {number}": code
-    for path in ("README.md", "resources/guide/own-model.md", "resources/guide/own-step.md")
+    for path in ("README.md", "resources/guide/your-own-model.md")
     for number, code in enumerate(_documented(path), start=1)
 }
 
 
 def test_readme_and_guide_show_files() -> None:
-    assert [name.rpartition("/")[2] for name in FILES] == ["README.md 1", "own-model.md 1", "own-step.md 1"]
+    pages = [name.rpartition("/")[2] for name in FILES]
+    assert pages == ["README.md 1", "your-own-model.md 1", "your-own-model.md 2"]
     assert len(FILES["README.md 1"].splitlines()) < 15
 
 

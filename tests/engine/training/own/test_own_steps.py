@@ -190,7 +190,7 @@ BROKEN = {
     "(first + second).backward(); " + AGAIN: "train.backward did not make",
     "train.backward(train.model[2](torch.ones(4, 8)).mean()); train.model[0].weight.grad = torch.ones(8, 4); "
     + AGAIN: ("train.backward did not make"),
-    "train.backward(first); train.step(a); " + AGAIN: "train.step takes gradients again",
+    "train.backward(first); train.step(a); " + AGAIN: "train.step uses gradients again",
     "train.backward(first); " + AGAIN + "; train.unscale(b)": "train.unscale divides",
 }
 

@@ -92,9 +92,7 @@ def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> N
         found = losses(compiled, *groups)
     assert compiled.record.recipe == "plain" and compiled.compile_seconds is None
     assert "compiler" in compiled.record.left_out["compile"]
-    assert compiled.record.take_notes() == [
-        f"The recipe goes without compile: {compiled.record.left_out['compile']}."
-    ]
+    assert compiled.record.take_notes() == [f"compile is not applied: {compiled.record.left_out['compile']}."]
     plain = step_of("plain", gradient_accumulation=2)
     assert found == losses(plain, *groups)
     for one, other in zip(

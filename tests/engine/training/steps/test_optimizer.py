@@ -150,5 +150,5 @@ def test_settings_and_guide_say_how_a_warm_up_counts() -> None:
     assert found[:2] == pytest.approx([PEAK / (4 + 1), 2 * PEAK / (4 + 1)])
     assert found[4] == PEAK and found[-1] == 0
     assert "1/(warm-up + 1)" in all_settings()["schedule.warmup_steps"].about
-    guide = files("resources").joinpath("guide", "accuracy.md").read_text(encoding="utf-8")
+    guide = files("resources").joinpath("guide", "accuracy-differs.md").read_text(encoding="utf-8")
     assert "1/(`w` + 1) of the peak" in guide and "CosineAnnealingLR" in guide

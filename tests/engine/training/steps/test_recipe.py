@@ -36,8 +36,8 @@ def test_the_plain_recipe_leaves_nothing_out() -> None:
 def test_on_a_cpu_the_fast_recipe_goes_without_capture_and_says_so_once() -> None:
     step = step_of("channels_last+fused+capture")
     assert step.record.recipe == "channels_last+fused"
-    assert step.record.left_out == {"capture": "only CUDA devices capture"}
-    assert step.record.take_notes() == ["The recipe goes without capture: only CUDA devices capture."]
+    assert step.record.left_out == {"capture": "only CUDA devices support CUDA graphs"}
+    assert step.record.take_notes() == ["capture is not applied: only CUDA devices support CUDA graphs."]
     assert step.record.take_notes() == []
 
 

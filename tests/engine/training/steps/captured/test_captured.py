@@ -184,7 +184,7 @@ def test_batches_that_keep_changing_their_shape_are_trained_without_a_graph(cuda
     pair = pair_of(precision="bf16")
     pair.train(groups_of(8, *itertools.islice(itertools.cycle([2, 3, 4, 5]), 14), 8))
     assert cuda.captures == 0
-    assert pair.captured.record.left_out == {"capture": "the batches change their shape"}
+    assert pair.captured.record.left_out == {"capture": "the shape of the batches changes"}
     assert pair.captured.next_phase() is None
 
 
@@ -227,7 +227,7 @@ def test_a_broken_capture_leaves_no_trace_but_its_reason(cuda, pair_of, mood, re
     assert pair.captured.record.left_out == {"capture": reason} and pair.captured.record.recipe == "fused"
     assert [graph.operations for graph in cuda.graphs] == [[]], "the broken graph keeps no memory"
     assert cuda.restored == ["state"] and len(cuda.released) == ends_allocation
-    assert pair.captured.record.take_notes() == [f"The recipe goes without capture: {reason}."]
+    assert pair.captured.record.take_notes() == [f"capture is not applied: {reason}."]
 
 
 def test_phases_are_told_before_the_group_that_they_are_of(pair_of: Callable[..., Pair]) -> None:

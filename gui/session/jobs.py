@@ -1,0 +1,295 @@
+"""Queued jobs of the engine's thread other than runs: how they wait, are saved and are carried out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+from engine.driver import Driver
+from engine.experiment.checks import Catalog
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.limit.driver import LimitDriver
+from engine.numerics.driver import NumericsDriver
+from engine.profile.driver import ProfileDriver
+from engine.protocol.events import Failed, Finished
+from engine.store.queue import WaitingItem
+from engine.store.saved.study import ANSWERS, Study, new_id
+from engine.store.store import Store
+from engine.sweep.order import TurnEnded
+from engine.sweep.sweeper import Sweeper
+from engine.tune.driver import TuneDriver
+from engine.worker.launcher import Launcher
+
+SWEEP = "sweep"
+DRIVERS: Mapping[str, type[Driver[Any]]] = {
+    "limit": LimitDriver,
+    "numerics": NumericsDriver,
+    "profile": ProfileDriver,
+    "tune": TuneDriver,
+}
+"""The driver of each kind of study."""
+
+_DETAILS = {
+    "limit": "Largest batch",
+    "numerics": "Numerics",
+    "profile": "Profile",
+    SWEEP: "Sweep",
+    "tune": "Tuning",
+}
+
+
+@runtime_checkable
+class CanPause(Protocol):
+    """Work that any thread can pause after the current step, and resume."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A study or sweep in the queue. Its unique `key` is also its id in the store.
+
+    `study` is None for a sweep, which is in the store. `title` names the job, and `machine` is where it runs,
+    "" for this one.
+    """
+
+    key: str
+    kind: str
+    title: str
+    study: Study[Any] | None = None
+    machine: str = ""
+
+    @classmethod
+    def of(cls, study: Study[Any]) -> QueuedJob:
+        return cls(study.id, study.kind, study.title, study, study.machine)
+
+    @property
+    def detail(self) -> str:
+        """The description in the queue."""
+        return _DETAILS[self.kind]
+
+    @property
+    def is_resumable(self) -> bool:
+        """True if the job can resume where it stopped, after it yielded or the program ended."""
+        return self.kind == SWEEP or DRIVERS[self.kind].keeps_place
+
+    def item(self) -> WaitingItem:
+        """Return the job as it is saved while it waits. `job_of` is the inverse."""
+        request = "" if self.study is None else self.study.answer.model_dump_json()
+        return WaitingItem(self.key, self.kind, self.title, request, machine=self.machine)
+
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Driver[Any] | Sweeper:
+        """Return the driver that carries out the job."""
+        made = Sweeper if self.study is None else DRIVERS[self.kind]
+        return made(store, launcher, catalog)
+
+    def execute(
+        self,
+        tool: Driver[Any] | Sweeper,
+        store: Store,
+        tell: Callable[[object], None],
+        is_stopped: Callable[[], bool],
+        should_yield: Callable[[], bool],
+    ) -> Problem | None:
+        """Carry out the job and pass its events to `tell`. Return the problem that ended it early, if any.
+
+        A job that can resume calls `should_yield` between its turns, and returns early if it must yield.
+        """
+        problem: Problem | None = None
+        try:
+            for event in self._events(tool, store, should_yield):
+                tell(event)
+                if is_stopped() and not isinstance(event, Finished | Failed):
+                    # asked again: the request may have come before the work had begun
+                    tool.stop()
+                if isinstance(event, Failed):
+                    problem = event.problem
+                if isinstance(event, TurnEnded):
+                    # what failed was one turn of a sweep, which goes on
+                    problem = None
+        except ProblemError as error:
+            tell(Failed(problem=error.problem))
+            problem = error.problem
+        return problem
+
+    def _events(
+        self, tool: Driver[Any] | Sweeper, store: Store, should_yield: Callable[[], bool]
+    ) -> Iterator[object]:
+        if isinstance(tool, Sweeper):
+            return tool.run(self.key, should_yield)
+        assert self.study is not None
+        # another window may have gone on with it since it was ordered
+        known = store.studies.find(self.key) if store.studies.starting(self.key) else self.study
+        return tool.follow(known, should_yield)
+
+
+def again(job: QueuedJob) -> QueuedJob:
+    """Return a new job for the same question."""
+    assert job.study is not None
+    return QueuedJob.of(Study(answer=job.study.answer.afresh(), id=new_id(), machine=job.machine))
+
+
+def job_of(item: WaitingItem) -> QueuedJob:
+    """Return the job of a saved item. Raises ProblemError if another version of Ammeter wrote it."""
+    job = QueuedJob(item.key, item.kind, item.title, machine=item.machine)
+    if item.kind == SWEEP:
+        return job
+    try:
+        answer = ANSWERS[item.kind].model_validate_json(item.request)  # type: ignore[index]
+    except (KeyError, ValueError):
+        message = f"“{item.title}” cannot be read from the queue: another version of Ammeter wrote it."
+        raise ProblemError(
+            Problem(kind=Kind.STORE, message=message, remedy="Remove it and add it again.")
+        ) from None
+    return replace(job, study=Study(id=item.key, answer=answer, machine=item.machine))
+
+
+Work = str | QueuedJob
+
+
+def key_of(work: Work) -> str:
+    """Return a run's id, or a job's key."""
+    return work if isinstance(work, str) else work.key
+
+
+@dataclass
+class Place:
+    """A place in the queue, with work for a `machine`. Held work is skipped."""
+
+    work: Work
+    is_held: bool = False
+    machine: str = ""
+
+    @property
+    def key(self) -> str:
+        return key_of(self.work)
+
+
+class WaitingList:
+    """The places of the queue, next first, for all threads. `changed` is its lock, notified of every change.
+
+    A job that can resume keeps its place while it is `current`, and yields to work that is moved before it.
+    Other work leaves when it starts. While the list `rests`, nothing starts. `can_train` returns whether a
+    machine can start work.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.current: Work | None = None
+        self.ended = 0
+        """The number of items that have ended so far."""
+        self._rests = False
+        self._places: list[Place] = []
+        self.can_train: Callable[[str], bool] = lambda _machine: True
+
+    @property
+    def rests(self) -> bool:
+        return self._rests
+
+    @rests.setter
+    def rests(self, rests: bool) -> None:
+        with self.changed:
+            self._rests = rests
+            self.changed.notify()
+
+    def add(self, *work: Work, goes_first: bool = False, is_held: bool = False, machine: str = "") -> None:
+        """Add work at the end or at the front. A job has its own machine."""
+        places = [Place(one, is_held, one.machine if isinstance(one, QueuedJob) else machine) for one in work]
+        with self.changed:
+            self._places[:] = [*places, *self._places] if goes_first else [*self._places, *places]
+            self.changed.notify()
+
+    def places(self) -> tuple[Place, ...]:
+        """Return all places, including that of the current job if it keeps its place."""
+        with self.changed:
+            return tuple(self._places)
+
+    def waiting(self) -> tuple[Work, ...]:
+        """The waiting work, next first."""
+        with self.changed:
+            return tuple(place.work for place in self._places if place.work is not self.current)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return all keys in order, including that of the current job if it keeps its place."""
+        with self.changed:
+            return tuple(place.key for place in self._places)
+
+    def work(self, key: str) -> Work | None:
+        with self.changed:
+            known = [*(place.work for place in self._places), *([self.current] if self.current else [])]
+            return next((work for work in known if key_of(work) == key), None)
+
+    def remove(self, key: str) -> bool:
+        """Remove work. Return False if it is running or not in the queue."""
+        with self.changed:
+            place = self._place(key)
+            if place is None or place.work is self.current:
+                return False
+            self._places.remove(place)
+            return True
+
+    def arrange(self, keys: Sequence[str]) -> None:
+        """Sort the work by `keys`. Work with another key goes to the end."""
+        with self.changed:
+            order = {key: number for number, key in enumerate(keys)}
+            self._places.sort(key=lambda place: order.get(place.key, len(order)))
+            self.changed.notify()
+
+    def hold(self, key: str, is_held: bool) -> None:
+        """Hold or release work. A current job that can resume stops at its next turn."""
+        with self.changed:
+            if (place := self._place(key)) is not None:
+                place.is_held = is_held
+                self.changed.notify()
+
+    def is_held(self, key: str) -> bool:
+        with self.changed:
+            return (place := self._place(key)) is not None and place.is_held
+
+    def has_next(self) -> bool:
+        """Return True if there is work to start."""
+        with self.changed:
+            return self._next() is not None
+
+    def take(self) -> Work | None:
+        """Return the next work, which becomes `current`, or None if there is none to start."""
+        with self.changed:
+            place = self._next()
+            if place is None:
+                return None
+            self.current = place.work
+            if not (isinstance(place.work, QueuedJob) and place.work.is_resumable):
+                self._places.remove(place)
+            return self.current
+
+    def should_yield(self) -> bool:
+        """Return True if the current job must yield to work before it, or because it is held."""
+        with self.changed:
+            place = self._next()
+            mine = self._place(key_of(self.current)) if self.current is not None else None
+            return mine is not None and (mine.is_held or (place is not None and place is not mine))
+
+    def end(self, *, yielded: bool = False) -> None:
+        """End the current work, or put it back into the queue if it yielded."""
+        with self.changed:
+            work, self.current = self.current, None
+            if work is not None and not yielded:
+                self.ended += 1
+                self.remove(key_of(work))
+
+    def clear(self) -> None:
+        with self.changed:
+            self._places.clear()
+            self.changed.notify()
+
+    def _next(self) -> Place | None:
+        if self._rests:
+            return None
+        begins = (place for place in self._places if not place.is_held and self.can_train(place.machine))
+        return next(begins, None)
+
+    def _place(self, key: str) -> Place | None:
+        return next((place for place in self._places if place.key == key), None)

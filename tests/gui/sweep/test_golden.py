@@ -1,0 +1,49 @@
+"""The words of the pages *Sweep* and *Tune*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.protocol.tune import Tuning
+from engine.store.store import Store
+from gui.sweep.panel import SweepPage
+from gui.window.main_window import MainWindow
+from tests.golden import Golden, words_of
+from tests.gui.sweep.test_tune import put, tuned
+from tests.sweeps import small_results
+
+__all__ = ["tuned"]
+
+
+@pytest.fixture
+def page(qtbot: QtBot) -> SweepPage:
+    page = SweepPage()
+    qtbot.addWidget(page)
+    page.resize(1080, 700)
+    with qtbot.waitExposed(page):
+        page.show()
+    page.show_results(small_results())
+    return page
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_the_words_of_a_sweeps_tabs(page: SweepPage, golden: Golden, place: int) -> None:
+    assert page.tabs.count() == 4
+    page.tabs.setCurrentIndex(place)
+    page.choose((place,))
+    golden(words_of(page), f"sweep-{place}")
+
+
+def test_the_words_of_a_tuning(
+    start: Callable[[], MainWindow], store: Store, tuned: Tuning, golden: Golden
+) -> None:
+    window = start()
+    window.show_page("tune")
+    before = words_of(window.others.tune_panel)
+    put(store, tuned)
+    window = start()
+    window.show_page("tune")
+    golden(f"{before}\n\n---\n\n{words_of(window.others.tune_panel)}", "tune")
