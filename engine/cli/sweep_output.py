@@ -108,7 +108,7 @@ def _planned(grid: Grid, excluded: Mapping[int, str]) -> list[dict[str, Any]]:
             cell.index,
             cell.places,
             grid.name(cell.places),
-            "left out" if cell.index in excluded else "waiting",
+            "excluded" if cell.index in excluded else "waiting",
             why=excluded.get(cell.index, ""),
         )
         for cell in grid.cells

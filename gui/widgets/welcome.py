@@ -43,8 +43,8 @@ class Welcome(QWidget):
         self._sentence = _centred(SENTENCE, "body", "sentence")
         kind = "secondary" if is_large else "strip"
         # beside the form, whose button is the one solid block of the view, it is one of three equals
-        self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
-        self.show_me.setAccessibleName("Show me")
+        self.show_me = Button(" Run demo", "primary" if is_large else kind, _SHOW_ME, "play")
+        self.show_me.setAccessibleName("Run demo")
         self.experiment = Button("Run an experiment", kind, _EXPERIMENT, do=self.experiment_wanted)
         self.limit = Button("Find the largest batch", kind, _LIMIT, do=self.limit_wanted)
         self.show_me.clicked.connect(self.show_me_wanted)

@@ -47,8 +47,8 @@ from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, rem
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
 if TYPE_CHECKING:
+    from gui.demo.controller import DemoController
     from gui.installation.setup import InstallerBackend
-    from gui.show.controller import ShowController
     from gui.window.desktop import Notifications
     from gui.window.pages import OtherPages
 
@@ -77,7 +77,7 @@ _LATER = (
     "gui.sweep.controller",
     "gui.tune.controller",
     "engine.race.race",
-    "gui.show.controller",
+    "gui.demo.controller",
     "gui.window.pages",
 )
 """What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
@@ -176,8 +176,8 @@ class MainWindow(QMainWindow):
         return others
 
     @property
-    def shows(self) -> ShowController | None:
-        """Show's controller; None before it is made."""
+    def shows(self) -> DemoController | None:
+        """Demo's controller. None before it is made."""
         return self.others.shows if self._has_others else None
 
     @cached_property
@@ -363,7 +363,7 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def _may_close(self) -> bool:
-        # the runs of "Show me" are taken out of the queue
+        # the runs of the demo are taken out of the queue
         tells_of, items = self.others.shows.tells_of, self.experiments.queue.items()
         waiting = counted_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress

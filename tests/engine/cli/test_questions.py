@@ -74,7 +74,7 @@ def test_a_largest_batch_whose_time_is_over_is_not_verified(answer, tmp_path, mo
         _, found = answer("limit", *SMALL, "--memory-gib", "0.1", "--precision", "fp32", "--time-limit", "1s")
     (result,) = found["results"]
     assert not result["verified"] and len(result["trials"]) <= 1
-    assert result["note"].startswith("It was stopped early. The largest batch is ")
+    assert result["note"].startswith("Stopped early. The largest batch is ")
 
 
 def test_both_strategies_of_several_devices_have_their_largest_batch(answer, tmp_path, monkeypatch):
@@ -179,13 +179,13 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
     assert status == 0 and found["phase"] == "over"
     assert found["experiment"]["precision"] == "fp32" and found["runs"] >= len(found["trials"])
     assert found["command"].startswith("ammeter run --set") and found["sentences"]
-    assert any("recipes were not to be tried" in sentence for sentence in found["not_tried"])
+    assert any("optimizations: not selected" in sentence for sentence in found["not_tried"])
     with Store() as store:
         (saved,) = store.studies.newest("tune")
     assert saved.id == found["id"] and saved.is_over
     assert "The fastest settings of small-cnn" in to.read_text(encoding="utf-8")
     status, refused = answer("tune", "--resume", saved.id, *HERE)
-    assert status == 2 and "is over" in refused["error"]["message"]
+    assert status == 2 and "is finished" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,9 @@ def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_p
     # enough steps for a speed
     assert main(["compare", *TINY, *GRID, "--set", "measure.block_steps=1", "--steps", "15"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    mark = "* measured while the machine was disturbed: nothing follows from it."
+    mark = "* not reliable: the machine was disturbed."
     assert lines.count(mark) == 1 and sum("*" in line for line in lines) == 1 + 4
-    assert not any("fastest cell" in line or "gains most" in line for line in lines)
+    assert not any("fastest combination" in line or "largest gain" in line for line in lines)
     with Store() as store:
         (record,) = store.sweeps.newest()
     main(["export", record.id, "--to", str(tmp_path / "x.md")])
@@ -267,7 +267,7 @@ def test_a_sweep_over_devices_tells_its_efficiency_or_what_disturbed_it(answer, 
     main(["show", found["id"]])
     said = capsys.readouterr().out
     if all(cell["clean"] for cell in found["cells"]):
-        assert "Scaling efficiency on 2 devices, against 1 device: FP32" in said
-        assert "These devices share one processor's cores" in said
+        assert "Scaling efficiency on 2 devices, relative to 1 device: FP32" in said
+        assert "These devices share the cores of one CPU" in said
     else:
-        assert "so nothing follows from the speed there" in said
+        assert "The speed there is not reliable" in said

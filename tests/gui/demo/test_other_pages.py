@@ -16,15 +16,15 @@ from engine.protocol.events import Phase, PhaseName
 from engine.race.race import Race
 from engine.race.showcase import Showcase
 from engine.store.record import RunRecord
+from gui.demo import pages
+from gui.demo.pages import Measuring, Progress
+from gui.demo.scale import SMALLEST_TEXT, Scale, scale_for
 from gui.session.live_run import LiveRun
-from gui.show import pages
-from gui.show.pages import Measuring, Progress
-from gui.show.scale import SMALLEST_TEXT, Scale, scale_for
 from gui.theme.theme import theme
 from tests.race_cards import assert_clear, texts_of
 
 CASE = Showcase(
-    "Show me",
+    "Demo",
     (
         ("FP32", Experiment(batch_size=10, steps=200)),
         ("BF16", Experiment(batch_size=10, steps=200, precision=Precision.BF16)),
@@ -55,7 +55,7 @@ class TestMeasuring:
         page = room.panel.measuring
         assert room.panel.page == "measuring"
         assert "Measuring full precision about 30 s left" in page.words()
-        assert "1,000 images so far" in page.words() and "Full: 900 MiB; Mixed: not yet." in page.words()
+        assert "1,000 images so far" in page.words() and "Full 900 MiB, Mixed not yet." in page.words()
         assert [count.blocks for count in page.view.instant.counts] == [100, 0]
         told = page.accessibleDescription()
         room.panel.show_measuring(measuring(110))
@@ -69,8 +69,8 @@ class TestMeasuring:
         room.assert_fits()
 
     def test_a_phase_without_steps_is_named_and_it_can_be_stopped(self, room: Any) -> None:
-        room.panel.show_measuring(measuring(0, phase="getting the pictures"))
-        assert "getting the pictures" in room.panel.measuring.words()
+        room.panel.show_measuring(measuring(0, phase="getting the images"))
+        assert "getting the images" in room.panel.measuring.words()
         with room.qtbot.waitSignal(room.panel.stop_wanted):
             room.panel.measuring.stop.click()
 
@@ -79,7 +79,7 @@ class TestOtherPages:
     def test_a_refusal_says_why_and_what_to_do(self, room: Any) -> None:
         room.panel.show_refusal("The run “x” has no steps to replay. " * 3, "Choose another run. " * 4)
         assert room.panel.page == "refused"
-        assert "nothing to show" in room.panel.refused.accessibleName()
+        assert "Nothing to replay" in room.panel.refused.accessibleName()
         assert "no steps to replay" in room.panel.refused.words()
         room.assert_fits()
         for button, signal in (
@@ -141,7 +141,7 @@ class TestRoom:
         room.panel.show_race(usual, None)
         scene = room.view.scene
         end = replace(scene.end, number=number, caption=("as many images", rest))
-        room.view.show_scene(replace(scene, at=lambda seconds: end), end, "How sure is that?")
+        room.view.show_scene(replace(scene, at=lambda seconds: end), end, "How certain is this?")
         for size in room.SIZES:
             room.resize(*size)
             assert_clear(room.view.card, end)

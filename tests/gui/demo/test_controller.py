@@ -16,7 +16,7 @@ from engine.race.showcase import Showcase
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.show.controller import FullScreen
+from gui.demo.controller import FullScreen
 from gui.theme.theme import reduced_motion_choice, set_reduced_motion
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
@@ -185,7 +185,7 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     window.runs.welcome.show_me_wanted.emit()
     assert window.page == "show" and window.others.show_panel.page == "measuring"
     window.others.shows.show_runs([run.id for run in pair])
-    assert "is measuring" in window.notice.text() and window.others.show_panel.page == "measuring"
+    assert "demo is running" in window.notice.text() and window.others.show_panel.page == "measuring"
     window.others.show_panel.stop_wanted.emit()
     until_raced(qtbot, window)
 
@@ -236,8 +236,8 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     qtbot.mouseClick(race.view.again, Qt.MouseButton.LeftButton)
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
-    own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
-    monkeypatch.setattr("gui.show.measurement.GuidedMeasurement.case", own)
+    own = Showcase("Demo", tuple((run.name, run.experiment) for run in disturbed), "")
+    monkeypatch.setattr("gui.demo.measurement.GuidedMeasurement.case", own)
     window.show_page("show")
     begun: list[str] = []
     monkeypatch.setattr(window.others.shows.show_me, "begin", lambda: begun.append("begun"))

@@ -1,4 +1,4 @@
-"""The sequence of "Show me": two runs that suit this machine, measured one after the other."""
+"""The sequence of the demo: two runs that suit this machine, measured one after the other."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from engine.race.showcase import (
     showcase,
 )
 from engine.store.record import RunRecord, Status
+from gui.demo.pages import Progress, measuring
+from gui.demo.panel import DemoPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.live_run import LiveRun
-from gui.show.pages import Progress, measuring
-from gui.show.panel import ShowPanel
 
 if TYPE_CHECKING:
     from engine.race.race import Which
@@ -49,12 +49,12 @@ class GuidedRuns:
         self.running: str | None = None
 
     def submit(self, case: Showcase) -> None:
-        """Queues both at the front. Raises ProblemError if the store refuses."""
+        """Queue both at the front. Raises ProblemError if the store refuses."""
         self.ids = self._experiments.submit(case.title, case.sides, TITLE, goes_first=True)
         self._submitted.update(self.ids)
 
     def forget(self) -> tuple[str, ...]:
-        """Forgets its runs; their ids."""
+        """Forget the runs, and return their ids."""
         run_ids, self.ids, self.running = self.ids, (), None
         return run_ids
 
@@ -63,7 +63,7 @@ class GuidedRuns:
         return run_id in self._submitted
 
     def live(self, place: int) -> LiveRun | None:
-        """The curves of the first or the second run, once it has begun."""
+        """Return the curves of the first or the second run, once it has started."""
         return self._runs.opened(self.ids[place]) if place < len(self.ids) else None
 
     @property
@@ -74,41 +74,41 @@ class GuidedRuns:
 
     @property
     def is_coming(self) -> bool:
-        """True if a run has left the queue but not begun."""
+        """True if a run has left the queue but not started."""
         runs = [run for run_id in self.ids if (run := self._runs.record(run_id)) is not None]
         return self.running is None and any(not run.status.is_over for run in runs)
 
     @property
-    def can_begin_anew(self) -> bool:
-        """True if the run in progress can be replaced: not if the next one has left the queue."""
+    def can_restart(self) -> bool:
+        """True if the run in progress can be replaced, which ends when the next run leaves the queue."""
         ids = self.ids
         if self.running is None or self.running not in ids:
             return False
         return self.running == ids[-1] or bool(set(ids[1:]) & set(self._experiments.waiting))
 
     def progress(self) -> tuple[float | None, int]:
-        """Steps per second of the current run, None while there are too few, and its number of steps."""
+        """Return the current run's steps per second, None while there are few, and its number of steps."""
         live = self.live(int(self.is_on_second))
         if live is None or live.experiment is None:
             return None, 0
         return pace_of(live.experiment, live.column("samples_per_second")), live.step
 
     def whole_pace(self, place: int) -> float | None:
-        """Steps per second of the first or the second run over all that counted; None without any."""
+        """Return the steps per second of the first or the second run over all counted steps, or None."""
         live = self.live(place)
         if live is None or live.experiment is None:
             return None
         return pace_of(live.experiment, live.column("samples_per_second"), 0.0)
 
     def take_out_waiting(self) -> None:
-        """Takes the runs that have not begun out of the queue."""
+        """Remove the runs that have not started from the queue."""
         waiting = [run_id for run_id in self.ids if run_id in self._experiments.waiting]
         self.ids = tuple(run_id for run_id in self.ids if run_id not in waiting)
         for run_id in waiting:
             self._experiments.take_out(run_id)
 
     def discard(self, run_id: str, *, even_whole: bool = False) -> None:
-        """Deletes a run for good if it is over but unfinished, or `even_whole`."""
+        """Delete a run for good if it is over but unfinished, or `even_whole`."""
         run: RunRecord | None = self._runs.record(run_id)
         is_wanted = run is not None and run.status is Status.FINISHED and not even_whole
         if run is not None and run.status.is_over and not is_wanted and self._experiments.delete((run_id,)):
@@ -120,11 +120,11 @@ _Ending = Literal["", "again", "given up"]
 
 
 class GuidedMeasurement(QObject):
-    """Measures through the ordinary queue, so that its runs are like any others.
+    """Measure through the ordinary queue, so its runs are like any others.
 
-    `at_work` (bool) when it begins and ends; `measured` carries the ids of both runs, full precision first;
-    `given_up` when it was stopped; `refused` (Problem) if a run failed, or the machine cannot be examined or
-    is too slow; `busy` carries a sentence on what is running, which the user must decide about first.
+    `at_work` (bool) when it starts and ends. `measured` carries the ids of both runs, full precision first.
+    `given_up` when it was stopped. `refused` (Problem) if a run failed, or the machine cannot be examined or
+    is too slow. `busy` carries a sentence on the running work, which the user must decide about first.
     """
 
     at_work = Signal(bool)
@@ -136,7 +136,7 @@ class GuidedMeasurement(QObject):
     def __init__(
         self,
         experiments: Experiments,
-        panel: ShowPanel,
+        panel: DemoPanel,
         background: Background,
         parent: QObject | None = None,
     ) -> None:
@@ -162,31 +162,31 @@ class GuidedMeasurement(QObject):
 
     @property
     def case(self) -> Showcase | None:
-        """Its experiments on this machine; None until the machine has been examined."""
+        """The experiments for this machine. None until the machine has been examined."""
         catalog = self._experiments.catalog
         return self._case or (showcase(catalog) if catalog is not None else None)
 
     @property
     def is_measuring(self) -> bool:
-        """True if the run in progress is one of its own."""
+        """True if the run in progress belongs to the demo."""
         return self.is_at_work and self.pair.running is not None
 
     def begin(self) -> None:
-        """Measures, or emits `busy` if something else is running; does nothing if at work already."""
+        """Measure, or emit `busy` if something else is running. Do nothing if at work already."""
         experiments, limits = self._experiments, self._experiments.limits
         if self.is_at_work:
             return
         if experiments.running is not None:
             self.busy.emit("A run is training.")
         elif limits.running is not None:
-            self.busy.emit("A limit is being measured.")
+            self.busy.emit("The largest batch is being searched.")
         elif experiments.waiting or limits.waiting:
-            self.busy.emit("Runs are waiting.")
+            self.busy.emit("Runs are queued.")
         else:
             self.begin_next()
 
     def begin_next(self) -> None:
-        """Measures once the current work has ended, before the rest of the queue."""
+        """Measure once the current work has ended, before the rest of the queue."""
         if self.is_at_work:
             return
         self.pair.forget()
@@ -200,7 +200,7 @@ class GuidedMeasurement(QObject):
             self._take_catalog()
 
     def stop_and_begin(self) -> None:
-        """Stops the current work, which keeps what it has, and measures."""
+        """Stop the current work, which keeps its results so far, and measure."""
         if self.is_at_work:
             return
         # asked before `begin_next`: if the work has ended by itself, only its own first run could be stopped
@@ -210,7 +210,7 @@ class GuidedMeasurement(QObject):
             self._experiments.stop()
 
     def stop(self) -> None:
-        """Gives up; an unfinished run is deleted."""
+        """Give up, and delete an unfinished run."""
         if not self.is_at_work:
             return
         self.pair.take_out_waiting()
@@ -223,20 +223,20 @@ class GuidedMeasurement(QObject):
             self._give_up()
 
     def close(self) -> None:
-        """Gives up because the window closes, which stops the run in progress."""
+        """Give up because the window closes, which stops the run in progress."""
         self._patience.stop()
         if self.is_at_work:
             self.is_at_work = False
             self.pair.take_out_waiting()
 
     def show(self) -> None:
-        """Shows its progress in the panel, if it is at work."""
+        """Show the progress in the panel, if at work."""
         if not self.is_at_work:
             return
         pair, others = self.pair, self._experiments.running or self._experiments.limits.running
-        phase = "waiting for its turn" if pair.running is None and others is not None else ""
+        phase = "waiting in the queue" if pair.running is None and others is not None else ""
         if self._case is None:
-            phase = "looking at this machine"
+            phase = "examining this machine"
         elif self._ending == "given up":
             phase = "stopping"
         running: Which = "mixed" if pair.is_on_second else "full"
@@ -244,7 +244,7 @@ class GuidedMeasurement(QObject):
         self._panel.show_measuring(measuring(progress))
 
     def refresh(self) -> None:
-        """Shows its progress if the panel is visible."""
+        """Show the progress if the panel is visible."""
         if self._panel.isVisible():
             self.show()
 
@@ -305,7 +305,7 @@ class GuidedMeasurement(QObject):
 
     def _adapt(self, pace: float | None, done: int) -> bool:
         pair, case = self.pair, self._case
-        if case is None or self._ending or not pair.can_begin_anew:
+        if case is None or self._ending or not pair.can_restart:
             return False
         is_second = pair.is_on_second
         span = SECOND if is_second and self._span is not LENGTHENED else self._span
@@ -331,7 +331,7 @@ class GuidedMeasurement(QObject):
         self.pair.running, ending, self._ending = None, self._ending, ""
         run = self._experiments.runs.record(run_id)
         if ending == "again" and self._case is not None:
-            self._begin_anew(self._case)
+            self._restart(self._case)
         elif ending == "given up" or (run is not None and run.status is Status.STOPPED):
             self._give_up()
         elif run is None or run.status is not Status.FINISHED:
@@ -351,11 +351,11 @@ class GuidedMeasurement(QObject):
             self.measured.emit(self.pair.ids)
         elif self._attempts < MOST_ATTEMPTS:
             self._case, self._span = longer, LENGTHENED
-            self._begin_anew(longer)
+            self._restart(longer)
         else:
             self._refuse(TOO_SHORT)
 
-    def _begin_anew(self, case: Showcase) -> None:
+    def _restart(self, case: Showcase) -> None:
         for old in self.pair.forget():
             self.pair.discard(old, even_whole=True)
         self._submit(case)

@@ -23,7 +23,7 @@ from engine.race.race import Race
 from engine.race.scene import Scene
 from engine.race.words import scene_of
 from gui.charts.painter import paint
-from gui.show.race_view import METRICS, PaintedLane, RaceView
+from gui.demo.race_view import METRICS, PaintedLane, RaceView
 from gui.theme.theme import DARK, LIGHT, Palette, theme
 from resources.looks import MarkFill
 
@@ -143,7 +143,7 @@ class TestRaceView:
         shown = Watched()
         qtbot.addWidget(shown)
         shown.resize(1440, 784)
-        shown.show_scene(scene, scene.at(0.0), "How sure is that?")
+        shown.show_scene(scene, scene.at(0.0), "How certain is this?")
         shown.show()
         qtbot.waitUntil(lambda: bool(shown.painted))
         shown.painted.clear()
@@ -167,7 +167,7 @@ class TestRaceView:
             view.show_instant(scene.at(scene.seconds * part))
             QApplication.processEvents()
         shown = view.grab().toImage()
-        view.show_scene(scene, scene.end, "How sure is that?")
+        view.show_scene(scene, scene.end, "How certain is this?")
         assert view.grab().toImage() == shown
 
     def test_another_theme_repaints_it_all(self, view: Watched, scene: Scene) -> None:

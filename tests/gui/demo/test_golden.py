@@ -8,7 +8,7 @@ import pytest
 
 from engine.race.race import Race
 from tests.golden import Golden, words_of
-from tests.gui.show.test_other_pages import measuring
+from tests.gui.demo.test_other_pages import measuring
 from tests.race_cards import texts_of
 
 

@@ -1,4 +1,4 @@
-"""The pages of Show other than the race: a pair of runs being measured, and why there is no race."""
+"""The pages of Demo other than the race: a pair of runs being measured, and why there is no race."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from engine.race.headline import NUMBERS
 from engine.race.lanes import MOST_BLOCKS
 from engine.race.scene import Count, Instant, LaneHead, Scene
 from engine.race.showcase import Showcase, pace_of
+from gui.demo.race_view import RaceView
+from gui.demo.scale import DemoButton, Scale
 from gui.session.live_run import LiveRun
-from gui.show.race_view import RaceView
-from gui.show.scale import Scale, ShowButton
 from gui.widgets import ElidedLabel, center, label
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 
 if TYPE_CHECKING:
     from engine.race.race import Which
-    from gui.show.panel import ShowPanel
+    from gui.demo.panel import DemoPanel
 
 
 @dataclass(frozen=True, eq=False)
 class Measuring:
     """A pair of runs being measured, as a scene at an instant; `subject` is what is trained.
 
-    Another `scene_key` asks for another layout, and another `state` is told to screen readers.
+    A changed `scene_key` needs a new layout. A changed `state` is announced to screen readers.
     """
 
     scene: Scene
@@ -43,21 +43,21 @@ class Measuring:
 
 
 _WIDTH = 760
-_SHOW_ME, _TRY_AGAIN = " Show me", " Try again"
+_SHOW_ME, _TRY_AGAIN = " Run demo", " Try again"
 
 
 class RefusedPage(QWidget):
     """Why there is no race, with the ways to one."""
 
-    def __init__(self, panel: ShowPanel) -> None:
+    def __init__(self, panel: DemoPanel) -> None:
         super().__init__()
         self._sentence, self._remedy = label("", "showTitle"), label("", "showText")
         for text in (self._sentence, self._remedy):
             text.setWordWrap(True)
-        self.show_me = ShowButton(
-            _SHOW_ME, "showPrimary", "Measure both precisions now, and play them", "play"
+        self.show_me = DemoButton(
+            _SHOW_ME, "showPrimary", "Measure both precisions now and replay them", "play"
         )
-        self.compare = ShowButton("Choose runs in Results", "show", "Tick the runs to show side by side")
+        self.compare = DemoButton("Select runs in Results", "show", "Select the runs to replay side by side")
         self.show_me.clicked.connect(panel.show_me_wanted)
         self.compare.clicked.connect(panel.compare_wanted)
         self._buttons = in_row(self.show_me, self.compare, Stretch(1))
@@ -74,12 +74,12 @@ class RefusedPage(QWidget):
         self._buttons.setSpacing(scale.px(12))
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
-        """Shows why there is no race, and what to do; what `was_measured` can be tried again."""
+        """Show why there is no race, and what to do. A race that `was_measured` can be tried again."""
         self.show_me.set_words(_TRY_AGAIN if was_measured else _SHOW_ME)
         self._sentence.setText(sentence)
         self._remedy.setText(remedy)
         self._remedy.setVisible(bool(remedy))
-        self.setAccessibleName("There is nothing to show")
+        self.setAccessibleName("Nothing to replay")
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
@@ -89,13 +89,13 @@ class RefusedPage(QWidget):
 
 _NAMES = {"full": "Full precision", "mixed": "Mixed precision"}
 _STARTING = "starting"
-_LONGEST_PHASE = "checking what it has learnt"
-_NOT_BEGUN = "not begun yet"
+_LONGEST_PHASE = "testing what it has learned"
+_NOT_BEGUN = "not started yet"
 
 _PHASES = {
-    PhaseName.WAITING: "waiting for its turn",
-    PhaseName.DOWNLOADING: "getting the pictures",
-    PhaseName.CHECKING: "checking the pictures",
+    PhaseName.WAITING: "waiting in the queue",
+    PhaseName.DOWNLOADING: "getting the images",
+    PhaseName.CHECKING: "checking the images",
     PhaseName.BUILDING: "preparing the model",
     PhaseName.COMPILING: "preparing the model",
     PhaseName.CAPTURING: "preparing the model",
@@ -107,9 +107,9 @@ _PHASES = {
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """The progress of "Show me": `full` and `mixed` are the runs that have begun.
+    """The progress of the demo: `full` and `mixed` are the runs that have started.
 
-    `phase` replaces that of the current run; "" for none.
+    `phase` replaces the phase of the current run, unless it is "".
     """
 
     showcase: Showcase | None
@@ -121,7 +121,7 @@ class Progress:
 
 
 def measuring(progress: Progress) -> Measuring:
-    """The page's content for a moment of the measurement."""
+    """Return the page's content at a moment of the measurement."""
     case, running = progress.showcase, progress.running
     runs: tuple[tuple[Which, LiveRun | None], ...] = (("full", progress.full), ("mixed", progress.mixed))
     heads = _head("full", case), _head("mixed", case)
@@ -206,7 +206,7 @@ def _peak(live: LiveRun | None) -> float | None:
 def _left(live: LiveRun | None, running: Which) -> str:
     seconds = _seconds_left(live, is_last=running == "mixed")
     if seconds is None:
-        return "just begun"
+        return "just started"
     whole = max(0, round(seconds))
     about = "about " if running == "full" else ""
     return f"{about}{whole:,} s left" if whole else "almost done"
@@ -229,17 +229,17 @@ def _phase(live: LiveRun | None) -> str:
 
 
 class MeasuringPage(QWidget):
-    """Repaints only what changed: the measured run has the machine to itself."""
+    """The measurement in progress. Only changed parts are repainted: the run has the machine to itself."""
 
-    def __init__(self, panel: ShowPanel) -> None:
+    def __init__(self, panel: DemoPanel) -> None:
         super().__init__()
         self.view = RaceView()
         self._shown: tuple[object, ...] = ()
         self._state: tuple[str, ...] = ()
         self._foot = Surface("foot")
-        self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; a finished run is kept", "stop")
+        self.stop = DemoButton(" Stop", "showPrimary", "Stop measuring. A finished run is kept.", "stop")
         self.stop.clicked.connect(panel.stop_wanted)
-        why = "One after the other, so that neither slows the other down. Then both are played side by side."
+        why = "The runs train one after the other, so neither slows the other down. Then both are replayed."
         self._why, self._subject = ElidedLabel(why, "showFoot"), ElidedLabel("", "showSubject")
         self._row = in_row(self.stop, wide(self._why), self._subject, parent=self._foot, margins=None)
         in_column(wide(self.view), self._foot, parent=self, spacing=0)
@@ -253,7 +253,7 @@ class MeasuringPage(QWidget):
         self._row.setSpacing(scale.px(18))
 
     def show_measuring(self, measuring: Measuring) -> None:
-        """Shows the progress; cheap enough for each repaint during a run."""
+        """Show the progress. This is cheap enough for each repaint during a run."""
         self._subject.set_whole_text(measuring.subject)
         if measuring.scene_key == self._shown:
             self.view.show_instant(measuring.instant)

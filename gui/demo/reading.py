@@ -1,4 +1,4 @@
-"""Which race Show plays: chosen, remembered, and read from the store in a thread."""
+"""The choice of the race for Demo, which is remembered and read from the store in a thread."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from engine.protocol.pictures import brightened
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.compare.reading import akin
+from gui.demo.panel import DemoPanel
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
-from gui.show.panel import ShowPanel
 
 if TYPE_CHECKING:
     from engine.race.race import Race
@@ -32,7 +32,7 @@ _MOST_TRIED = 5
 
 @dataclass(frozen=True)
 class RaceChoice:
-    """The runs of a race: `baseline` is the id of any run of the full lane's side (None: as in Compare),
+    """The runs of a race: `baseline` is the id of any run of the full lane's side (None: as in Results),
     `side` that of the mixed lane's (None: the first under autocast)."""
 
     run_ids: tuple[str, ...]
@@ -42,7 +42,7 @@ class RaceChoice:
 
 @dataclass(frozen=True, eq=False)
 class RaceToShow:
-    """A race, and grey pictures of the dataset, of shape (count, side, side), or None."""
+    """A race, and gray images of the dataset, of shape (count, side, side), or None."""
 
     choice: RaceChoice
     race: Race
@@ -50,7 +50,7 @@ class RaceToShow:
 
 
 def read_race(store_path: Path, choices: Sequence[RaceChoice]) -> RaceToShow:
-    """Reads the first of the choices that can be raced. Raises the first one's ProblemError if none can."""
+    """Read the first of the choices that can be raced. Raises the first one's ProblemError if none can."""
     first: ProblemError | None = None
     with Store(store_path) as store:
         for choice in choices:
@@ -58,11 +58,11 @@ def read_race(store_path: Path, choices: Sequence[RaceChoice]) -> RaceToShow:
                 return _race_to_show(store, choice)
             except ProblemError as error:
                 first = first or error
-    raise first or request_error("There are no two runs to show side by side.", "Train a comparison first.")
+    raise first or request_error("There are no two runs to replay side by side.", "Run a comparison first.")
 
 
 def newest_choices(runs: Iterable[RunRecord]) -> tuple[RaceChoice, ...]:
-    """The newest comparisons with at least two runs that are over; `runs` are newest first."""
+    """Return the newest comparisons with at least two finished runs. `runs` are newest first."""
     groups: dict[str, list[RunRecord]] = {}
     for run in runs:
         if run.comparison is not None and run.status.is_over:
@@ -77,7 +77,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     runs = [store.run(run_id) for run_id in choice.run_ids]
     curves = {run.id: store.curves(run.id).bins() for run in runs}
     evidence = [evidence_from(run, store.events(run.id), curves[run.id]) for run in runs]
-    # as in Compare: other saved runs may show how much of the gain is the recipe's
+    # as in Results: other saved runs may show how much of the gain comes from the optimizations
     comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
     race = race_of(comparison, curves, choice.side)
     sheet = store.pictures(race.pictured)
@@ -85,7 +85,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
 
 
 class RaceReader(QObject):
-    """Chooses and reads races. `shown` when one is shown; `refused` (Problem) if none could be read."""
+    """Choose and read races. `shown` when one is shown. `refused` (Problem) if none could be read."""
 
     shown = Signal()
     refused = Signal(object)
@@ -94,7 +94,7 @@ class RaceReader(QObject):
         self,
         store_path: Path,
         runs: SavedRuns,
-        panel: ShowPanel,
+        panel: DemoPanel,
         background: Background,
         parent: QObject | None = None,
     ) -> None:
@@ -102,7 +102,7 @@ class RaceReader(QObject):
         self._store_path, self._runs, self._panel, self._background = store_path, runs, panel, background
         self._choice: RaceChoice | None = None
         self.raced: RaceToShow | None = None
-        """The race in the panel, or behind what the panel is held for; read again by `open` if it is None."""
+        """The race in the panel, or behind a measurement. `open` reads it again if it is None."""
         self._refusal: Problem | None = None
         self._is_in_sight = self._is_held = self._is_to_play = self._is_welcoming = False
         self._reading = 0
@@ -110,14 +110,14 @@ class RaceReader(QObject):
     def show_comparison(
         self, run_ids: Iterable[str], baseline: str | None = None, side_id: str | None = None
     ) -> None:
-        """Plays a side of a comparison against its baseline, both as `RaceChoice` has them."""
+        """Play a side of a comparison against its baseline, both as `RaceChoice` has them."""
         self._choice = RaceChoice(tuple(run_ids), baseline, side_id)
         self.raced = self._refusal = None
         if self._is_in_sight:
             self.open()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the page is visible; else nothing is read: that takes a core from a run."""
+        """Set whether the page is visible. Otherwise nothing is read, as reading takes a core from a run."""
         if is_in_sight == self._is_in_sight and not self._is_welcoming:
             return
         self._is_in_sight = is_in_sight
@@ -127,19 +127,19 @@ class RaceReader(QObject):
             self._refusal = None
 
     def welcome(self) -> None:
-        """Shows the welcome instead of a race, until the page is shown again."""
+        """Show the welcome instead of a race, until the page is shown again."""
         if not self._is_held:
             self._is_welcoming = True
             self._reading += 1
             self._panel.show_welcome()
 
     def hold(self, is_held: bool) -> None:
-        """Leaves the panel to a measurement, or takes it back."""
+        """Leave the panel to a measurement, or take it back."""
         self._is_held, self._refusal = is_held, None
         self._reading += 1
 
     def open(self) -> None:
-        """Shows the chosen race, else the newest comparison that can be raced, else the welcome."""
+        """Show the chosen race, else the newest comparison that can be raced, else the welcome."""
         self._is_welcoming = False
         if self._is_held:
             return
@@ -160,7 +160,7 @@ class RaceReader(QObject):
             self._panel.show_welcome()
 
     def refuse(self, problem: Problem) -> None:
-        """Says why nothing could be measured, now and when the page is shown next."""
+        """Show why nothing could be measured, now and when the page is shown next."""
         self._refusal = problem
         self._panel.show_refusal(problem.message, problem.remedy, was_measured=True)
 
@@ -172,7 +172,7 @@ class RaceReader(QObject):
         return {"runs": list(choice.run_ids), "baseline": choice.baseline, "side": choice.side}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`. Raises ValueError for a broken one."""
+        """Restore a `state`. Raises ValueError for a broken one."""
         run_ids, *others = (state.get(key) for key in ("runs", "baseline", "side"))
         if run_ids is None:
             return

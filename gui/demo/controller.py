@@ -1,4 +1,4 @@
-"""Connects the place Show to the window: which race it plays, measuring one, and full screen."""
+"""Connect the place Demo to the window: which race it replays, measuring one, and full screen."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
+from gui.demo.measurement import GuidedMeasurement
+from gui.demo.panel import DemoPanel
+from gui.demo.reading import RaceReader
 from gui.runs.exporting import ExportRequest
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.show.measurement import GuidedMeasurement
-from gui.show.panel import ShowPanel
-from gui.show.reading import RaceReader
 from gui.widgets.notice import Notice
 
 KEY = "show"
-_ITSELF = "“Show me” needs the machine to itself: its figures would be wrong while anything else is running."
-_LATER = ("“Show me” is measuring.", "Play this comparison when it is done, or stop it first.")
+_ITSELF = "The demo needs the machine to itself. Anything else that runs would distort its result."
+_LATER = ("The demo is running.", "Replay this comparison when it is done, or stop it first.")
 
 
-class ShowController(QObject):
-    """Connects the panel to the runs, to Compare and to the window.
+class DemoController(QObject):
+    """Connect the panel to the runs, to Results and to the window.
 
-    `page_wanted` carries the name of a page; `experiment_wanted` asks for the form, `engine_wanted` for
-    the page of the engine.
+    `page_wanted` carries the name of a page. `experiment_wanted` asks for the form, `engine_wanted` for
+    the page that installs PyTorch.
     """
 
     page_wanted = Signal(str)
@@ -40,7 +40,7 @@ class ShowController(QObject):
         self,
         store_path: Path,
         experiments: Experiments,
-        panel: ShowPanel,
+        panel: DemoPanel,
         comparisons: CompareController,
         notice: Notice,
         window: QMainWindow,
@@ -57,12 +57,12 @@ class ShowController(QObject):
         self.state, self.restore = self.reader.state, self.reader.restore
         self.refresh, self.set_frame_ms = self.show_me.refresh, panel.set_frame_ms
         self.tells_of = self.show_me.pair.owns
-        """Whether the page reports how this run ends, so that nothing else has to."""
+        """Whether the page reports how this run ends, so nothing else has to."""
         self._is_in_sight = False
         self._connect()
 
     def offer(self, runs: RunsPanel, head: ItemHead) -> None:
-        """Connects the requests of the runs table and of the head of Results."""
+        """Connect the requests of the runs table and of the head of Results."""
         for source in (self._panel, runs.welcome):
             source.show_me_wanted.connect(self.begin)
             source.experiment_wanted.connect(self.experiment_wanted)
@@ -73,12 +73,12 @@ class ShowController(QObject):
         )
 
     def welcome(self) -> None:
-        """Shows the welcome, or the measurement in progress."""
+        """Show the welcome, or the measurement in progress."""
         self.page_wanted.emit(KEY)
         self.reader.welcome()
 
     def begin(self) -> None:
-        """Starts "Show me", or asks for what it needs."""
+        """Start the demo, or open the page that installs PyTorch."""
         if not self._experiments.engine.is_usable:
             self.engine_wanted.emit()
             return
@@ -88,7 +88,7 @@ class ShowController(QObject):
     def show_runs(
         self, run_ids: Sequence[str], baseline: str | None = None, side_id: str | None = None
     ) -> None:
-        """Plays saved runs side by side; a single run stands for its whole comparison."""
+        """Replay saved runs side by side. A single run stands for its whole comparison."""
         if self.show_me.is_at_work:
             self._notice.tell(*_LATER)
         else:
@@ -96,7 +96,7 @@ class ShowController(QObject):
         self.page_wanted.emit(KEY)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the page is visible; leaving it ends full screen."""
+        """Set whether the page is visible. Leaving it ends full screen."""
         self._is_in_sight = is_in_sight
         if not is_in_sight:
             self.presenting.leave()
@@ -106,18 +106,18 @@ class ShowController(QObject):
             self._take_keys()
 
     def present(self) -> None:
-        """Enters or leaves full screen with the page."""
+        """Enter or leave full screen with the page."""
         if not self._is_in_sight:
             self.page_wanted.emit(KEY)
         self.presenting.toggle()
 
     @property
     def is_measuring(self) -> bool:
-        """True if the run in progress is one of "Show me"."""
+        """True if the run in progress belongs to the demo."""
         return self.show_me.is_measuring
 
     def stop(self) -> None:
-        """Waits for what is being read, before the window closes."""
+        """Wait for readings in progress, before the window closes."""
         self.presenting.leave()
         self.show_me.close()
         self._background.stop()
@@ -155,11 +155,11 @@ class ShowController(QObject):
         self.reader.raced = None
         self._take_keys()
 
-    def _ask(self, what_goes_on: str) -> None:
+    def _ask(self, what_runs: str) -> None:
         # full screen would hide the question
         self.presenting.leave()
         self._notice.tell(
-            what_goes_on,
+            what_runs,
             _ITSELF,
             "Start next",
             self.show_me.begin_next,
@@ -181,7 +181,7 @@ class ShowController(QObject):
         if case is not None and case.holds(side.runs[0].experiment for side in sides):
             self.begin()
         else:
-            # the user's own runs may take hours: they are queued, and Compare shows the outcome
+            # the user's own runs may take hours: they are queued, and Results shows the outcome
             self._compare()
             self._comparisons.measure_again(sides)
 
@@ -209,9 +209,9 @@ _SHOWS_POINTER = (
 
 
 class FullScreen(QObject):
-    """Puts `window` in full screen and hides `parts` of it; Escape leaves, as does the desktop's own way.
+    """Put `window` in full screen and hide `parts` of it. Escape leaves, as does the desktop's own way.
 
-    `changed` carries whether it is on. A part that something else shows meanwhile (a notice) stays hidden
+    `changed` carries whether it is on. A part that is shown during full screen (a notice) stays hidden
     until the end.
     """
 
@@ -230,11 +230,11 @@ class FullScreen(QObject):
         self._escape.setEnabled(False)
 
     def toggle(self) -> None:
-        """Enters or leaves full screen."""
+        """Enter or leave full screen."""
         (self.leave if self.is_on else self.enter)()
 
     def enter(self) -> None:
-        """Enters full screen, unless it is on."""
+        """Enter full screen, unless it is on."""
         if self.is_on:
             return
         self.is_on = True
@@ -253,7 +253,7 @@ class FullScreen(QObject):
         self.changed.emit(True)
 
     def leave(self) -> None:
-        """Restores the window, unless full screen is off."""
+        """Restore the window, unless full screen is off."""
         if not self.is_on:
             return
         self.is_on = False
@@ -281,7 +281,7 @@ class FullScreen(QObject):
 
 
 class Pointer(QObject):
-    """Hides the mouse pointer while it lies still over a window that is in front."""
+    """Hide the mouse pointer while it is still over a window that is in front."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)

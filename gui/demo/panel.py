@@ -1,4 +1,4 @@
-"""The place Show: the speed-up, for people who do not code."""
+"""The place Demo: the speed-up, for people who do not code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QLayout, QStackedWidget, QWidget
 
-from gui.show.scale import Scale, scale_for, sizes
+from gui.demo.scale import Scale, scale_for, sizes
 from gui.widgets.boxes import Surface, in_column
 
 if TYPE_CHECKING:
     from engine.race.race import Race
-    from gui.show.pages import Measuring, MeasuringPage, RefusedPage
-    from gui.show.race_page import RacePage
+    from gui.demo.pages import Measuring, MeasuringPage, RefusedPage
+    from gui.demo.race_page import RacePage
     from gui.widgets.welcome import Welcome
 
 Page = Literal["welcome", "measuring", "race", "refused"]
@@ -30,11 +30,11 @@ P = TypeVar("P", bound=QWidget)
 S = TypeVar("S", "MeasuringPage", "RacePage", "RefusedPage")
 
 
-class ShowPanel(Surface):
-    """Shows one page: the welcome, a pair of runs being measured, their race, or why there is none.
+class DemoPanel(Surface):
+    """One of the pages: the welcome, a pair of runs being measured, their race, or why there is none.
 
-    The pages are made on demand: they would slow the window's start. `save_wanted` carries "animation" or
-    "card". `present_toggled` asks to enter or leave full screen, which `set_presenting` then reports.
+    Each page is made when it is first shown, to keep the window's start fast. `save_wanted` carries
+    "animation" or "card". `present_toggled` asks to enter or leave full screen, reported by `set_presenting`.
     """
 
     show_me_wanted = Signal()
@@ -47,12 +47,12 @@ class ShowPanel(Surface):
     again_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("page", "Show", parent)
+        super().__init__("page", "Demo", parent)
         self._pages = QStackedWidget()
         # the first page added would be shown at once, while it is still empty
         self._pages.addWidget(QWidget())
         self.page: Page | None = None
-        """The current page; None before there is one."""
+        """The current page. None before the first."""
         self._is_presenting = False
         self._frame_ms: int | None = None
         column = in_column(parent=self)
@@ -75,13 +75,13 @@ class ShowPanel(Surface):
 
     @cached_property
     def measuring(self) -> MeasuringPage:
-        from gui.show.pages import MeasuringPage
+        from gui.demo.pages import MeasuringPage
 
         return self._scaled_with(MeasuringPage(self))
 
     @cached_property
     def race(self) -> RacePage:
-        from gui.show.race_page import RacePage
+        from gui.demo.race_page import RacePage
 
         page = RacePage(self)
         page.transport.set_presenting(self._is_presenting)
@@ -90,27 +90,27 @@ class ShowPanel(Surface):
 
     @cached_property
     def refused(self) -> RefusedPage:
-        from gui.show.pages import RefusedPage
+        from gui.demo.pages import RefusedPage
 
         return self._scaled_with(RefusedPage(self))
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Shows the start of a race. `tiles` are grey pictures of shape (count, side, side), or None."""
+        """Show the start of a race. `tiles` are gray images of shape (count, side, side), or None."""
         self.race.show_race(race, tiles)
         self._turn_to("race", self.race)
 
     def play(self) -> None:
-        """Plays the race from its beginning, and gives it the keys if it is visible."""
+        """Play the race from the start, and give it the keys if it is visible."""
         self.race.clock.begin()
         self._take_keys()
 
     def show_measuring(self, measuring: Measuring) -> None:
-        """Shows how far the measurement of a race is."""
+        """Show the progress of measuring a race."""
         self.measuring.show_measuring(measuring)
         self._turn_to("measuring", self.measuring)
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
-        """Says why there is no race, and what to do; what `was_measured` here can be tried again."""
+        """Show why there is no race, and what to do. A race that `was_measured` can be tried again."""
         self.refused.show_refusal(sentence, remedy, was_measured=was_measured)
         self._turn_to("refused", self.refused)
 
@@ -118,14 +118,14 @@ class ShowPanel(Surface):
         self._turn_to("welcome", self.welcome)
 
     def set_presenting(self, is_on: bool) -> None:
-        """Sets whether the panel is in full screen."""
+        """Set whether the panel is in full screen."""
         self._is_presenting = is_on
         if self._has_race:
             self.race.transport.set_presenting(is_on)
             self._take_keys()
 
     def set_frame_ms(self, frame_ms: int | None) -> None:
-        """Sets how often a race is painted; None for the screen's own rate."""
+        """Set how often a race is painted. None uses the screen's own rate."""
         self._frame_ms = frame_ms
         if self._has_race:
             self.race.clock.set_frame_ms(frame_ms)

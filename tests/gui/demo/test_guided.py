@@ -1,4 +1,4 @@
-"""The sequence "Show me": two runs through the ordinary queue, and nothing left of what goes wrong."""
+"""The sequence of the demo: two runs through the ordinary queue, and nothing left of what goes wrong."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from engine.race.showcase import PATIENCE_SECONDS, SECOND, Showcase, Span, busy,
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from gui.demo.measurement import GuidedMeasurement
+from gui.demo.panel import DemoPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.show.measurement import GuidedMeasurement
-from gui.show.panel import ShowPanel
 
 WAIT_MS = 60_000
 
 
 def shown(experiment: Experiment, **mixed: object) -> Showcase:
     other = experiment.model_copy(update={"precision": Precision.BF16, **mixed})
-    return Showcase("Show me", (("FP32", experiment), ("BF16 AMP", other)), "Why.")
+    return Showcase("Demo", (("FP32", experiment), ("BF16 AMP", other)), "Why.")
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Workspace:
     qtbot: QtBot
     store: Store
     experiments: Experiments
-    panel: ShowPanel
+    panel: DemoPanel
     show_me: GuidedMeasurement
     told: list[object] = field(default_factory=list)
 
@@ -47,7 +47,7 @@ class Workspace:
 
         self.qtbot.waitUntil(holds, timeout=WAIT_MS)
 
-    def until_training(self, name: str = "Show me, FP32") -> None:
+    def until_training(self, name: str = "Demo, FP32") -> None:
         def trains() -> bool:
             run_id = self.experiments.running
             run = self.experiments.runs.record(run_id) if run_id else None
@@ -83,11 +83,11 @@ class Workspace:
 def workspace(
     qtbot: QtBot, launcher: Launcher, home: Path, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> Iterator[Workspace]:
-    monkeypatch.setattr("gui.show.measurement.showcase", lambda _catalog: shown(tiny))
+    monkeypatch.setattr("gui.demo.measurement.showcase", lambda _catalog: shown(tiny))
     # its runs are over in a moment
     monkeypatch.setattr("engine.race.showcase.LEAST_RACE_SECONDS", 0.0)
     with Store(home / "ammeter.sqlite") as store:
-        experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
+        experiments, panel, background = Experiments(store, launcher), DemoPanel(), Background()
         qtbot.addWidget(panel)
         made = Workspace(qtbot, store, experiments, panel, GuidedMeasurement(experiments, panel, background))
         made.show_me.measured.connect(made.told.append)
@@ -104,16 +104,16 @@ def workspace(
 
 
 def choose(monkeypatch: pytest.MonkeyPatch, case: Showcase) -> None:
-    monkeypatch.setattr("gui.show.measurement.showcase", lambda _catalog: case)
+    monkeypatch.setattr("gui.demo.measurement.showcase", lambda _catalog: case)
 
 
 def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(workspace: Workspace) -> None:
     workspace.show_me.begin()
     workspace.show_me.begin()
     assert workspace.panel.page == "measuring"
-    assert "looking at this machine" in workspace.panel.measuring.words()
+    assert "examining this machine" in workspace.panel.measuring.words()
     full, mixed = workspace.until_measured()
-    assert workspace.statuses() == dict.fromkeys(("Show me, FP32", "Show me, BF16 AMP"), Status.FINISHED)
+    assert workspace.statuses() == dict.fromkeys(("Demo, FP32", "Demo, BF16 AMP"), Status.FINISHED)
     runs = [workspace.store.run(run_id) for run_id in (full, mixed)]
     assert [run.experiment.precision for run in runs] == [Precision.FP32, Precision.BF16]
     assert runs[0].comparison == runs[1].comparison is not None
@@ -125,7 +125,7 @@ def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment, endless: Experiment
 ) -> None:
     # on a machine that is slow for a moment its runs would begin anew
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
     asked: list[str] = []
     workspace.show_me.busy.connect(asked.append)
     (running,) = workspace.experiments.submit("x", [("x", endless)], name="before")
@@ -139,14 +139,14 @@ def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(
     workspace.until(lambda: workspace.statuses()["after"] is Status.FINISHED)
     assert workspace.store.run(running).status is Status.STOPPED
     order = sorted(workspace.store.runs(), key=lambda run: run.started or run.created)
-    assert [run.name for run in order] == ["before", "Show me, FP32", "Show me, BF16 AMP", "after"]
+    assert [run.name for run in order] == ["before", "Demo, FP32", "Demo, BF16 AMP", "after"]
 
 
 def test_what_ended_before_the_question_was_answered_is_not_stopped_in_its_place(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stops: list[str] = []
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
     monkeypatch.setattr(workspace.experiments, "stop", lambda: stops.append("stopped"))
     workspace.show_me.stop_and_begin()
     workspace.until_measured()
@@ -156,7 +156,7 @@ def test_what_ended_before_the_question_was_answered_is_not_stopped_in_its_place
 def test_a_machine_that_cannot_be_looked_at_is_told_on_the_page_each_time(
     qtbot: QtBot, store: Store, launcher: Launcher
 ) -> None:
-    experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
+    experiments, panel, background = Experiments(store, launcher), DemoPanel(), Background()
     qtbot.addWidget(panel)
     show_me = GuidedMeasurement(experiments, panel, background)
     lost = Problem(kind=Kind.INTERNAL, message="The worker died.", remedy="Reinstall.")
@@ -175,7 +175,7 @@ def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
     workspace.experiments.submit("x", [("x", endless)], name="before")
     workspace.until_training("before")
     workspace.show_me.begin_next()
-    assert "waiting for its turn" in workspace.panel.measuring.words()
+    assert "waiting in the queue" in workspace.panel.measuring.words()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up):
         workspace.show_me.stop()
     assert workspace.statuses() == {"before": Status.RUNNING}
@@ -187,7 +187,7 @@ def test_stopped_it_leaves_nothing_behind(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str, endless: Experiment
 ) -> None:
     choose(monkeypatch, shown(endless))
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
@@ -211,12 +211,12 @@ def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
 ) -> None:
     choose(monkeypatch, shown(tiny, steps=100_000_000))
     workspace.show_me.begin()
-    workspace.until_training("Show me, BF16 AMP")
+    workspace.until_training("Demo, BF16 AMP")
     assert "Measuring mixed precision" in workspace.panel.measuring.words()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
         workspace.show_me.stop()
     workspace.until_idle()
-    assert workspace.statuses() == {"Show me, FP32": Status.FINISHED} and workspace.store.deleted() == ()
+    assert workspace.statuses() == {"Demo, FP32": Status.FINISHED} and workspace.store.deleted() == ()
 
 
 @pytest.mark.parametrize("failing", ["the first run", "the second run"])
@@ -230,8 +230,8 @@ def test_a_run_that_fails_is_told_on_the_page_and_the_first_takes_the_second_wit
     choose(monkeypatch, shown(unstable) if is_first else shown(tiny, step=step))
     workspace.show_me.begin()
     assert ("not a number" if is_first else "layer9") in workspace.until_refused()
-    both = {"Show me, FP32": Status.FINISHED, "Show me, BF16 AMP": Status.FAILED}
-    assert workspace.statuses() == ({"Show me, FP32": Status.FAILED} if is_first else both)
+    both = {"Demo, FP32": Status.FINISHED, "Demo, BF16 AMP": Status.FAILED}
+    assert workspace.statuses() == ({"Demo, FP32": Status.FAILED} if is_first else both)
 
 
 def test_a_store_that_refuses_is_told_on_the_page_and_nothing_is_half_written(
@@ -252,12 +252,12 @@ def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
     choose(monkeypatch, shown(endless))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     shorter = tiny.model_copy(update={"steps": 50})
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda case, *_: once(case.of_length(shorter), case))
+    monkeypatch.setattr("gui.demo.measurement.adapted", lambda case, *_: once(case.of_length(shorter), case))
     workspace.show_me.begin()
     workspace.until_measured()
     assert {run.name: run.experiment.steps for run in workspace.store.runs()} == {
-        "Show me, FP32": 50,
-        "Show me, BF16 AMP": 50,
+        "Demo, FP32": 50,
+        "Demo, BF16 AMP": 50,
     }
     assert workspace.store.deleted() == () and len(workspace.store.comparisons()) == 1
 
@@ -275,7 +275,7 @@ def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_
 
     choose(monkeypatch, shown(tiny, steps=100_000_000))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.show.measurement.adapted", adapted)
+    monkeypatch.setattr("gui.demo.measurement.adapted", adapted)
     workspace.show_me.begin()
     ids = workspace.until_measured()
     runs = workspace.store.runs()
@@ -292,7 +292,7 @@ def test_a_race_that_was_over_too_soon_is_measured_longer(
         paces.append(seen)
         return once(case.of_length(longer), case)
 
-    monkeypatch.setattr("gui.show.measurement.lengthened", lengthened)
+    monkeypatch.setattr("gui.demo.measurement.lengthened", lengthened)
     workspace.show_me.begin()
     ids = workspace.until_measured()
     assert {(run.id, run.experiment.steps) for run in workspace.store.runs()} == {(run, 60) for run in ids}
@@ -303,10 +303,10 @@ def test_a_race_that_was_over_too_soon_is_measured_longer(
 def test_a_machine_on_which_each_race_is_too_short_shows_none(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
-    monkeypatch.setattr("gui.show.measurement.lengthened", lambda case, _paces: case)
+    monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.demo.measurement.lengthened", lambda case, _paces: case)
     workspace.show_me.begin()
-    assert "over too soon" in workspace.until_refused() and not workspace.told
+    assert "ended too early" in workspace.until_refused() and not workspace.told
 
 
 @pytest.mark.parametrize("by", ["its pace", "patience"])
@@ -317,7 +317,7 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
     # it never has enough steps for a speed
     choose(monkeypatch, shown(endless.model_copy(update={"measure": Measure(block_steps=100_000)})))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: problem)
+    monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: problem)
     workspace.show_me.begin()
     if by == "patience":
         workspace.until_training()
@@ -339,12 +339,12 @@ def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, endless: Experiment
 ) -> None:
     choose(monkeypatch, shown(endless))
-    monkeypatch.setattr("gui.show.measurement.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.demo.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     workspace.show_me.close()
     workspace.experiments.shut_down()
-    assert workspace.statuses() == {"Show me, FP32": Status.STOPPED}
+    assert workspace.statuses() == {"Demo, FP32": Status.STOPPED}
 
 
 @pytest.mark.slow

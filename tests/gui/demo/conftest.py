@@ -1,4 +1,4 @@
-"""The panel of Show in a window of any size, and races to show in it."""
+"""The panel of Demo in a window of any size, and races to show in it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from engine.protocol.events import Failed, Finished, Samples
 from engine.race.race import Race, race_of
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.show.panel import ShowPanel
-from gui.show.race_view import RaceView
-from gui.show.scale import ShowButton
+from gui.demo.panel import DemoPanel
+from gui.demo.race_view import RaceView
+from gui.demo.scale import DemoButton
 from gui.theme.theme import set_reduced_motion, theme
 from tests.race_cards import assert_clear
 
@@ -36,7 +36,7 @@ class Room:
         self.qtbot = qtbot
         self.window = QWidget()
         qtbot.addWidget(self.window)
-        self.panel = ShowPanel()
+        self.panel = DemoPanel()
         column = QVBoxLayout(self.window)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.panel)
@@ -129,7 +129,7 @@ def _first(columns: dict[str, Any], count: int) -> Samples:
 def cut_off(panel: QWidget) -> list[str]:
     """Texts with less room than they need."""
     shown = [one for one in panel.findChildren(QLabel) if one.isVisible()]
-    buttons = [one for one in panel.findChildren(ShowButton) if one.isVisible() and one.text()]
+    buttons = [one for one in panel.findChildren(DemoButton) if one.isVisible() and one.text()]
     return [
         *(one.text() for one in shown if one.wordWrap() and one.height() < one.heightForWidth(one.width())),
         *(f"{one.text()}: {one.width()}" for one in buttons if one.width() < one.minimumSizeHint().width()),

@@ -1,4 +1,4 @@
-"""The transport bar of the race: play, speed, position, export, what was trained; and the replay's clock."""
+"""The transport bar of the race (play, speed, position, export, subject), and the replay's clock."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QSlider, QWidget
 
 from engine.words.numbers import three_figures
-from gui.show.scale import COLUMN_GAP, Scale, ShowButton, handle_px, memory_width
+from gui.demo.scale import COLUMN_GAP, DemoButton, Scale, handle_px, memory_width
 from gui.theme.theme import reduces_motion, set_reduced_motion
 from gui.widgets import ElidedLabel, Segmented, label, set_text
 from gui.widgets.boxes import Surface, in_row, wide
 
 if TYPE_CHECKING:
-    from gui.show.panel import ShowPanel
+    from gui.demo.panel import DemoPanel
 
 MS = 1_000
 
 
 class Scrubber(QSlider):
-    """`sought` carries the seconds that the user moved it to, `held` whether it is being dragged.
+    """The slider of the race. `sought` carries the seconds chosen, `held` whether it is being dragged.
 
-    A click moves it there at once. Keys are left to the panel, where they do not depend on the focus.
+    A click moves it at once. The panel handles the keys, independent of the focus.
     """
 
     sought = Signal(float)
@@ -36,7 +36,7 @@ class Scrubber(QSlider):
         self.setProperty("kind", "show")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName("Position in the race")
-        self.setToolTip("Drag to any moment of the race (the left and right arrow keys move by one second)")
+        self.setToolTip("Drag to any moment of the race (arrow keys: one second)")
         self._handle = handle_px(Scale())
         self.setSingleStep(MS)
         self.setPageStep(MS)
@@ -48,7 +48,7 @@ class Scrubber(QSlider):
         self.setFixedHeight(self._handle + 4)
 
     def set_seconds(self, seconds: float, total: float) -> None:
-        """Shows the position, without emitting `sought`."""
+        """Show the position, without emitting `sought`."""
         self.setRange(0, round(total * MS))
         self.setValue(round(seconds * MS))
 
@@ -82,26 +82,26 @@ _SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
 _PLAY = {
     "play": (" Play", "play", "Play the race from here (Space)"),
     "pause": (" Pause", "pause", "Pause the race (Space)"),
-    "replay": (" Replay", "reset", "Play the race from its beginning (Space)"),
+    "replay": (" Replay", "reset", "Play the race from the start (Space)"),
 }
 _SAVE = (
-    ("animation", "Save the race as an animated picture…"),
-    ("card", "Save a still picture with the figures…"),
+    ("animation", "Save the race as an animation…"),
+    ("card", "Save an image with the results…"),
 )
 _HEIGHT = 64
 _MOST_SUBJECT = 1.5
 """In widths of the memory panel."""
 
 
-class ShowTransport(Surface):
-    """Shows the race's state; the race's page connects what plays, `panel` gets all else."""
+class DemoTransport(Surface):
+    """The controls of the race. Its page connects playback, `panel` all other requests."""
 
-    def __init__(self, panel: ShowPanel) -> None:
+    def __init__(self, panel: DemoPanel) -> None:
         super().__init__("foot")
         self._total, self._seconds, self._state = 0.0, 0.0, ""
         self._scale = Scale()
-        self.play = ShowButton(" Replay", "showPrimary", "", "reset")
-        self.speed = Segmented(_SPEEDS, "Speed of the replay", "Half, normal and double speed")
+        self.play = DemoButton(" Replay", "showPrimary", "", "reset")
+        self.speed = Segmented(_SPEEDS, "Replay speed", "Replay at half, normal or double speed")
         for key, _ in _SPEEDS:
             self.speed.button(key).setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.scrubber = Scrubber()
@@ -109,10 +109,10 @@ class ShowTransport(Surface):
         self._now.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._subject = ElidedLabel("", "showSubject")
         self._make_menu(panel)
-        self.save = ShowButton("", "showIcon", "Save the race as a file, and more", "export")
+        self.save = DemoButton("", "showIcon", "Save the race as a file, and more", "export")
         self.save.tell("Save the race", self.save.toolTip())
         self.save.clicked.connect(self._open_menu)
-        self.full_screen = ShowButton("", "showIcon", "", "expand", do=panel.present_toggled)
+        self.full_screen = DemoButton("", "showIcon", "", "expand", do=panel.present_toggled)
         self._right = QWidget()
         self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
         time = in_row(self._now, self._of, spacing=5)
@@ -137,7 +137,7 @@ class ShowTransport(Surface):
         self._fit_time()
 
     def show_race(self, subject: str, total: float) -> None:
-        """Shows what was trained, and the race's length in seconds."""
+        """Show what was trained, and the race's length in seconds."""
         self._total = total
         self._subject.set_whole_text(subject)
         self._fit_subject()
@@ -152,7 +152,7 @@ class ShowTransport(Surface):
         set_text(self._of, f"of {self._total:,.{digits}f} s")
 
     def set_state(self, state: str) -> None:
-        """Sets what the first button does: "play", "pause" or "replay"."""
+        """Set the action of the first button: "play", "pause" or "replay"."""
         if state == self._state:
             return
         self._state = state
@@ -181,16 +181,16 @@ class ShowTransport(Surface):
         self._now.setMinimumWidth(self._now.sizeHint().width())
         self.set_seconds(shown)
 
-    def _make_menu(self, panel: ShowPanel) -> None:
+    def _make_menu(self, panel: DemoPanel) -> None:
         self.menu = menu = QMenu(self)
         menu.setAccessibleName("Save the race, and more")
         for name, text in _SAVE:
             menu.addAction(text).triggered.connect(lambda _=False, name=name: panel.save_wanted.emit(name))
         menu.addSeparator()
-        menu.addAction("All figures in Results").triggered.connect(lambda: panel.compare_wanted.emit())
-        again = menu.addAction("Show me: measure this machine again")
+        menu.addAction("All metrics in Results").triggered.connect(lambda: panel.compare_wanted.emit())
+        again = menu.addAction("Run demo: measure this machine again")
         again.triggered.connect(lambda: panel.show_me_wanted.emit())
-        self.still = menu.addAction("Show without motion")
+        self.still = menu.addAction("Reduce motion")
         self.still.setCheckable(True)
         self.still.triggered.connect(set_reduced_motion)
 
@@ -206,11 +206,10 @@ JUMPS = 5
 
 
 class RaceClock(QObject):
-    """Runs from 0 to the race's end, in the race's own seconds, while its owner is on screen.
+    """Time from 0 to the race's end, in the race's own seconds, while its owner is on screen.
 
-    `ticked` carries the seconds whenever they changed, by time or by hand; `state_changed` says that it plays
-    or pauses, `ended` that playing has reached the end. While the owner is hidden nothing ticks; when it is
-    shown again, the race goes on from where it was.
+    `ticked` carries the seconds whenever they changed, by time or by hand. `state_changed` is emitted when it
+    plays or pauses, `ended` when playing has reached the end. While the owner is hidden the race is paused.
     """
 
     ticked = Signal(float)
@@ -227,7 +226,7 @@ class RaceClock(QObject):
         super().__init__(owner)
         self._owner, self._now, self._reduced = owner, now, reduced
         self.seconds, self.total, self._playback_rate = 0.0, 0.0, 1.0
-        """Where the race is and how long it is, in its own seconds, and how many of these a second has."""
+        """The position and the length of the race in its own seconds, and its seconds per second."""
         self.speed, self.is_playing = 1.0, False
         self._begun_at = self._begun_seconds = 0.0
         self._timer = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
@@ -241,24 +240,24 @@ class RaceClock(QObject):
 
     @property
     def is_ticking(self) -> bool:
-        """True if time passes right now: it plays and its owner is on screen."""
+        """True if time passes now: the race plays and its owner is on screen."""
         return self._timer.isActive()
 
     def set_race_seconds(self, total: float, playback_rate: float) -> None:
-        """Takes another race, at its start. `playback_rate` is race seconds per second on screen."""
+        """Set another race, at its start. `playback_rate` is race seconds per second on screen."""
         self.pause()
         self.total, self._playback_rate = max(total, 0.0), playback_rate if playback_rate > 0 else 1.0
         self._stand_at(0.0)
 
     def begin(self) -> None:
-        """Plays a new race, or shows its end where motion is reduced."""
+        """Play a new race, or show its end where motion is reduced."""
         if self._reduced():
             self.seek(self.total)
         else:
             self.replay()
 
     def play(self) -> None:
-        """Goes on, or starts again at the end."""
+        """Resume, or start again at the end."""
         if self.is_at_end:
             self._stand_at(0.0)
         if not self.is_playing and self.total > 0:
@@ -267,7 +266,7 @@ class RaceClock(QObject):
             self.state_changed.emit()
 
     def pause(self) -> None:
-        """Stops where it is."""
+        """Pause the race."""
         if self.is_playing:
             self._catch_up()
             self.is_playing = False
@@ -275,25 +274,25 @@ class RaceClock(QObject):
             self.state_changed.emit()
 
     def toggle(self) -> None:
-        """Pauses or plays."""
+        """Pause or play."""
         if self.is_playing:
             self.pause()
         else:
             self.play()
 
     def replay(self) -> None:
-        """Plays from the start."""
+        """Play from the start."""
         self._stand_at(0.0)
         self.play()
 
     def seek(self, seconds: float) -> None:
-        """Goes to `seconds`, within the ends, and plays on from there if it was playing."""
+        """Go to `seconds`, limited to the race, and keep playing if it was playing."""
         self._stand_at(min(max(seconds, 0.0), self.total))
         if self.is_playing and self.is_at_end:
             self._end()
 
     def set_speed(self, speed: float) -> None:
-        """Plays at half, true or double speed. Raises ValueError for another."""
+        """Set half, true or double speed. Raises ValueError for another."""
         if speed not in SPEEDS:
             raise ValueError(f"There is no speed {speed:g}: choose one of 0.5, 1 and 2.")
         if speed != self.speed:
@@ -303,13 +302,13 @@ class RaceClock(QObject):
             self.state_changed.emit()
 
     def set_frame_ms(self, frame_ms: int | None) -> None:
-        """Sets the time between ticks; None for the usual one."""
+        """Set the time between ticks. None restores the usual one."""
         self._frame_ms = FRAME_MS if frame_ms is None else frame_ms
         if self._timer.isActive():
             self._timer.setInterval(self._frame_ms)
 
     def tick(self) -> None:
-        """Catches up with the time; the timer calls this some 60 times a second."""
+        """Catch up with the time. The timer calls this some 60 times a second."""
         self._catch_up()
         if self.is_playing and self.is_at_end:
             self._end()

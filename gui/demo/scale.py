@@ -1,4 +1,4 @@
-"""Sizes, text and buttons of Show, which scale with the panel."""
+"""Sizes, text and buttons of Demo, which scale with the panel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Scale:
     factor: float = 1.0
 
     def px(self, design: float) -> int:
-        """A length in pixels; at least 1 unless the design's is 0."""
+        """Return a length in pixels, at least 1 unless `length` is 0."""
         return max(round(design * self.factor), 1 if design > 0 else 0)
 
     def text(self, design: int) -> int:
@@ -91,7 +91,7 @@ def stage_sizes(size: QSize, scale: Scale) -> Sizes:
 
 
 def sizes(scale: Scale) -> str:
-    """The style sheet for the sizes of Show's buttons, slider and popover; colours are the window's."""
+    """The style sheet for the sizes of Demo's buttons, slider and popover; colors are the window's."""
     values = {f"px{size}": scale.px(size) for size in (4, 5, 6, 8, 12, 14, 16, 28, 30, 32)}
     values |= {f"text{size}": scale.text(size) for size in (13, 14, 15, 17, 30)}
     values["button"] = max(scale.px(30), 26)
@@ -142,7 +142,7 @@ QMenu::item { font-size: ${text13}px; padding: ${px6}px ${px28}px ${px6}px ${px1
 _ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
 
 
-class ShowButton(Button):
+class DemoButton(Button):
     """A button of `kind` show, showPrimary, showIcon or showLink.
 
     A click does not give it the focus, so that Space still plays and pauses; Tab does.
@@ -163,7 +163,7 @@ class ShowButton(Button):
         self.setAccessibleName(text.strip() or tooltip)
 
     def tell(self, name: str, tooltip: str) -> None:
-        """Sets its accessible name and its tooltip."""
+        """Set its accessible name and its tooltip."""
         describe(self, name, plain_tip(tooltip))
 
     def set_scale(self, scale: Scale) -> None:
@@ -178,7 +178,7 @@ class ShowButton(Button):
 
 
 def explained(text: str) -> str:
-    """The meaning of the glossary's terms in `text`, a line each; "" if there are none."""
+    """Return the meaning of each glossary term in `text`, a line each, or ""."""
     meanings: list[str] = []
     for term in sorted(GLOSSARY, key=len, reverse=True):
         pattern = rf"(?<![\w-]){re.escape(term)}(?![\w-])"

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLabel
 from engine.race.race import Race
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from gui.show.scale import explained
+from gui.demo.scale import explained
 from gui.theme.theme import set_reduced_motion
 
 Trained = Callable[..., RunRecord]
@@ -33,7 +33,7 @@ class TestRace:
     ) -> None:
         room.panel.show_race(usual, None)
         assert room.panel.page == "race" and (room.clock.seconds, room.lit) == (0.0, (0, 0))
-        assert "Just begun" in room.words and room.number == ""
+        assert "Just started" in room.words and room.number == ""
         assert not room.view.more.isVisible() and "clean" not in room.words
         room.clock.seek(usual.seconds / 2)
         full, mixed = room.lit
@@ -46,13 +46,13 @@ class TestRace:
         room.panel.show_race(failed, None)
         assert (room.clock.seconds, room.lit, room.number) == (0.0, (0, 0), None), "another begins anew"
 
-    def test_tanks_of_tensor_cores_stand_below_the_memory_where_both_runs_know_them(
+    def test_gauges_of_tensor_cores_stand_below_the_memory_where_both_runs_know_them(
         self, room: Any, usual: Race
     ) -> None:
         room.panel.show_race(usual, None)
         assert "Tensor Cores busy" not in room.words
         room.panel.show_race(replace(usual, tensor_percent=(12.0, 41.6)), None)
-        assert "Tensor Cores busy, of the measured time: Full: 12%; Mixed: 42%." in room.words
+        assert "Tensor Cores busy, of the measured time: Full 12%, Mixed 42%." in room.words
         room.clock.seek(usual.seconds)
         room.resize(1024, 548)
         assert "Tensor Cores" not in room.words, "the memory needs the room"
@@ -95,7 +95,7 @@ class TestCertainty:
         popover = room.race.popover
         for opener in (room.view.number, room.view.certainty):
             opener.click()
-            assert popover.isVisible() and "95% confidence" in popover.words()
+            assert popover.isVisible() and "95% interval" in popover.words()
             room.qtbot.keyClick(popover, Qt.Key.Key_Escape)
             assert popover.isHidden()
 
@@ -119,10 +119,10 @@ class TestCertainty:
             trained("fp32", 1_000.0), trained("fp16", 5_000.0, settings={"optimizer": {"learning_rate": 0.5}})
         )
         room.panel.show_race(race, None)
-        assert room.view.certainty.text() == "With caution: how sure is that?"
+        assert room.view.certainty.text() == "Caution: how certain is this?"
         assert not room.view.again.isVisible()
         popover = room.race.popover
-        assert "With caution:" in room.words and room.view.more.isVisible()
+        assert "Caution:" in room.words and room.view.more.isVisible()
         room.view.more.click()
         assert popover.isVisible() and "•" in popover.words()
         with room.qtbot.waitSignal(room.panel.compare_wanted):
@@ -136,7 +136,7 @@ class TestCertainty:
         room.panel.show_race(race, None)
         room.press(Qt.Key.Key_End)
         assert room.words.startswith("Other programs disturbed this measurement")
-        assert room.number is None and "Not a clean measurement" in room.words
+        assert room.number is None and "Not reliable" in room.words
         with room.qtbot.waitSignal(room.panel.again_wanted):
             room.view.again.click()
         room.assert_fits()
@@ -173,7 +173,7 @@ class TestUnusual:
         full, mixed = room.lit
         assert 0 < full < mixed < failed.blocks
         assert "then it ran out of memory" in room.words
-        assert room.number is None and "No fair figure" in room.words
+        assert room.number is None and "No fair comparison" in room.words
 
     def test_what_was_not_measured_has_a_reason_in_its_place_or_takes_no_room(
         self, room: Any, trained: Trained, raced: Raced
@@ -203,8 +203,9 @@ class TestUnusual:
 
 class TestHover:
     def test_terms_are_explained_each_once(self) -> None:
-        told = explained("FP16 AMP with the fast recipe, mixed precision").splitlines()
-        assert [line.partition(":")[0] for line in told] == ["AMP", "FP16", "Fast recipe", "Mixed precision"]
+        told = explained("FP16 AMP with fast optimizations, mixed precision").splitlines()
+        terms = ["AMP", "FP16", "Mixed precision", "Fast optimizations"]
+        assert [line.partition(":")[0] for line in told] == terms
         assert explained("12,800 images") == ""
 
     def test_the_terms_of_a_lane_are_explained_above_it(self, room: Any, usual: Race) -> None:

@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.problem import Kind, Problem
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from gui.demo.panel import DemoPanel
+from gui.demo.reading import RaceChoice, RaceReader, newest_choices, read_race
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
-from gui.show.panel import ShowPanel
-from gui.show.reading import RaceChoice, RaceReader, newest_choices, read_race
 from gui.theme.theme import theme
 from tests.gui.conftest import CARD
 
@@ -28,7 +28,7 @@ class Workspace:
     """The panel with what fills it, as the window joins them."""
 
     qtbot: QtBot
-    panel: ShowPanel
+    panel: DemoPanel
     reader: RaceReader
     runs: SavedRuns
     background: Background
@@ -58,7 +58,7 @@ class Workspace:
 
 @pytest.fixture
 def workspace(qtbot: QtBot, saved: Store) -> Iterator[Workspace]:
-    panel, runs, background = ShowPanel(), SavedRuns(saved), Background()
+    panel, runs, background = DemoPanel(), SavedRuns(saved), Background()
     qtbot.addWidget(panel)
     reader = RaceReader(saved.path, runs, panel, background)
     yield Workspace(qtbot, panel, reader, runs, background)

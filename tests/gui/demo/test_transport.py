@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QSlider, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.race.race import Race
-from gui.show.transport import RaceClock
+from gui.demo.transport import RaceClock
 from gui.theme import theme
 
 
@@ -112,7 +112,7 @@ class TestTransport:
         with room.qtbot.waitSignal(panel.compare_wanted):
             next(one for one in actions if "Results" in one.text()).trigger()
         with room.qtbot.waitSignal(panel.show_me_wanted):
-            next(one for one in actions if "Show me" in one.text()).trigger()
+            next(one for one in actions if "Run demo" in one.text()).trigger()
 
     def test_motion_can_be_switched_off_for_good(self, room: Any) -> None:
         room.race.transport.still.trigger()

@@ -1,4 +1,4 @@
-"""The engine's card of a race, painted by Qt as large as the widget; and the buttons that stand on it."""
+"""The card of a race, painted by Qt as large as the widget, and its buttons."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ from engine.race.card import Card, race_card
 from engine.race.parts import FIGURE_WEIGHT, MEASURED_AT, Metrics, Part
 from engine.race.scene import Instant, Scene
 from gui.charts.painter import paint, words_width
-from gui.show.scale import Scale, ShowButton, explained, stage_sizes
+from gui.demo.scale import DemoButton, Scale, explained, stage_sizes
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets.boxes import Stretch, in_row
 from gui.widgets.labels import plain_tip
 from resources.looks import Palette
 
-_SURE = "How sure this number is, and what speaks against it"
+_SURE = "Show how certain this number is, and reasons to doubt it"
+_DOUBTS = "Show all reasons to doubt these numbers"
 _AROUND = 4
-"""Pixels by which letters may reach out of their part."""
+"""Pixels by which letters may extend beyond their part."""
 
 
 @lru_cache(maxsize=32)
@@ -53,10 +54,10 @@ METRICS = Metrics(lru_cache(maxsize=4096)(words_width), _edges)
 
 
 class RaceView(QWidget):
-    """Shows a scene, and paints of each instant only what has changed.
+    """A scene at an instant. Only changed parts are painted.
 
-    The buttons on it are the race's page to connect: the `number` and the `certainty` below it ask how sure
-    it is, `more` for all doubts, `again` to repeat a disturbed measurement.
+    The page of the race connects the buttons: `number` and the `certainty` below it ask how certain it
+    is, `more` for all doubts, `again` to repeat a disturbed measurement.
     """
 
     def __init__(self) -> None:
@@ -70,10 +71,10 @@ class RaceView(QWidget):
         self._lanes: tuple[PaintedLane, ...] = ()
         self._labels: list[QLabel] = []
         self.number = _NumberButton("", "showLink", _SURE, parent=self)
-        self.certainty = ShowButton("", "showLink", _SURE, parent=self)
+        self.certainty = DemoButton("", "showLink", _SURE, parent=self)
         self._row = QWidget(self)
-        self.more = ShowButton("", "showLink", "Everything that speaks against these figures")
-        self.again = ShowButton("Measure again", "show", "Train both again, one after the other")
+        self.more = DemoButton("", "showLink", _DOUBTS)
+        self.again = DemoButton("Measure again", "show", "Train both again, one after the other")
         self._spaces = in_row(self.more, self.again, Stretch(1), parent=self._row)
         theme().changed.connect(self._repaint)
 
@@ -85,19 +86,19 @@ class RaceView(QWidget):
         self._lay_out()
 
     def show_scene(self, scene: Scene, instant: Instant, certainty: str = "") -> None:
-        """Shows another scene; `certainty` names the link below the number, "" for none."""
+        """Show another scene. `certainty` is the text of the link below the number, or ""."""
         self.scene, self.instant = scene, instant
         self.certainty.setText(certainty)
         self.certainty.tell(certainty, _SURE)
         self.again.setVisible(scene.is_spoiled)
         others = len(scene.doubts) - 1
         self.more.setText(f"and {others} more" if others > 0 else "More")
-        self.more.tell(self.more.text(), "Everything that speaks against these figures")
+        self.more.tell(self.more.text(), _DOUBTS)
         self._lay_out()
         self.tell()
 
     def show_instant(self, instant: Instant) -> None:
-        """Shows another instant of the scene."""
+        """Show another instant of the scene."""
         before, self.instant, card = self.instant, instant, self.card
         if card is None or before is None:
             return
@@ -112,7 +113,7 @@ class RaceView(QWidget):
         self._show_number()
 
     def tell(self) -> None:
-        """Updates what screen readers say: at each instant it would never be said to its end."""
+        """Update the text for screen readers. At each instant it would never be read to its end."""
         if self.card is None or self.instant is None:
             return
         for told, part in zip(self._labels, self.card.parts, strict=True):
@@ -217,7 +218,7 @@ class RaceView(QWidget):
         self.update()
 
 
-class _NumberButton(ShowButton):
+class _NumberButton(DemoButton):
     """A place on the card that can be pressed; it paints no more than its focus."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -254,13 +255,13 @@ class PaintedLane:
         self._unlit, self._lit = (self._painted(lit, ground, palette) for lit in (0, blocks.grid.count))
 
     def paint_unlit(self, painter: QPainter) -> None:
-        """Paints all blocks, unlit."""
+        """Paint all blocks, unlit."""
         whole = QRectF(self._unlit.rect())
         corner = self._corner.toPointF() / self.ratio
         painter.drawPixmap(QRectF(corner, whole.size() / self.ratio), self._unlit, whole)
 
     def paint_lit(self, painter: QPainter, count: int, exposed: QRectF) -> None:
-        """Paints the first `count` blocks, lit, as far as they are in what is exposed of the widget."""
+        """Paint the first `count` blocks, lit, as far as they are in what is exposed of the widget."""
         within = QRectF(exposed.topLeft() * self.ratio, exposed.size() * self.ratio).toAlignedRect()
         for rect in self.covered(0, count):
             part = rect.intersected(within)

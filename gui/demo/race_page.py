@@ -1,4 +1,4 @@
-"""The race: two recorded runs replayed side by side at their own pace, and how sure their ratio is."""
+"""The race: two recorded runs replayed side by side at their own pace, and how certain their ratio is."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from engine.protocol.pictures import patterns
 from engine.race import words as race_words
 from engine.race.race import LANES, Race
 from engine.race.words import scene_of
-from gui.show.race_view import RaceView
-from gui.show.scale import Scale, ShowButton, explained
-from gui.show.transport import RaceClock, ShowTransport
+from gui.demo.race_view import RaceView
+from gui.demo.scale import DemoButton, Scale, explained
+from gui.demo.transport import DemoTransport, RaceClock
 from gui.theme.theme import reduces_motion
 from gui.widgets import label
 from gui.widgets.boxes import Placed, in_column, wide
 
 if TYPE_CHECKING:
-    from gui.show.panel import ShowPanel
+    from gui.demo.panel import DemoPanel
 
 _CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WIDTH = 420
@@ -32,17 +32,17 @@ _MARGIN = 8
 
 
 class CertaintyPopover(QFrame):
-    """Says how sure the ratio is. Escape, Space and Return close it, as does a click elsewhere."""
+    """How certain the ratio is. Escape, Space, Return and a click elsewhere close it."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("surface", "popover")
-        self.setAccessibleName("How sure the ratio is")
+        self.setAccessibleName("How certain the ratio is")
         self._sure, self._doubts = (label("", "showPopText", wraps=True) for _ in range(2))
         self._doubts.setTextFormat(Qt.TextFormat.RichText)
         self._points: tuple[str, ...] = ()
         self._doubts_title = label("Reasons for caution", "showPopTitle")
-        self.compare = ShowButton("All figures in Results", "showLink", "Open these runs in Results")
+        self.compare = DemoButton("All metrics in Results", "showLink", "Open these runs in Results")
         self.compare.clicked.connect(self.hide)
         self._title = label("", "showPopTitle")
         self._column = in_column(
@@ -63,7 +63,7 @@ class CertaintyPopover(QFrame):
         self.compare.set_scale(scale)
 
     def show_words(self, title: str, certainty: str, doubts: Sequence[str]) -> None:
-        """Shows the interval in words, and a point for each doubt."""
+        """Show the interval in words, and a list item for each doubt."""
         self._title.setText(title)
         self._sure.setText(certainty)
         self._sure.setToolTip(explained(certainty))
@@ -79,7 +79,7 @@ class CertaintyPopover(QFrame):
         return "\n".join([self._sure.text(), *(f"•  {doubt}" for doubt in self._points)])
 
     def open_at(self, corner: QPoint) -> None:
-        """Opens with its upper left corner at `corner`, or as near as the screen allows."""
+        """Open with its upper left corner at `corner`, or as near as the screen allows."""
         self.ensurePolished()
         width = self.width()
         height = self._column.heightForWidth(width)
@@ -87,7 +87,7 @@ class CertaintyPopover(QFrame):
         screen = QGuiApplication.screenAt(corner) or self.screen()
         self.move(_kept_inside(QRect(corner, self.size()), screen.availableGeometry()))
         self.show()
-        # not the link: with it, the next press of a presenter's remote would leave Show
+        # not the link: with it, the next press of a presenter's remote would leave Demo
         self.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -107,18 +107,18 @@ _GAP = 6
 
 
 class RacePage(QWidget):
-    """The stage and the transport bar. What is asked for beyond the race itself, `panel` passes on."""
+    """The stage and the transport bar. Requests beyond the race itself go to `panel`."""
 
-    def __init__(self, panel: ShowPanel) -> None:
+    def __init__(self, panel: DemoPanel) -> None:
         super().__init__()
-        # the keys of a presenter's remote come here, and go on to the panel
+        # the keys of a presenter's remote come here, and continue to the panel
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("The race")
         self.race: Race | None = None
-        self.view, self.transport = RaceView(), ShowTransport(panel)
+        self.view, self.transport = RaceView(), DemoTransport(panel)
         self.popover = CertaintyPopover(self)
         self.clock = RaceClock(self)
-        self._plays_on = False
+        self._resumes = False
         in_column(wide(self.view), self.transport, parent=self, spacing=0)
         self._connect(panel)
 
@@ -127,7 +127,7 @@ class RacePage(QWidget):
             part.set_scale(scale)
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Shows the start of a race; without pictures there are patterns."""
+        """Show the start of a race, with patterns if there are no images."""
         self.race = race
         self.popover.hide()
         scene = scene_of(race, tiles if tiles is not None and len(tiles) else patterns(race.blocks))
@@ -140,17 +140,17 @@ class RacePage(QWidget):
         self._show_state()
 
     def leave(self) -> None:
-        """Pauses the race, before another page is shown."""
+        """Pause the race, before another page is shown."""
         self.clock.pause()
         self.popover.hide()
 
     def go_by(self, seconds: float) -> None:
-        """Seeks by so many seconds on screen, forward or back."""
+        """Move by so many seconds on screen, forward or back."""
         playback_rate = self.race.playback_rate if self.race is not None else 1.0
         self.clock.seek(self.clock.seconds + playback_rate * seconds)
 
     def go_to_end(self) -> None:
-        """Goes to the end, or from the end plays again."""
+        """Go to the end, or from the end play again."""
         if self.clock.is_at_end:
             self.clock.replay()
         else:
@@ -160,7 +160,7 @@ class RacePage(QWidget):
         """The whole text, without the transport bar's."""
         return self.view.words()
 
-    def _connect(self, panel: ShowPanel) -> None:
+    def _connect(self, panel: DemoPanel) -> None:
         transport, clock, view = self.transport, self.clock, self.view
         transport.play.clicked.connect(clock.toggle)
         transport.speed.changed.connect(lambda key: clock.set_speed(float(key)))
@@ -193,9 +193,9 @@ class RacePage(QWidget):
 
     def _hold(self, is_held: bool) -> None:
         if is_held:
-            self._plays_on = self.clock.is_playing
+            self._resumes = self.clock.is_playing
             self.clock.pause()
-        elif self._plays_on and not self.clock.is_at_end:
+        elif self._resumes and not self.clock.is_at_end:
             self.clock.play()
 
     def _open(self, below: QWidget) -> None:
@@ -206,7 +206,7 @@ def _question(race: Race) -> str:
     if race.claim is None:
         return "Why is that?"
     caution = race_words.caution(race)
-    return f"{caution}: how sure is that?" if caution else "How sure is that?"
+    return f"{caution}: how certain is this?" if caution else "How certain is this?"
 
 
 def _subject(race: Race) -> str:
