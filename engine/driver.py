@@ -87,11 +87,11 @@ class Driver(Inspector, ABC, Generic[A]):
     """True if a study waits in the queue until it is over, so that it goes on after its program ended."""
 
     def follow(
-        self, study: Study[A], gives_way: Callable[[], bool] = lambda: False
+        self, study: Study[A], should_yield: Callable[[], bool] = lambda: False
     ) -> Iterator[Study[A] | Event]:
         """Each snapshot of the study, saved, and events between them; Finished or Failed is the last.
 
-        Between its parts it ends early if `gives_way`. A study of which nothing became known is deleted,
+        Between its parts it ends early if `should_yield`. A study of which nothing became known is deleted,
         unless it failed for another reason than a refused request. Raises ProblemError before any event if
         the study cannot be made on this machine, if its code is not trusted, or if another process carries it
         on.
@@ -99,12 +99,12 @@ class Driver(Inspector, ABC, Generic[A]):
         self._stop_asked.clear()
         study = replace(study, machine=self._launcher.site.name)
         study = self._store.studies.begin(self.prepare(study), keeps_place=self.keeps_place)
-        has_given_way, problem = False, None
+        has_yielded, problem = False, None
 
         def is_to_end() -> bool:
-            nonlocal has_given_way
-            has_given_way = has_given_way or gives_way()
-            return has_given_way or self._stop_asked.is_set()
+            nonlocal has_yielded
+            has_yielded = has_yielded or should_yield()
+            return has_yielded or self._stop_asked.is_set()
 
         last: Event = Finished(summary=Summary(), stopped=True)
         # what a study that goes on has lacked before stays missing
@@ -123,7 +123,7 @@ class Driver(Inspector, ABC, Generic[A]):
                     continue
                 yield known
         finally:
-            is_put_off = has_given_way and problem is None and not self._stop_asked.is_set()
+            is_put_off = has_yielded and problem is None and not self._stop_asked.is_set()
             study = replace(study, problem=problem, not_done=tuple(not_done))
             study = self._left(study, is_put_off=is_put_off)
         yield study

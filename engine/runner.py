@@ -135,10 +135,10 @@ class Runner:
         if (session := self._session) is not None:
             session.pause()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Asks the paused job to go on."""
         if (session := self._session) is not None:
-            session.go_on()
+            session.resume()
 
     def leave(self) -> None:
         """Leaves the run in training, whose events then end: on another machine it goes on, and `run` reads

@@ -62,7 +62,7 @@ def _obey(installer: Installer) -> None:
     from engine.installation.lines import PAUSE
 
     for line in sys.stdin.buffer:
-        (installer.pause if line == PAUSE else installer.go_on)()
+        (installer.pause if line == PAUSE else installer.resume)()
     installer.stop()
 
 

@@ -14,7 +14,7 @@ from engine.surroundings import make_do
 
 
 def main() -> int:
-    """Runs the program on sys.argv and returns its exit status."""
+    """Run the program on sys.argv and return its exit status."""
     make_do()
     archives = [Path(argument) for argument in sys.argv[1:]]
     if not all(archive.suffix.lower() in ARCHIVE_SUFFIXES for archive in archives):

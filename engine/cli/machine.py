@@ -12,7 +12,7 @@ from engine.cli import options, output
 from engine.cli.options import AsJson
 from engine.cli.session import DONE, FAILED, TargetOption, launcher_for, open_session
 from engine.doctor.doctor import examine, report_text
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
 from engine.experiment.experiment import Experiment, experiment_from, flattened, setting_help, setting_title
 from engine.experiment.own.library_models import LIBRARIES, Library
@@ -208,7 +208,7 @@ def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
     return dataset.name, _DATA_FOR.get(dataset.name, dataset.task), title
 
 
-_DATA_FOR = {OWN: "model files, some hf:TYPE"}
+_DATA_FOR = {OWN_DATA: "model files, some hf:TYPE"}
 
 
 @options.takes_settings("epochs", "steps", "lr", "name")

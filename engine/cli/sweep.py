@@ -248,7 +248,7 @@ def compare_grid(
         session.warn_if_busy(experiments[0])
         sweeper = Sweeper(session.store, session.launcher, catalog)
         sweep_id = sweeper.prepare(name or "", grid, request.plan)
-        return _carry_on(session, sweeper, sweep_id, as_json=as_json)
+        return _run(session, sweeper, sweep_id, as_json=as_json)
 
 
 def resume_sweep(session: Session, sweep_id: str, *, trust_code: bool, as_json: bool) -> int:
@@ -261,7 +261,7 @@ def resume_sweep(session: Session, sweep_id: str, *, trust_code: bool, as_json: 
         session.trust(cell.experiment for cell in record.grid.cells)
     session.warn_if_busy(record.grid.cells[0].experiment)
     sweeper = Sweeper(session.store, session.launcher)
-    return _carry_on(session, sweeper, sweep_id, as_json=as_json)
+    return _run(session, sweeper, sweep_id, as_json=as_json)
 
 
 def show_sweep(store: Store, record: SweepRecord, *, as_json: bool) -> None:
@@ -290,7 +290,7 @@ def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
     return why_unfit(grid, catalog, forecasts)
 
 
-def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
+def _run(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: bool) -> int:
     session.raise_if_interrupted()
     store, last = session.store, cast(SweepEvent | None, None)
     grid = store.sweeps.find(sweep_id).grid
@@ -299,7 +299,7 @@ def _carry_on(session: Session, sweeper: Sweeper, sweep_id: str, *, as_json: boo
         with (
             Interrupt(sweeper.stop, machine=session.machine) as interrupt,
             shown.SweepProgress(grid) as progress,
-            closing(sweeper.carry_on(sweep_id)) as events,
+            closing(sweeper.run(sweep_id)) as events,
         ):
             for last in interrupt.heeded(events):
                 progress.show(last)

@@ -22,8 +22,8 @@ class Control:
     """The user's wishes for an installation in progress; all of it from any thread."""
 
     def __init__(self) -> None:
-        self._goes_on = threading.Event()
-        self._goes_on.set()
+        self._running = threading.Event()
+        self._running.set()
         self._stopped = threading.Event()
 
     @property
@@ -32,22 +32,22 @@ class Control:
 
     @property
     def is_paused(self) -> bool:
-        return not self._goes_on.is_set()
+        return not self._running.is_set()
 
     def pause(self) -> None:
-        self._goes_on.clear()
+        self._running.clear()
 
-    def go_on(self) -> None:
-        self._goes_on.set()
+    def resume(self) -> None:
+        self._running.set()
 
     def stop(self) -> None:
         """Ends a pause too."""
         self._stopped.set()
-        self._goes_on.set()
+        self._running.set()
 
     def check(self) -> None:
         """Waits while it is paused. Raises Stopped."""
-        self._goes_on.wait()
+        self._running.wait()
         if self.is_stopped:
             raise Stopped
 

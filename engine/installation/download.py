@@ -155,7 +155,7 @@ class Downloads:
                 if answer.status != http.client.PARTIAL_CONTENT:
                     # the server ignores ranges, or there is nothing to go on with
                     file.begin()
-                elif not file.goes_on_with(answer):
+                elif not file.can_resume_with(answer):
                     file.begin()
                     raise Broken(f"{file.host} has another {file.wheel.filename} by now")
                 file.etag = answer.headers.get("ETag")
@@ -235,7 +235,7 @@ class _File:
                 headers["If-Range"] = self.etag
         return headers
 
-    def goes_on_with(self, answer: http.client.HTTPResponse) -> bool:
+    def can_resume_with(self, answer: http.client.HTTPResponse) -> bool:
         """True if the answer is the rest of the file."""
         span, _, total = answer.headers.get("Content-Range", "").partition("/")
         return span.startswith(f"bytes {self.done}-") and total in ("*", str(self.wheel.size_bytes))

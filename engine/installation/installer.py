@@ -56,13 +56,13 @@ class Installer:
     """Installs into `folder`, by default the user's; `try_out` raises ProblemError for useless packages.
 
     For one installation. Any thread may call `pause`, which waits with fetching or before the next stage,
-    `go_on`, and `stop`, after which what was fetched is kept for the next.
+    `resume`, and `stop`, after which what was fetched is kept for the next.
     """
 
     def __init__(self, folder: Path | None, try_out: Callable[[Path], None]) -> None:
         self._folder, self._try_out = folder or engines_folder(), try_out
         self._control = control = Control()
-        self.pause, self.go_on, self.stop = control.pause, control.go_on, control.stop
+        self.pause, self.resume, self.stop = control.pause, control.resume, control.stop
 
     def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
         """Installs, going on with what an earlier attempt fetched; ends without `Installed` if it is stopped.

@@ -123,7 +123,7 @@ def remove_all(machine: Machine, line: Line | None = None) -> None:
 class FarInstaller:
     """Installs on a remote machine: Ammeter if its version differs, and with it PyTorch.
 
-    For one installation. Any thread may call `pause`, `go_on` and `stop`. After it, `machine` is updated and
+    For one installation. Any thread may call `pause`, `resume` and `stop`. After it, `machine` is updated and
     saved. The installed version stays in use until the new one has trained a step.
     """
 
@@ -137,7 +137,7 @@ class FarInstaller:
         """Pause the download."""
         self._tell(PAUSE)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._tell(GO_ON)
 
     def stop(self) -> None:

@@ -54,7 +54,7 @@ _TurnEvents = Generator[SweepEvent, None, Problem | None]
 
 class Sweeper(Inspector):
     """Trains the cells of saved sweeps in the thread that iterates. Other threads may call `stop`, `skip`,
-    `pause` and `go_on`."""
+    `pause` and `resume`."""
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         super().__init__(store, launcher, catalog)
@@ -93,13 +93,13 @@ class Sweeper(Inspector):
             machine=self._launcher.site.name,
         )
 
-    def carry_on(
-        self, sweep_id: str, gives_way: Callable[[], bool] = lambda: False
+    def run(
+        self, sweep_id: str, should_yield: Callable[[], bool] = lambda: False
     ) -> Generator[SweepEvent, None, None]:
         """Takes the turns that are left: SweepStarted, the turns, and Finished or Failed.
 
         A turn is TurnStarted, its worker's events, and TurnEnded. After a turn the sweep stops early if
-        `gives_way()`. Raises ProblemError before any event if there is no such sweep, if another process
+        `should_yield()`. Raises ProblemError before any event if there is no such sweep, if another process
         carries it on, or if code is not trusted; and where the store fails or no worker can be started.
         """
         self._stop_asked.clear()
@@ -109,7 +109,7 @@ class Sweeper(Inspector):
             self._launcher.trusted_code.check(record.grid.cells[cell.index].experiment)
         self._store.sweeps.claim(sweep_id)
         try:
-            yield from self._turns(record, gives_way)
+            yield from self._turns(record, should_yield)
         finally:
             self._store.sweeps.release(sweep_id)
 
@@ -131,13 +131,13 @@ class Sweeper(Inspector):
             session.pause()
         self._runner.pause()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Asks the paused turn to go on."""
         if (session := self._session) is not None:
-            session.go_on()
-        self._runner.go_on()
+            session.resume()
+        self._runner.resume()
 
-    def _turns(self, record: SweepRecord, gives_way: Callable[[], bool]) -> Iterator[SweepEvent]:
+    def _turns(self, record: SweepRecord, should_yield: Callable[[], bool]) -> Iterator[SweepEvent]:
         known_runs = self._store.runs(MOST_OTHERS)
         yield SweepStarted(record.id, estimate_of(record, known_runs))
         while (turn := _next_turn(record)) is not None:
@@ -153,7 +153,7 @@ class Sweeper(Inspector):
                 self._store.sweeps.end(record.id, problem)
                 yield Failed(problem=problem)
                 return
-            if gives_way():
+            if should_yield():
                 self._stop_asked.set()
         has_held = any(cell.is_held for cell in record.cells)
         if not has_held:

@@ -27,7 +27,7 @@ from engine.training.models.recompute import checkpoint_activations, keep_in_flo
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan
 from engine.training.steps.captured import no_collection
-from engine.training.steps.few_bits import imagine_steps, is_torchaos
+from engine.training.steps.low_bit_optimizers import imagine_steps, is_torchaos
 from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 

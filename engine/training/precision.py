@@ -89,7 +89,7 @@ _AUTOCAST_DTYPES = {
 }
 _ADA, _AMPERE, _TURING, _VOLTA = (8, 9), (8, 0), (7, 5), (7, 0)
 _NOT_NVIDIA = "Ammeter uses TF32 on NVIDIA GPUs only"
-_SAME_AS_FP32 = "the same as FP32, because TF32 is used on NVIDIA GPUs only"
+_SAME_AS_FP32 = "the same as FP32, because TF32 is not used here"
 _NO_FP8 = "Ammeter uses FP8 on NVIDIA GPUs only"
 _NO_TORCHAO = (
     "torchao is not installed here (install it with `ammeter engine install --with torchao`, or in a clone "

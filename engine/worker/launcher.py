@@ -50,9 +50,9 @@ class Session(Protocol):
         """Ask the job to end, and force it later."""
 
     def pause(self) -> None:
-        """Ask the job to wait until `go_on` or `stop`."""
+        """Ask the job to wait until `resume` or `stop`."""
 
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
     def close(self) -> None:
         """End the job if it still runs, and free its resources."""
@@ -134,7 +134,7 @@ class Launcher:
     def take_up(self, place: FarPlace, job: jobs.Job) -> ProcessSession:
         """Resume a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
         self._check(job)
-        return ProcessSession(self.site.take_up(place, job), job, self.limits, goes_on=True)
+        return ProcessSession(self.site.take_up(place, job), job, self.limits, resumes=True)
 
     def start_on(self, worker: Worker, job: jobs.Job, limits: Limits) -> ProcessSession:
         """Start the job in a worker of `fresh_worker`. Raises UntrustedCodeError as `start` does."""

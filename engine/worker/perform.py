@@ -73,7 +73,7 @@ class ThreadSession:
     def pause(self) -> None:
         self._control.obey(jobs.Pause())
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._control.obey(jobs.Continue())
 
     def close(self) -> None:

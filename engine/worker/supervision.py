@@ -79,23 +79,23 @@ class Limits:
 
 
 class ProcessSession:
-    """A `Session`: one job in a worker process. With `goes_on` an earlier program sent the job.
+    """A `Session`: one job in a worker process. With `resumes` an earlier program sent the job.
 
     It `is_lost` if a remote machine has lost the worker, as in a restart. The job was interrupted.
     """
 
-    def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, goes_on: bool = False) -> None:
+    def __init__(self, worker: Worker, job: jobs.Job, limits: Limits, *, resumes: bool = False) -> None:
         self._worker = worker
         self._job = job
         self._limits = limits
         self._watch = Watch(limits)
         self._stop_asked: float | None = None
         self._terminated: float | None = None
-        self._writes = goes_on
+        self._writes = resumes
         self.is_over = self.is_lost = self._is_worker_over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
-        if not goes_on:
+        if not resumes:
             worker.send(job)
 
     @property
@@ -116,7 +116,7 @@ class ProcessSession:
     def pause(self) -> None:
         self._worker.send(jobs.Pause())
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._worker.send(jobs.Continue())
 
     def close(self) -> None:

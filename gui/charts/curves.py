@@ -35,11 +35,11 @@ class Curve:
     """One run's data for one plot: `x` and `y` of one length, `x` rising.
 
     `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
-    legend; `skips` are places on the x axis, rising. One that `is_beneath` is drawn faintly under the others,
-    for comparison, and does not decide how far x reaches. `colour` is the run's own. A rate, `is_rate`, is
-    smoothed over the time that each step took: the mean of rates exceeds what was done in all that time.
-    Where steps of a long run are merged, `y` has their lowest and highest values, and `means` is what is
-    smoothed; `changes` counts how often that was done: until it is done again, rows are only added.
+    legend; `skips` are places on the x axis, rising. One that `is_background` is drawn faintly under the
+    others, for comparison, and does not decide how far x reaches. `colour` is the run's own. A rate,
+    `is_rate`, is smoothed over the time that each step took: the mean of rates exceeds what was done in all
+    that time. Where steps of a long run are merged, `y` has their lowest and highest values, and `means` is
+    what is smoothed; `changes` counts how often that was done: until it is done again, rows are only added.
     """
 
     key: str
@@ -50,7 +50,7 @@ class Curve:
     shadow: Values | None = None
     shadow_name: str = ""
     skips: Values = field(default_factory=lambda: np.empty(0))
-    is_beneath: bool = False
+    is_background: bool = False
     colour: str | None = None
     means: Values | None = None
     changes: int = 0
@@ -116,18 +116,18 @@ class CurveItems(PlotItems):
     """Dim trace, line, sparse markers, last point."""
 
     def __init__(self, plot: pg.PlotItem, curve: Curve) -> None:
-        self._precision, self._is_beneath, self.colour = curve.precision, curve.is_beneath, curve.colour
+        self._precision, self._is_background, self.colour = curve.precision, curve.is_background, curve.colour
         self._dim, self._line = _live_line(), _live_line()
         self._markers = pg.ScatterPlotItem()
         self._width = 1.0
-        super().__init__(plot, (self._dim, self._line, self._markers), -3 if curve.is_beneath else 0)
+        super().__init__(plot, (self._dim, self._line, self._markers), -3 if curve.is_background else 0)
         self.restyle()
 
     def show(
         self, x: Values, line: Values, dim: Values | None, markers: NDArray[np.intp], steps: bool
     ) -> None:
         """Draws `line` over `dim`; both in the view's coordinates, NaN where there is no value."""
-        has_dim = dim is not None and not self._is_beneath and bool(np.isfinite(dim).any())
+        has_dim = dim is not None and not self._is_background and bool(np.isfinite(dim).any())
         self._dim.setData(*((x, dim) if has_dim else ([], [])))
         known = np.flatnonzero(np.isfinite(line))
         if not len(known):
@@ -135,7 +135,7 @@ class CurveItems(PlotItems):
             self._markers.setData([], [])
             return
         self._line.setData(*(staircase(x, line) if steps else (x, line)))
-        if self._is_beneath:
+        if self._is_background:
             return
         shown = markers[np.isfinite(line[markers])]
         rows = np.append(shown, known[-1])
@@ -156,7 +156,7 @@ class CurveItems(PlotItems):
         dim.setCosmetic(True)
         self._dim.setPen(dim)
         line = precision_pen(self._precision, self._width, look.color)
-        if self._is_beneath:
+        if self._is_background:
             # a lighter ink and not a translucent one, which would cost frames
             line.setColor(QColor(look.dim))
         self._line.setPen(line)

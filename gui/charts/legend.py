@@ -28,7 +28,7 @@ _WHOLE = 10_000.0
 class Entry:
     """One curve in the legend: `value` at the crosshair, `extra` in small grey behind it.
 
-    One that `is_faint` is of a finished run beneath the others. `colour` is the run's own, None for the
+    One that `is_background` is of a finished run beneath the others. `colour` is the run's own, None for the
     precision's.
     """
 
@@ -37,7 +37,7 @@ class Entry:
     value: str
     extra: str = ""
     fill: MarkFill = "full"
-    is_faint: bool = False
+    is_background: bool = False
     colour: str | None = None
 
 
@@ -80,7 +80,7 @@ class LegendRow(QWidget):
             self.entries, self.place, self._skip_color = shown
             spoken = ", ".join(f"{entry.name} {entry.value} {entry.extra}".strip() for entry in entries)
             self.setAccessibleName(f"Values, {place}: {spoken}")
-            has_faint = any(entry.is_faint for entry in entries)
+            has_faint = any(entry.is_background for entry in entries)
             tips = (_SKIPPED_TIP if skip_color is not None else "", _FAINT_TIP if has_faint else "")
             self.setToolTip("\n".join(filter(None, tips)))
             self.update()
@@ -106,18 +106,18 @@ class LegendRow(QWidget):
         look = palette.look(entry.precision, entry.colour)
         if fit.sample > 12:
             pen = precision_pen(entry.precision, color=look.color)
-            if entry.is_faint:
+            if entry.is_background:
                 pen.setColor(QColor(look.dim))
             painter.setPen(pen)
             painter.drawLine(QPointF(left, _MIDDLE), QPointF(left + fit.sample, _MIDDLE))
         middle = QPointF(left + fit.sample / 2, _MIDDLE)
-        fill: MarkFill = "hollow" if entry.is_faint else entry.fill
+        fill: MarkFill = "hollow" if entry.is_background else entry.fill
         draw_marker(painter, middle, entry.precision, 8, fill=fill, color=look.color)
         left += fit.sample + 8
-        name, value = (palette.text3,) * 2 if entry.is_faint else (palette.text2, look.color)
+        name, value = (palette.text3,) * 2 if entry.is_background else (palette.text2, look.color)
         if fit.name:
             left = _write(painter, left, _name(entry, fit), font(12), name) + 8
-        left = _write(painter, left, entry.value, font(12, 400 if entry.is_faint else 600), value)
+        left = _write(painter, left, entry.value, font(12, 400 if entry.is_background else 600), value)
         if fit.extras and entry.extra:
             left = _write(painter, left + 8, entry.extra, font(12), palette.text3)
         return left + fit.gap

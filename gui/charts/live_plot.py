@@ -208,7 +208,7 @@ class LivePlot(Surface):
     def _x_range(self) -> Range:
         if self.chosen is not None:
             return self.chosen
-        ends = [float(curve.x[-1]) for curve in self._curves if len(curve.x) and not curve.is_beneath]
+        ends = [float(curve.x[-1]) for curve in self._curves if len(curve.x) and not curve.is_background]
         reach = max([*ends, self.total or 0.0])
         return (0.0, reach * _ROOM_RIGHT) if reach > 0 else (0.0, 1.0)
 
@@ -271,7 +271,7 @@ class LivePlot(Surface):
                 curve.name,
                 self._text(None if row is None else float(shown.values[row]), decimals),
                 _extra(shown.curve, row, decimals),
-                is_faint=curve.is_beneath,
+                is_background=curve.is_background,
                 colour=curve.colour,
             )
             for curve, shown, row in rows

@@ -19,7 +19,7 @@ from gui.compare.head import ItemHead
 from gui.compare.panel import ComparePanel
 from gui.compare.reading import CompareReader
 from gui.runs import importing
-from gui.runs.exporting import Exporting, Order
+from gui.runs.exporting import Exporting, ExportRequest
 from gui.runs.importing import Importing
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
@@ -66,11 +66,11 @@ class CompareController(QObject):
 
     def export(self, form: str = "any") -> None:
         """Export the compared runs, after asking for a path."""
-        self.exporting.ask(form, self._order(form))
+        self.exporting.ask(form, self._request(form))
 
     def export_runs(self, run_ids: Iterable[str]) -> None:
         """Export these runs, after asking for a path."""
-        self.exporting.ask("any", Order(tuple(run_ids)))
+        self.exporting.ask("any", ExportRequest(tuple(run_ids)))
 
     def stop(self) -> None:
         """Wait until reading and writing have finished."""
@@ -92,7 +92,7 @@ class CompareController(QObject):
         panel.runs_dropped.connect(lambda run_ids: self._select((*self._runs.checked(), *run_ids)))
         self._head.export.wanted.connect(self.export)
         self._head.export.drag_wanted.connect(
-            lambda: self.exporting.drag_report(self._order("html"), self._head.export)
+            lambda: self.exporting.drag_report(self._request("html"), self._head.export)
         )
         self._head.export.title_wanted.connect(self._ask_title)
         self._runs.import_wanted.connect(self.importing.ask)
@@ -104,16 +104,16 @@ class CompareController(QObject):
         self.importing.imported.connect(self._experiments.runs.reload)
         self.importing.compare_wanted.connect(self.compare)
 
-    def _order(self, form: str) -> Order:
+    def _request(self, form: str) -> ExportRequest:
         run_ids, headline = self.reader.run_ids(), self._head.headline()
         baseline = self._head.baseline()
         if form == "script":
             # a script is of one run: that in the headline
             chosen = headline or baseline
-            return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
+            return ExportRequest((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
         title = self._titles.get(frozenset(run_ids), "")
-        return Order(run_ids, against, leading, title, self._panel.published.is_open)
+        return ExportRequest(run_ids, against, leading, title, self._panel.published.is_open)
 
     def _ask_title(self) -> None:
         runs = frozenset(self.reader.run_ids())

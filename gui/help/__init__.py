@@ -1,1 +1,1 @@
-"""The guide."""
+"""The guide and the About dialog."""

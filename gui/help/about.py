@@ -1,4 +1,4 @@
-"""About: what this program is, its licence, and the versions that it runs with."""
+"""The About dialog: description, license and versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gui.theme.theme import theme
 from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
-_ABOUT = "Measures what mixed-precision (AMP) training in PyTorch gains on your own GPU."
-_LICENCE = "© The Ammeter developers. Free software under the MIT licence."
+_ABOUT = "Measures what mixed-precision (AMP) training in PyTorch gains on your machine."
+_LICENCE = "© The Ammeter developers. Free software under the MIT license."
 _LINKS = (
     ("Mixed precision in PyTorch", "https://docs.pytorch.org/docs/stable/amp.html"),
     ("PyTorch", "https://pytorch.org"),
@@ -25,17 +25,17 @@ _LINKS = (
 
 
 def versions() -> tuple[tuple[str, str], ...]:
-    """The names and versions of what this program runs with."""
+    """Return the names and versions of Ammeter, Python, Qt and PyTorch."""
     return (
         ("Ammeter", __version__),
         ("Python", platform.python_version()),
         ("Qt", qVersion()),
-        ("PyTorch", torch_version() or "not set up"),
+        ("PyTorch", torch_version() or "not installed"),
     )
 
 
 def show_about(parent: QWidget) -> AboutDialog:
-    """Opens the window's About, or brings it to the front."""
+    """Open the window's About, or bring it to the front."""
     dialog = parent.findChild(AboutDialog) or AboutDialog(parent)
     dialog.show()
     dialog.activateWindow()
@@ -43,7 +43,7 @@ def show_about(parent: QWidget) -> AboutDialog:
 
 
 class AboutDialog(QDialog):
-    """Not modal, and deleted when it is closed."""
+    """The About dialog; not modal, and deleted when it is closed."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -67,7 +67,7 @@ class AboutDialog(QDialog):
         self._recolor()
 
     def copy(self) -> None:
-        """Puts the versions on the clipboard."""
+        """Put the versions on the clipboard."""
         QGuiApplication.clipboard().setText("\n".join(f"{name} {version}" for name, version in versions()))
 
     def _recolor(self) -> None:

@@ -1,4 +1,4 @@
-"""The open page of the guide: a column of text with pictures, tables and links.
+"""The open page of the guide: text with images, tables and links.
 
 Markdown leaves sizes and distances to the viewer; they are set here.
 """
@@ -46,7 +46,7 @@ _TOKENS = ("bg1", "bg2", "bg3", "line", "line2", "shade", "text", "text2", "text
 
 
 def recoloured(svg: bytes, palette: Palette) -> bytes:
-    """The picture, drawn in the light theme's colours, in those of `palette`."""
+    """Return an SVG in light-theme colors with the colors of `palette`."""
     exchanged = _exchanged(palette)
     # Qt takes a list of families for a single name
     svg = _FAMILIES.sub(f'font-family="{TEXT_FAMILIES[0]}"'.encode(), svg)
@@ -54,7 +54,7 @@ def recoloured(svg: bytes, palette: Palette) -> bytes:
 
 
 def picture(svg: bytes, palette: Palette, pixel_ratio: float) -> QImage:
-    """The picture at the screen's device pixel ratio."""
+    """Return the image at the screen's device pixel ratio."""
     renderer = QSvgRenderer(QByteArray(recoloured(svg, palette)))
     size = QSizeF(renderer.defaultSize()) * pixel_ratio
     image = QImage(size.toSize(), QImage.Format.Format_ARGB32_Premultiplied)
@@ -88,7 +88,7 @@ class GuidePage:
     text: str
 
     def has(self, words: str) -> bool:
-        """True if the page contains each of the words, also as a part of a word, ignoring case."""
+        """Return True if the page contains each of the words, ignoring case, also within other words."""
         text = self.text.casefold()
         return all(word in text for word in words.casefold().split())
 
@@ -116,7 +116,7 @@ def _read(name: str, section: str) -> GuidePage:
 
 
 def picture_bytes(name: str) -> bytes | None:
-    """The SVG of that file name, in the light theme's colours; None if there is none."""
+    """Return the SVG with that file name in light-theme colors; None if there is none."""
     entry = _file("pictures") / name
     return entry.read_bytes() if name.endswith(".svg") and "/" not in name and entry.is_file() else None
 
@@ -138,7 +138,7 @@ def best_of(pages: Sequence[GuidePage], words: str, current: str | None) -> str 
 
 
 COLUMN_WIDTH = 520
-"""In pixels: some 75 characters of text, and the width of the pictures."""
+"""In pixels: some 75 characters of text, and the width of the images."""
 
 TEXT_PX, SMALL_PX = 15, 13
 _HEADINGS = {1: (26, 600, 0, 12), 2: (18, 600, 26, 6), 3: (15, 600, 18, 4)}
@@ -149,7 +149,7 @@ _SOURCES = "Sources:"
 
 
 def set_page(document: QTextDocument, palette: Palette) -> None:
-    """Formats a document made from Markdown, in the theme's colours."""
+    """Format a document made from Markdown, in the theme's colours."""
     document.setDocumentMargin(0)
     document.setIndentWidth(24)
     for block in _blocks(document):
@@ -198,8 +198,8 @@ def _is_picture(block: QTextBlock) -> bool:
 def _below(block: QTextBlock, is_code: bool) -> float:
     after = block.next()
     is_list = block.textList() is not None and after.isValid() and after.textList() is block.textList()
-    goes_on = is_code and after.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
-    return 0 if goes_on else 6 if is_list else 16 if is_code or _is_picture(block) else 12
+    continues = is_code and after.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
+    return 0 if continues else 6 if is_list else 16 if is_code or _is_picture(block) else 12
 
 
 def _fragments(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
@@ -279,7 +279,7 @@ _LEAST_MARGIN = 24
 
 
 class GuideBrowser(QTextBrowser):
-    """Shows a page; for a link, `page_wanted` carries the page's name, `web_wanted` the address."""
+    """Shows a page. For a link, `page_wanted` carries the page's name, or `web_wanted` the address."""
 
     page_wanted = Signal(str)
     web_wanted = Signal(str)
@@ -301,7 +301,7 @@ class GuideBrowser(QTextBrowser):
         self._scroll_to_mark()
 
     def mark(self, words: str) -> None:
-        """Marks the words in the page and scrolls to the first; an empty text clears the marks."""
+        """Mark the words in the page and scroll to the first; an empty text clears the marks."""
         self._words = words
         self._mark()
         self._scroll_to_mark()
@@ -345,7 +345,7 @@ class GuideBrowser(QTextBrowser):
             self.page_wanted.emit(url.path().removesuffix(".md"))
 
     def loadResource(self, kind: int, name: QUrl | str) -> object:
-        """Loads the guide's pictures, in the theme's colours, and nothing else."""
+        """Load the guide's images in the theme's colors, and nothing else."""
         path = name.path() if isinstance(name, QUrl) else name
         if kind == QTextDocument.ResourceType.ImageResource.value and path.startswith("pictures/"):
             svg = picture_bytes(path.removeprefix("pictures/"))

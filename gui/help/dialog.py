@@ -1,6 +1,6 @@
 """The guide's window: the list of pages, and the open page.
 
-After the guide's own pages come those of the shortcuts, and of this machine's folders and the version.
+Two pages follow the guide's own: the shortcuts, and this machine's folders with the version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gui.widgets.shortcuts import SHORTCUTS, keys_of
 
 _IN_THE_TABLE = (
     ("F2", "Rename the highlighted run"),
-    ("Space", "Tick the highlighted runs"),
+    ("Space", "Select the highlighted runs"),
     ("P", "Pin the highlighted runs to the top, or unpin them"),
     ("Ctrl+A", "Highlight all runs shown"),
     ("Return", "Show the curves of the highlighted run"),
@@ -48,7 +48,7 @@ _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 
 
 def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
-    """Opens the window's guide, at a page such as "loss-scaling", or brings it to the front.
+    """Open the window's guide, at a page such as "loss-scaling", or bring it to the front.
 
     Raises KeyError for an unknown page.
     """
@@ -61,7 +61,7 @@ def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
 
 
 def make_help(parent: QWidget | None = None) -> GuideDialog:
-    """Makes the guide, with the program's own pages, without showing it."""
+    """Make the guide, with the program's own pages, without showing it."""
     # with the keys in this system's notation
     own = {"shortcuts": shortcuts_text()}
     pages = (replace(page, text=own.get(page.name, page.text)) for page in guide_pages())
@@ -80,11 +80,11 @@ def _places() -> GuidePage:
     places = (
         ("Runs", str(store_path())),
         ("Settings and your presets", str(config_folder())),
-        ("Whose code may run here", str(trust_path())),
+        ("Model code that may run here", str(trust_path())),
         ("Checkpoints", str(checkpoints_folder(store_path()))),
         ("Traces of profiles", str(traces_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),
-        ("The engine, where it is set up", str(engines_folder())),
+        ("PyTorch, if Ammeter installed it", str(engines_folder())),
     )
     text = "\n\n".join(
         (
@@ -92,9 +92,9 @@ def _places() -> GuidePage:
             f"This is Ammeter {__version__}.",
             "## Where your data lives",
             _table(("What", "Where"), places),
-            "Ammeter sends nothing by itself. The network is used only to look up and download PyTorch where "
-            "it is set up, to download a dataset you choose, and to export to an MLflow server if you name "
-            "one.",
+            "Ammeter sends nothing by itself. It uses the network only to look up and install PyTorch, to "
+            "download a dataset you choose, to reach a remote machine you add, and to export to an MLflow "
+            "server you name.",
         )
     )
     return GuidePage("places", _SECTION, "Places and version", text)
@@ -116,7 +116,7 @@ _LIST_WIDTH = 232
 
 
 class GuideDialog(QDialog):
-    """Shows the pages; not modal, and deleted when it or its window is closed."""
+    """The guide; not modal, and deleted when it or its window is closed."""
 
     def __init__(self, pages: Sequence[GuidePage], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -151,7 +151,7 @@ class GuideDialog(QDialog):
         return self._visited[-1]
 
     def show_page(self, name: str) -> None:
-        """Opens a page. Raises KeyError for an unknown one."""
+        """Open a page. Raises KeyError for an unknown one."""
         page = self._pages[name]
         if not self._visited or name != self.current:
             self._visited.append(name)
@@ -159,7 +159,7 @@ class GuideDialog(QDialog):
         self.list.set_current(name)
 
     def go_back(self) -> None:
-        """Returns to the previous page."""
+        """Return to the previous page."""
         if len(self._visited) > 1:
             self._visited.pop()
             self.show_page(self._visited.pop())
@@ -173,14 +173,14 @@ class GuideDialog(QDialog):
         self.list.field.selectAll()
 
     def reject(self) -> None:
-        """Closes; Escape in a search clears the search first."""
+        """Close; Escape in a search clears the search first."""
         if self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
         else:
             super().reject()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Closes with its window, but not when that is only minimized."""
+        """Close with its window, but not when that is only minimized."""
         if event.type() == QEvent.Type.Hide and not event.spontaneous():
             self.close()
         return False
@@ -191,7 +191,7 @@ _ROW, _HEAD = 26, 31
 
 
 class GuideList(QWidget):
-    """`chosen` carries a page's name, `searched` the typed words."""
+    """The list of pages with a search field. `chosen` carries a page's name, `searched` the typed words."""
 
     chosen = Signal(str)
     searched = Signal(str)
@@ -226,7 +226,7 @@ class GuideList(QWidget):
         return tuple(filter(None, self._names()))
 
     def set_current(self, name: str) -> None:
-        """Marks the open page in the list, if the search has not left it out."""
+        """Mark the open page in the list, if the search shows it."""
         names = self._names()
         with QSignalBlocker(self.list):
             self.list.setCurrentRow(names.index(name) if name in names else -1)
@@ -269,7 +269,7 @@ class GuideList(QWidget):
             self.chosen.emit(item.data(_NAME))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Moves from the field to the list on Down and Return."""
+        """Move from the field to the list on Down and Return."""
         keys = (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if watched is self.field and isinstance(event, QKeyEvent) and event.key() in keys:
             if event.type() == QEvent.Type.KeyPress:

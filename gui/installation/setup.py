@@ -159,7 +159,7 @@ class EngineSetup(QObject):
         if self._thread is not None and is_paused != self.is_paused:
             self.is_paused = is_paused
             installer = self._thread.installer
-            (installer.pause if is_paused else installer.go_on)()
+            (installer.pause if is_paused else installer.resume)()
             self.paused_changed.emit(is_paused)
 
     def stop(self) -> None:

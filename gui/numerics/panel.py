@@ -54,7 +54,7 @@ _TABS = {
     "map": ("Precision map", "check-numerics", "The precision map is being made."),
     "range": ("Ranges", "check-numerics", "The ranges are being measured."),
     "nan": ("First NaN", "first-nan", "The first NaN or Inf is being looked for."),
-    "ladder": ("Ladder", "divergence", "The ladder's runs are being trained."),
+    "ladder": ("Divergence", "divergence", "The ladder's runs are being trained."),
     "islands": ("FP32 modules", "divergence", "The fewest FP32 modules are being looked for."),
 }
 """The views in order, the most urgent first: title, guide page, and the message while the part is awaited."""

@@ -139,7 +139,7 @@ class RangeTable(ResultTable[RangeRow]):
     def set_exponent(self, exponent: int) -> None:
         """Scale all values by 2**`exponent`. The row order stays, so no row jumps away."""
         self._exponent = exponent
-        self.row_model.tell_changed()
+        self.row_model.update_texts()
 
     def set_form(self, form: NumberFormat) -> None:
         """Emphasize a dtype. Its column is never hidden."""

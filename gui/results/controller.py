@@ -123,7 +123,7 @@ class ResultsController(QObject):
         failure.again_wanted.connect(self._try_again)
         self.maker.made.connect(self._connect_study)
         self.maker.reported.connect(self._notice.tell)
-        for work in self._experiments.orders.values():
+        for work in self._experiments.jobs.values():
             for signal in (work.began, work.ended, work.deleted):
                 signal.connect(lambda _key: self._read_studies())
         self._experiments.runs.list_changed.connect(self._follow_runs)
@@ -285,7 +285,7 @@ class ResultsController(QObject):
             self.form_wanted.emit()
 
     def _delete(self, row: StudyRow) -> None:
-        work = self._experiments.orders[row.kind]
+        work = self._experiments.jobs[row.kind]
         view = work.view(row.id)
         if not isinstance(work, Studies) or not isinstance(view, StudyView):
             if may_delete(self._runs, "this sweep with its pilots; its runs stay"):

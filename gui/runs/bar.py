@@ -22,25 +22,25 @@ from gui.widgets.welcome import Welcome
 
 BAR_HEIGHT, FOOT_HEIGHT = 56, 48
 _NOT_FOUND = (
-    "Use other words, or look in one place alone, as in tag:paper or status:failed.",
+    "Use other words, or search one field, such as tag:paper or status:failed.",
     "Show everything",
-    "Empty the filter (Escape in it)",
+    "Clear the filter (Escape)",
 )
-_DELETED = ("All runs are deleted.", "They can be brought back until Ammeter is closed.", "Bring them back")
+_DELETED = ("All runs are deleted.", "You can restore them until you close Ammeter.", "Restore them")
 _LEAST_FILTER, _WIDEST_FILTER, _CONTROL = 80, 16_777_215, 32
 _EVERYTHING, _ALL_FOLDERS = "Everything", "All folders"
 _LEAST, _NARROWEST, _NARROW = 280, 400, 560
-"""The least width, that of a bar with the columns' button, and that of one that names the folders."""
+"""Bar widths: the minimum, with the columns button, and with the text of the folders button."""
 
 
 class NoRuns(QStackedWidget):
-    """Stands in the place of a table without rows: `welcome` where nothing was trained yet."""
+    """The page shown instead of an empty table. `welcome` is shown if nothing was trained yet."""
 
     def __init__(self, show_everything: Callable[[], object], undo: Callable[[], object]) -> None:
         super().__init__()
         self.welcome = Welcome(is_large=False)
         self._not_found = EmptyState("", *_NOT_FOUND)
-        tip = f"Bring back the runs that were deleted last ({keys_of('undo')})"
+        tip = f"Restore the last deleted runs ({keys_of('undo')})"
         self._deleted = EmptyState(*_DELETED, tip)
         self._not_found.pressed.connect(show_everything)
         self._deleted.pressed.connect(undo)
@@ -48,9 +48,9 @@ class NoRuns(QStackedWidget):
             self.addWidget(page)
 
     def tell(self, looked_for: str, *, has_any: bool, can_undo: bool) -> None:
-        """Says why there are no rows, and what to do."""
+        """Show why there are no rows, and what to do."""
         if has_any:
-            nothing = "There is nothing of this kind yet."
+            nothing = "No results of this kind yet."
             words = f"Nothing matches “{shortened(looked_for)}”." if looked_for else nothing
             self._not_found.tell(words, *_NOT_FOUND)
         self.setCurrentWidget(self._not_found if has_any else self._deleted if can_undo else self.welcome)
@@ -60,7 +60,7 @@ class NoRuns(QStackedWidget):
 
 
 class FilterBar(QWidget):
-    """The line above the table. `kind_chosen` carries the kind to show, None for everything."""
+    """The bar above the table. `kind_chosen` carries the kind to show, or None for all kinds."""
 
     kind_chosen = Signal(object)
 
@@ -72,7 +72,7 @@ class FilterBar(QWidget):
         self.filter.setMinimumWidth(_LEAST_FILTER)
         self.filter.setMaximumWidth(_WIDEST_FILTER)
         self.filter.setFixedHeight(_CONTROL)
-        self.kind = Button(_EVERYTHING, "middle", "Show everything, or what is of one kind")
+        self.kind = Button(_EVERYTHING, "middle", "Show all results, or one kind only")
         self.kind.setMenu(self._kinds())
         self.folders = _FolderButton()
         self.columns = IconButton("columns", "Columns and views", "Columns, saved views, and importing runs")
@@ -81,7 +81,7 @@ class FilterBar(QWidget):
         in_row(*row, parent=self, margins=(16, 0, 16, 0), spacing=8)
 
     def show_kind(self, kind: ItemKind | None) -> None:
-        """Names the kind that is shown."""
+        """Set the kind that the button names."""
         self.kind.setText(_EVERYTHING if kind is None else KINDS[kind][0])
         self.kind.setAccessibleName(f"Kind: {self.kind.text()}")
         for action in self.kind.menu().actions():
@@ -109,7 +109,7 @@ class FilterBar(QWidget):
 
 class _FolderButton(Button):
     def __init__(self) -> None:
-        tip = "Show the folders; drop runs on one to move them there"
+        tip = "Show the folders. Drop runs on one to move them."
         super().__init__(_ALL_FOLDERS, "middle", tip, "folder")
         self.setAccessibleName("Folders")
         self.setCheckable(True)
@@ -122,27 +122,27 @@ class _FolderButton(Button):
 
 
 class TableFoot(QWidget):
-    """The line below the table: how much there is, and what to do with the ticked runs."""
+    """The bar below the table: the counts, and the actions on the selected runs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(FOOT_HEIGHT)
         self.words = ElidedLabel("", "body")
-        self.untick = Button("Untick", "middle", "Untick all runs")
-        self.move_to = Button("Move to…", "middle", "Move the ticked runs to a folder")
-        self.delete = IconButton("trash", "Delete", "Delete the ticked runs; this can be undone")
+        self.untick = Button("Deselect", "middle", "Deselect all runs")
+        self.move_to = Button("Move to…", "middle", "Move the selected runs to a folder")
+        self.delete = IconButton("trash", "Delete", "Delete the selected runs (you can undo it)")
         row = (wide(self.words), self.untick, self.move_to, self.delete)
         in_row(*row, parent=self, margins=(16, 0, 16, 0), spacing=8)
 
     def show_counts(self, shown: int, total: int, studies: int, ticked: int) -> None:
-        """Shows how many runs there are, pass the filter and are ticked."""
+        """Show how many runs there are in total, in the filter and selected."""
         for button in (self.untick, self.move_to, self.delete):
             button.setVisible(ticked > 0)
         if ticked > 1:
-            whole = f"{counted(ticked, 'run')} ticked, compared at the right"
-            self.words.set_whole_text(whole, f"{ticked:,} ticked")
+            whole = f"{counted(ticked, 'run')} selected, compared on the right"
+            self.words.set_whole_text(whole, f"{ticked:,} selected")
         elif ticked:
-            self.words.set_whole_text("1 run ticked: tick another to compare", "1 ticked")
+            self.words.set_whole_text("1 run selected. Select another to compare.", "1 selected")
         else:
             found = f"{shown:,} of {counted(total, 'run')}" if shown != total else counted(total, "run")
             also = f", {counted(studies, 'other result')}" if studies else ""

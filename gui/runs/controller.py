@@ -1,7 +1,7 @@
-"""Changes saved runs: edits of names and marks, deletions, and offers about them.
+"""Edits and deletions of saved runs, and offers in the notice.
 
-Offers: to go on with what was left in the queue, to undo a deletion, to delete unreadable runs, and to retry
-a run that ran out of memory.
+Offers: resume a queue that was left, undo a deletion, delete unreadable runs, and retry a run that ran out of
+memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Retry:
 
 
 def retries(runs: Sequence[RunRecord], forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
-    """The ways to train a whole comparison again after one of its `runs` ran out of memory; else none.
+    """Return the ways to retry a comparison after one of its `runs` ran out of memory.
 
     A batch is offered where a forecast knows one that fits all sides.
     """
@@ -92,10 +92,10 @@ _MOST_NAMED = 3
 
 
 class RunsController(QObject):
-    """Does what the runs table asks for, and makes offers through the window's notice.
+    """Carries out the actions of the runs table, and makes offers in the window's notice.
 
-    Deleting asks no question: it can be undone until the window closes. `wanted` carries the Request of an
-    accepted offer.
+    A deletion needs no confirmation: it can be undone until the window closes. `wanted` carries the Request
+    of an accepted offer.
     """
 
     wanted = Signal(object)
@@ -113,7 +113,7 @@ class RunsController(QObject):
         self.runs.run_changed.connect(self._look_at_store)
 
     def delete(self, run_ids: tuple[str, ...]) -> None:
-        """Deletes runs, and offers to undo it."""
+        """Delete runs, and offer to undo it."""
         names = {run_id: self.runs.name(run_id) for run_id in run_ids if self.runs.is_there(run_id)}
         ticked = set(self._table.checked())
         deleted = self.experiments.delete(run_ids)
@@ -126,20 +126,20 @@ class RunsController(QObject):
         self._table.set_can_undo(True)
 
     def delete_folder(self, folder: str, run_ids: tuple[str, ...]) -> None:
-        """Takes all runs out of a folder, and offers to undo it."""
+        """Remove all runs from a folder, and offer to undo it."""
         if self.runs.set_folders(dict.fromkeys(run_ids, "")):
             back = partial(self.runs.set_folders, dict.fromkeys(run_ids, folder))
-            text = f"Deleted the folder “{folder}”; its runs stay."
+            text = f"Deleted the folder “{folder}”. Its runs are kept."
             self._notice.tell(text, action="Undo", do=back, asks=False)
 
     def offer(self, deleted: tuple[str, ...]) -> None:
-        """Offers to bring back runs that an earlier window deleted, but not for good."""
+        """Offer to restore runs that an earlier window deleted but did not purge."""
         if not deleted:
             return
         last = _Deletion(deleted, ())
         what = "1 deleted run" if len(deleted) == 1 else f"{len(deleted):,} deleted runs"
         self._deletions[last] = self._notice.tell(
-            f"{what} can still be brought back.",
+            f"{what} can still be restored.",
             action="Undo",
             do=partial(self._restore, last),
             others=[("Delete for good", partial(self._forget, last))],
@@ -151,7 +151,7 @@ class RunsController(QObject):
         self.runs.purge(deletion.run_ids)
 
     def undo(self) -> None:
-        """Undoes the last deletion, if there is one."""
+        """Undo the last deletion, if there is one."""
         if self._deletions:
             self._restore(next(reversed(self._deletions)))
 
@@ -165,7 +165,7 @@ class RunsController(QObject):
         self._table.set_can_undo(bool(self._deletions))
 
     def begin(self, offer_queue: Do) -> None:
-        """Offers in turn to go on with the queue, to bring back deleted runs, and to delete damaged ones."""
+        """Offer one after another to resume the queue, restore deleted runs and delete unreadable ones."""
         deleted = self.runs.deleted()
         self._from_last_time = [offer_queue, partial(self.offer, deleted), self._unreadable]
         self._next()
@@ -195,7 +195,7 @@ class RunsController(QObject):
         they = "it" if len(left) == 1 else "them"
         self._notice.tell(
             _left_out(left),
-            f"If a newer Ammeter wrote {they}, it can read {they}.",
+            f"If a newer version of Ammeter wrote {they}, that version can read {they}.",
             action="Keep",
             # closing the message is all
             do=lambda: None,
@@ -216,7 +216,7 @@ class RunsController(QObject):
         return tuple((retry.words, partial(self._accept, retry)) for retry in fitting)
 
     def retry(self, run_id: str) -> None:
-        """Offers settings that fit after a run is out of memory, if a forecast knows any."""
+        """Offer settings that fit after a run is out of memory, if a forecast knows any."""
         record, offers = self.runs.record(run_id), self.retries_of([run_id])
         if record is not None and record.problem is not None and offers:
             (words, do), problem = offers[0], record.problem
@@ -231,8 +231,8 @@ class RunsController(QObject):
 def _left_out(runs: Sequence[UnreadableRun]) -> str:
     names = ", ".join(f"“{shortened(run.name)}”" for run in runs[:_MOST_NAMED])
     if len(runs) == 1:
-        return f"The saved run {names} cannot be read and is left out."
+        return f"The saved run {names} cannot be read and is skipped."
     more = len(runs) - _MOST_NAMED
     return (
-        f"The saved runs {names}{f' and {more:,} more' if more > 0 else ''} cannot be read and are left out."
+        f"The saved runs {names}{f' and {more:,} more' if more > 0 else ''} cannot be read and are skipped."
     )

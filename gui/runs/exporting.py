@@ -1,4 +1,4 @@
-"""The export of saved runs: the question of where to, the writing in a thread, and the outcome."""
+"""The export of saved runs: the file dialog, the writing in a thread, and the outcome."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _FOLDER_FORM, _TABLES = "tensorboard", {"markdown": "Markdown", "latex": "LaTeX"
 
 
 @dataclass(frozen=True)
-class Order:
-    """The runs to export; `baseline` is the id of a run of the baseline.
+class ExportRequest:
+    """The runs to export. `baseline` is the id of a run of the baseline.
 
-    `side` is the id of a run of the side that leads the report and races the baseline; None: the default.
-    `title` is the title of the report; "" for what it compares. `with_published` adds the published figures
-    of the same models.
+    `side` is the id of a run of the side that leads the report and races the baseline, or None for the
+    default. `title` is the title of the report, "" for the default. `with_published` adds the published
+    results of the same models.
     """
 
     run_ids: tuple[str, ...]
@@ -51,9 +51,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Written:
-    """The export's path; `is_taken`: another file is there, and may not be replaced.
+    """The path of an export. `is_taken` if another file is there and must not be replaced.
 
-    `beside` are the other files that go with it.
+    `beside` are the companion files.
     """
 
     path: Path
@@ -63,16 +63,16 @@ class Written:
 
 def write(
     store_path: Path,
-    order: Order,
+    request: ExportRequest,
     path: Path,
     *,
     force: bool,
     form: str | None = None,
     theme: ThemeName = "dark",
 ) -> Written:
-    """Writes runs in the form of that name, or of the path's ending. Raises ProblemError.
+    """Write runs in the format `form`, or in that of the path's suffix. Raises ProblemError.
 
-    A race is written in the colours of `theme`.
+    A race is written in the colors of `theme`.
     """
     chosen = COMPARISON.format_for(path) if form is None else COMPARISON.format_named(form)
     how = chosen.write
@@ -83,40 +83,40 @@ def write(
         how = race_writer(chosen.suffix, theme)
     with Store(store_path) as store:
         try:
-            written = COMPARISON.export(_content(store, order), path, force=force, write=how)
+            written = COMPARISON.export(_content(store, request), path, force=force, write=how)
         except TakenError:
             return Written(path, is_taken=True)
     return Written(written, beside=files_beside(written))
 
 
-def _content(store: Store, order: Order) -> Content:
-    chosen = order.run_ids, order.baseline, order.side, order.title
-    return content_of(store, *chosen, with_published=order.with_published)
+def _content(store: Store, request: ExportRequest) -> Content:
+    chosen = request.run_ids, request.baseline, request.side, request.title
+    return content_of(store, *chosen, with_published=request.with_published)
 
 
-def table(store_path: Path, order: Order, form: str) -> str:
-    """The tables of a comparison as text. Raises ProblemError."""
+def table(store_path: Path, request: ExportRequest, form: str) -> str:
+    """Return the tables of a comparison as text. Raises ProblemError."""
     from engine.export.report.report import report_of
     from engine.export.writers.text import latex, markdown
 
     with Store(store_path) as store:
-        known = report_of(_content(store, order))
+        known = report_of(_content(store, request))
         return markdown(known) if form == "markdown" else latex(known)
 
 
-def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[str, ...]:
-    """Sends runs to a folder or a tracking server; returns a message. Raises ProblemError."""
+def send_to_mlflow(store_path: Path, request: ExportRequest, destination: str) -> tuple[str, ...]:
+    """Send runs to a folder or a tracking server, and return messages. Raises ProblemError."""
     # its client takes a second to load
     from engine.export.mlflow import log_runs
 
     with Store(store_path) as store:
-        return log_runs(_content(store, order), MLFLOW + destination).sentences
+        return log_runs(_content(store, request), MLFLOW + destination).sentences
 
 
 def file_name(runs: Sequence[RunRecord]) -> str:
-    """The suggested name of a file, without its ending: what is in it, and the date.
+    """Return the suggested file name without its suffix: the contents and the date.
 
-    One run gives its name; several their model, or how many there are, and their precisions.
+    One run gives its name. Several runs give their model, or the number of models, and their precisions.
     """
     if not runs:
         return "runs"
@@ -142,62 +142,64 @@ class Exporting(QObject):
         self._mlflow = ""
         self._dragged: QTemporaryDir | None = None
 
-    def ask(self, form: str, order: Order) -> None:
-        """Exports in the form of that name ("any": whichever is chosen), after asking for a place."""
-        if not order.run_ids:
-            self._notice.tell("There is no run to export.", "Tick one or more runs first.")
+    def ask(self, form: str, request: ExportRequest) -> None:
+        """Ask for a path, and export in the format `form` ("any" for a format chosen in the dialog)."""
+        if not request.run_ids:
+            self._notice.tell("There are no runs to export.", "Select one or more runs first.")
         elif form in _TABLES:
-            self.copy(order, form)
+            self.copy(request, form)
         elif form == "mlflow":
             destination = importing.ask_mlflow(self._window, self._mlflow)
             if destination is not None:
                 self._mlflow = destination
-                self.send_to_mlflow(order, destination)
+                self.send_to_mlflow(request, destination)
         elif form == _FOLDER_FORM:
-            title = "Where to make the folder for TensorBoard"
+            title = "Choose where to create the TensorBoard folder"
             folder = importing.ask_folder(self._window, self._last_folder(), title)
             if folder is not None:
                 self._folder = folder
-                self.write(order, folder / f"{self._name(order)}-tensorboard", form=form)
+                self.write(request, folder / f"{self._name(request)}-tensorboard", form=form)
         else:
-            formats = _offered(form, len(order.run_ids))
-            name = f"{self._name(order)}-race" if formats[0].is_race else self._name(order)
+            formats = _offered(form, len(request.run_ids))
+            name = f"{self._name(request)}-race" if formats[0].is_race else self._name(request)
             place = importing.ask_file(self._window, self._last_folder(), name, formats)
             if place is not None:
                 self._folder = place.path.parent
-                self.write(order, place.path, force=place.may_replace, form=place.form)
+                self.write(request, place.path, force=place.may_replace, form=place.form)
 
-    def write(self, order: Order, path: Path, *, force: bool = False, form: str | None = None) -> None:
-        """Writes to a path in the form of that name; None: of the path's ending.
+    def write(
+        self, request: ExportRequest, path: Path, *, force: bool = False, form: str | None = None
+    ) -> None:
+        """Write to a path in the format `form`, or in that of the path's suffix.
 
-        What is there is replaced only with `force`. A race is in the window's colours.
+        An existing file is replaced only with `force`. A race is in the colors of the window.
         """
         self._notice.tell(f"Writing {path.name}…")
-        again = partial(self.write, order, path, force=True, form=form)
+        again = partial(self.write, request, path, force=True, form=form)
         theme_name: ThemeName = "dark" if theme().palette.is_dark else "light"
-        work = partial(write, self._store_path, order, path, force=force, form=form, theme=theme_name)
-        self._background.do(work, partial(self._tell_written, order, form, again), self._fail)
+        work = partial(write, self._store_path, request, path, force=force, form=form, theme=theme_name)
+        self._background.do(work, partial(self._tell_written, request, form, again), self._fail)
 
-    def copy(self, order: Order, form: str) -> None:
-        """Copies the tables, as "markdown" or "latex", to the clipboard."""
+    def copy(self, request: ExportRequest, form: str) -> None:
+        """Copy the tables, as "markdown" or "latex", to the clipboard."""
 
         def keep(text: str) -> None:
             QGuiApplication.clipboard().setText(text)
-            self._notice.tell(f"The table is on the clipboard, as {_TABLES[form]}.")
+            self._notice.tell(f"Copied the table to the clipboard as {_TABLES[form]}.")
 
-        self._background.do(partial(table, self._store_path, order, form), keep, self._fail)
+        self._background.do(partial(table, self._store_path, request, form), keep, self._fail)
 
-    def send_to_mlflow(self, order: Order, destination: str) -> None:
-        """Sends runs to an MLflow folder or a tracking server."""
-        self._notice.tell(f"Sending {order.words} to MLflow…")
-        work = partial(send_to_mlflow, self._store_path, order, destination)
+    def send_to_mlflow(self, request: ExportRequest, destination: str) -> None:
+        """Send runs to an MLflow folder or a tracking server."""
+        self._notice.tell(f"Sending {request.words} to MLflow…")
+        work = partial(send_to_mlflow, self._store_path, request, destination)
         self._background.do(work, lambda said: self._notice.tell(said[0], " ".join(said[1:])), self._fail)
 
-    def drag_report(self, order: Order, source: QWidget) -> None:
-        """Writes the report to a temporary folder, and drags it if the button is still pressed then."""
+    def drag_report(self, request: ExportRequest, source: QWidget) -> None:
+        """Write the report to a temporary folder, then drag it if the mouse button is still pressed."""
         self._dragged = QTemporaryDir()
-        path = Path(self._dragged.path()) / f"{self._name(order)}.html"
-        work = partial(write, self._store_path, order, path, force=True)
+        path = Path(self._dragged.path()) / f"{self._name(request)}.html"
+        work = partial(write, self._store_path, request, path, force=True)
         self._background.do(work, partial(_drag, source), self._fail)
 
     def state(self) -> dict[str, str]:
@@ -205,26 +207,26 @@ class Exporting(QObject):
         return {"folder": str(self._folder), "mlflow": self._mlflow}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises KeyError for anything else."""
+        """Restore a state that `state` returned. Raises KeyError for anything else."""
         self._folder, self._mlflow = Path(state["folder"]), str(state["mlflow"])
 
     def _last_folder(self) -> Path:
         return self._folder if self._folder.is_dir() else Path.home()
 
-    def _name(self, order: Order) -> str:
-        return file_name([run for run_id in order.run_ids if (run := self._runs.record(run_id))])
+    def _name(self, request: ExportRequest) -> str:
+        return file_name([run for run_id in request.run_ids if (run := self._runs.record(run_id))])
 
     def _tell_written(
-        self, order: Order, form: str | None, again: Callable[[], None], written: Written
+        self, request: ExportRequest, form: str | None, again: Callable[[], None], written: Written
     ) -> None:
         path = written.path
         if written.is_taken:
-            text = f"{path.name}, or a file that goes with it, is already there."
+            text = f"{path.name} or one of its companion files already exists."
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
-        remedy = f"To see them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
+        remedy = f"To view them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
         beside = and_beside(written.beside)
-        self._notice.tell_written(f"Wrote {order.words} to {path.name}{beside}.", path, remedy)
+        self._notice.tell_written(f"Wrote {request.words} to {path.name}{beside}.", path, remedy)
 
     def _fail(self, problem: Problem) -> None:
         self._notice.tell(problem.message, problem.remedy)

@@ -1,4 +1,4 @@
-"""The folders of runs, above the table: a click filters by a folder, dropped runs go into it."""
+"""The list of folders above the table: click one to filter by it, drop runs on it to move them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _TERM = re.compile(r'(?:^|\s)folder:(?:"[^"]*"?|\S*)', re.IGNORECASE)
 
 
 def in_folder(text: str, folder: str) -> str:
-    """The filter `text` with this folder in place of any other; with an empty name, without a folder."""
+    """Return the filter `text` with `folder` as its only folder; an empty name removes the folder."""
     rest = _TERM.sub("", text).strip()
     return f'{rest} folder:"{folder}"'.strip() if folder else rest
 
 
 class FolderList(QListWidget):
-    """Hidden until it is asked for. Folders that were made here stay when their last run has left."""
+    """The list of folders, hidden at first. Folders created here stay when their last run has left."""
 
     def __init__(self, panel: RunsPanel) -> None:
         super().__init__(panel)
@@ -45,7 +45,7 @@ class FolderList(QListWidget):
         self._named = ""
         self.setProperty("kind", "guide")
         self.setAccessibleName("Folders of the runs")
-        self.setToolTip("Click a folder to see its runs; drop runs on it; F2 renames it, Delete deletes it")
+        self.setToolTip("Click a folder to see its runs. Drop runs on it. F2 renames it, Delete deletes it.")
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAcceptDrops(True)
@@ -56,32 +56,32 @@ class FolderList(QListWidget):
         self.hide()
 
     def names(self) -> tuple[str, ...]:
-        """The folders, with runs or without."""
+        """Return all folders, including empty ones."""
         return tuple(sorted({*self._counts, *self._made}, key=str.casefold))
 
     def made(self) -> tuple[str, ...]:
-        """The folders that were made here, to be remembered."""
+        """Return the folders that were created here, to be remembered."""
         return tuple(sorted(self._made))
 
     def set_made(self, names: Iterable[str]) -> None:
-        """Brings the folders back that were made here."""
+        """Restore the folders that were created here."""
         self._made = set(names)
         self._fill()
 
     def show_counts(self, counts: Mapping[str, int]) -> None:
-        """Shows the folders that runs are in, with how many, beside those that were made here."""
+        """Show the folders that contain runs, with their counts, and those that were created here."""
         if counts != self._counts:
             self._counts = dict(counts)
             self._fill()
 
     def mark(self, text: str) -> None:
-        """Highlights the folder that the filter names, if any."""
+        """Highlight the folder that the filter names, if any."""
         found = _TERM.search(text)
         self._named = found[0].partition(":")[2].strip('"').casefold() if found else ""
         self._highlight()
 
     def ask_for_new(self, then: Callable[[str], object] = lambda _name: None) -> TitleDialog:
-        """Opens a dialog that asks for the name of a new folder, and passes that to `then`."""
+        """Open a dialog that asks for the name of a new folder, and pass that to `then`."""
 
         def make(name: str) -> None:
             name = self._free(name)
@@ -89,11 +89,11 @@ class FolderList(QListWidget):
             self._fill()
             then(name)
 
-        about = "Runs can be dropped on it. A run is in one folder or in none."
-        return ask_for_name(self, "New folder", about, make, lambda _name: "Make")
+        about = "Drop runs on the folder to move them. A run is in one folder at most."
+        return ask_for_name(self, "New folder", about, make, lambda _name: "Create")
 
     def ask_to_rename(self, folder: str) -> TitleDialog:
-        """Opens a dialog that asks for another name for a folder."""
+        """Open a dialog that asks for another name for a folder."""
 
         def rename(name: str) -> None:
             name = self._free(name, folder)
@@ -102,11 +102,11 @@ class FolderList(QListWidget):
                 self._fill()
             self._panel.rename_folder(folder, name)
 
-        about = "Its runs stay in it."
+        about = "Its runs stay in the folder."
         return ask_for_name(self, "Rename the folder", about, rename, lambda _name: "Rename", folder)
 
     def delete(self, folder: str) -> None:
-        """Deletes a folder; its runs stay, in no folder."""
+        """Delete a folder; its runs stay, in no folder."""
         self._made.discard(folder)
         self._fill()
         self._panel.delete_folder(folder)
@@ -118,7 +118,7 @@ class FolderList(QListWidget):
             raise ProblemError(error.problem.model_copy(update={"key": "title"})) from None
         taken = {known.casefold() for known in self.names() if known != own}
         if not kept or kept.casefold() in taken:
-            message = f"There is a folder “{kept}”." if kept else "A folder needs a name."
+            message = f"A folder “{kept}” already exists." if kept else "A folder needs a name."
             raise request_error(message, "Choose another name.", key="title", value=name)
         return kept
 
@@ -169,7 +169,7 @@ class FolderList(QListWidget):
         menu.addAction("New folder…").triggered.connect(lambda _=False: self.ask_for_new())
         if folder:
             menu.addAction("Rename…").triggered.connect(lambda _=False: self.ask_to_rename(folder))
-            menu.addAction("Delete, and keep its runs").triggered.connect(lambda _=False: self.delete(folder))
+            menu.addAction("Delete, keep its runs").triggered.connect(lambda _=False: self.delete(folder))
         menu.popup(self.viewport().mapToGlobal(place))
 
     def _highlight(self) -> None:

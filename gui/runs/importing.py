@@ -1,4 +1,4 @@
-"""The import of an archive of runs, chosen or dragged onto the window, and the dialogs that ask for files."""
+"""The import of archives of runs, and the file dialogs of imports and exports."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ARCHIVE = f"Runs exported by Ammeter ({' '.join(f'*{suffix}' for suffix in ARCH
 
 @dataclass(frozen=True)
 class Place:
-    """The path chosen for a file; `may_replace`: the user was asked about replacing an existing one.
+    """The path chosen for a file. `may_replace` if the user agreed to replace an existing one.
 
-    `form` is the name of the chosen form where the ending of the path would mean another.
+    `form` is the name of the chosen format if the suffix of the path would mean another.
     """
 
     path: Path
@@ -39,7 +39,7 @@ class Place:
 
 
 def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format[Content]]) -> Place | None:
-    """Asks where to save, in one of `formats`; None if cancelled."""
+    """Ask where to save, in one of `formats`. Return None if cancelled."""
     filters = {f"{form.title} (*{form.suffix})": form for form in formats}
     first = formats[0]
     chosen, used = QFileDialog.getSaveFileName(
@@ -64,14 +64,14 @@ def _told_form(used: Format[Content]) -> str | None:
 
 
 def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:
-    """Asks for a folder that is there; None if cancelled."""
+    """Ask for an existing folder. Return None if cancelled."""
     chosen = QFileDialog.getExistingDirectory(window, title, str(folder))
     return Path(chosen) if chosen else None
 
 
 def ask_title(window: QWidget, last: str) -> str | None:
-    """Asks what the report of this comparison is called; "" for what it compares, None if left as it is."""
-    question = "The report's title. Leave it empty for what is compared:"
+    """Ask for the title of the report. Return "" for the default, or None if cancelled."""
+    question = "Title of the report. Leave it empty to use what is compared:"
     text, agreed = QInputDialog.getText(
         window, "Title of the report", question, QLineEdit.EchoMode.Normal, last
     )
@@ -79,8 +79,8 @@ def ask_title(window: QWidget, last: str) -> str | None:
 
 
 def ask_mlflow(window: QWidget, last: str) -> str | None:
-    """Asks where MLflow keeps runs; None if cancelled."""
-    question = "A folder, or http://HOST:PORT of a tracking server:"
+    """Ask for the folder or server of MLflow. Return None if cancelled."""
+    question = "A folder, or the tracking server as http://HOST:PORT:"
     text, agreed = QInputDialog.getText(
         window, "Send to MLflow", question, QLineEdit.EchoMode.Normal, last or str(Path.home() / "mlruns")
     )
@@ -88,9 +88,9 @@ def ask_mlflow(window: QWidget, last: str) -> str | None:
 
 
 class Importing(QObject):
-    """Imports archives in a thread, and says in the notice what came in, or why nothing did.
+    """Imports archives in a thread, and shows the outcome in the notice.
 
-    `imported` when runs were added; `compare_wanted` carries the ids of runs that came in together.
+    `imported` is emitted when runs were added. `compare_wanted` carries the ids of runs of one archive.
     """
 
     imported = Signal()
@@ -111,7 +111,7 @@ class Importing(QObject):
             self.take(Path(chosen))
 
     def take(self, path: Path) -> None:
-        """Imports an archive: all of its runs, or none if anything is wrong with it."""
+        """Import an archive: all of its runs, or none if anything is wrong with it."""
         self._notice.tell(f"Importing {path.name}…")
         store_path = self._store_path
 
@@ -147,16 +147,18 @@ def archives_in(data: QMimeData) -> tuple[Path, ...]:
 
 
 def import_words(imported: Imported) -> str:
-    """Tells what was imported, in a sentence or two."""
+    """Return one or two sentences on what was imported."""
     added, here, copies = len(imported.added), len(imported.already_here), len(imported.copies)
     if not added and not here:
-        return "The archive holds no runs."
+        return "The archive contains no runs."
     if not added:
-        return "The run was already here." if here == 1 else f"All {here:,} runs were already here."
+        return "The run already exists here." if here == 1 else f"All {here:,} runs already exist here."
     said = f"Imported {counted(added, 'run')}."
     if here:
-        said += f" {counted(here, 'run')} {'was' if here == 1 else 'were'} already here."
+        said += f" {counted(here, 'run')} already {'exists' if here == 1 else 'exist'} here."
     if copies:
-        stand = "stands" if copies == 1 else "stand"
-        said += f" {counted(copies, 'run')} {stand} beside what has the same id here."
+        rest = (
+            "exists here and was added as a copy." if copies == 1 else "exist here and were added as copies."
+        )
+        said += f" {counted(copies, 'run')} with the same ID already {rest}"
     return said

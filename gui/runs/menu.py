@@ -34,10 +34,10 @@ _GROUP_OF = {"optimizer": 1, "schedule": 1, "step": 2, "scaler": 2, "measure": 2
 
 
 class MarksDialog(QDialog):
-    """Asks for the tags of runs, and for the note of a single one.
+    """The dialog for the tags of runs, and for the note of a single one.
 
-    Of several runs it shows the tags that all of them have: a tag added or removed there is added to or
-    removed from all of them, and their other tags stay.
+    For several runs it shows their common tags. A tag that is added or removed is added to or removed from
+    all of them, and their other tags stay.
     """
 
     def __init__(self, runs: Sequence[RunRecord], saved: SavedRuns, parent: QWidget | None = None) -> None:
@@ -48,20 +48,20 @@ class MarksDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setFixedWidth(_WIDTH)
         self.tags = QLineEdit(", ".join(self._shared))
-        self.tags.setPlaceholderText("paper, figure 2")
+        self.tags.setPlaceholderText("paper, table 2")
         self.tags.setAccessibleName("Tags")
-        self.tags.setToolTip("Tags of your own, with commas between them; filter by them with tag:paper")
+        self.tags.setToolTip("Your own tags, separated by commas. Filter by one with tag:paper.")
         self.note = QPlainTextEdit(runs[0].note if is_single else "")
         self.note.setTabChangesFocus(True)
         self.note.setFixedHeight(_NOTE_HEIGHT)
-        describe(self.note, "Note", "What you want to remember of this run")
+        describe(self.note, "Note", "Your notes about this run")
         self._problem = label("", "problem", wraps=True)
         self._problem.hide()
-        save = Button("Save", "strip", "Keep these (Enter in the tags, Ctrl+Enter in the note)")
+        save = Button("Save", "strip", "Save the changes (Enter in the tags, Ctrl+Enter in the note)")
         save.setDefault(True)
         save.setShortcut("Ctrl+Return")
         save.clicked.connect(self.accept)
-        cancel = Button("Cancel", "strip", "Leave it as it was (Escape)", do=self.reject)
+        cancel = Button("Cancel", "strip", "Discard the changes (Escape)", do=self.reject)
         frame = Surface("field", parent=self)
         frame.setVisible(is_single)
         in_column(self.note, parent=frame, margins=(8, 4, 4, 4))
@@ -70,7 +70,7 @@ class MarksDialog(QDialog):
         parts = (
             name,
             8,
-            label("Tags, with commas between them", "label"),
+            label("Tags, separated by commas", "label"),
             self.tags,
             *note,
             self._problem,
@@ -79,7 +79,7 @@ class MarksDialog(QDialog):
         in_column(*parts, in_row(Stretch(), cancel, save), parent=self, margins=16, spacing=4)
 
     def accept(self) -> None:
-        """Saves the tags and the note, or says why they cannot be saved."""
+        """Save the tags and the note, or say why they cannot be saved."""
         try:
             tags, note = cleaned_tags(self.tags.text().split(",")), cleaned_note(self.note.toPlainText())
             kept = [(run, [tag for tag in run.tags if tag not in self._shared]) for run in self._runs]
@@ -109,7 +109,7 @@ def toggled(runs: Sequence[RunRecord], tag: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the menu: its words, its action, and why it is disabled (None if it is not)."""
+    """An entry of the menu: its text, its action, and why it is disabled, if it is."""
 
     words: str
     do: Callable[[], object]
@@ -117,7 +117,7 @@ class Entry:
 
 
 def add_entries(menu: QMenu, entries: Sequence[Entry]) -> None:
-    """Adds lines to a menu; the tooltip of a disabled one says why."""
+    """Add entries to a menu. The tooltip of a disabled one says why."""
     menu.setToolTipsVisible(True)
     for entry in entries:
         action = menu.addAction(entry.words)
@@ -152,7 +152,7 @@ def add_tags(
     toggle: Callable[[str], object],
     others: Callable[[], object],
 ) -> None:
-    """Adds a menu of the most frequent tags, checked if all of the runs have them."""
+    """Add a menu of the most frequent tags, checked if all of the runs have them."""
     shared = _shared_tags(runs)
     tags = dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED]))
     _add_choices(
@@ -167,19 +167,19 @@ def add_folders(
     move: Callable[[str], object],
     make: Callable[[], object],
 ) -> QMenu:
-    """Adds a menu of the folders, and returns it; the one that all of the runs are in is checked."""
+    """Add a menu of the folders, and return it. The folder of all the runs, if any, is checked."""
     shared = {run.folder for run in runs}
     choices = ((name or "No folder", name) for name in ("", *names))
     return _add_choices(menu, "Folder", choices, lambda name: shared == {name}, move, ("New folder…", make))
 
 
 def add_colours(menu: QMenu, runs: Sequence[RunRecord], choose: Callable[[str | None], object]) -> None:
-    """Adds a menu of the colours that a run can have of its own; the shared one is checked."""
+    """Add a menu of the colors that a run can have. The color of all runs, if any, is checked."""
     shared, own = {run.colour for run in runs}, theme().palette.own
     choices = [("Default", None), *((name.capitalize(), name) for name in own)]
-    submenu = _add_choices(menu, "Colour", choices, lambda name: shared == {name}, choose)
+    submenu = _add_choices(menu, "Color", choices, lambda name: shared == {name}, choose)
     for action, (words, colour) in zip(submenu.actions(), choices, strict=True):
-        action.setToolTip(f"{words}, in the table and in all charts")
+        action.setToolTip(f"{words} in the table and in all charts")
         if colour is not None:
             action.setIcon(_swatch(own[colour].color))
 
@@ -199,11 +199,11 @@ def _swatch(ink: str) -> QIcon:
 def why_no_ranges(run: RunRecord) -> str | None:
     """The reason that a run has no sampled ranges to show; None if it has."""
     is_sampled = run.experiment.measure.range_every > 0
-    return None if is_sampled else f"None were sampled: {named('measure.range_every')} was 0."
+    return None if is_sampled else f"No ranges were sampled: {named('measure.range_every')} was 0."
 
 
 def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
-    """Fills a menu with all columns, those that are shown checked: figures, differences and settings."""
+    """Fill a menu with all columns: metrics, differences and settings. Shown columns are checked."""
 
     def add(menu: QMenu, columns: Iterable[Column]) -> None:
         menu.setToolTipsVisible(True)
@@ -220,8 +220,8 @@ def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
     add(menu, (column for column in USUAL if column not in FIXED))
     menu.addSeparator()
     others = [column for column in Column if column not in USUAL and column.setting is None]
-    add(menu.addMenu("Figures"), (column for column in others if column not in COMPARED))
-    add(menu.addMenu("Against the baseline"), (column for column in others if column in COMPARED))
+    add(menu.addMenu("Metrics"), (column for column in others if column not in COMPARED))
+    add(menu.addMenu("Relative to the baseline"), (column for column in others if column in COMPARED))
     menu.addSeparator()
     settings = {column: key.partition(".")[0] for column in Column if (key := column.setting) is not None}
     for place, words in enumerate(_GROUPS):
@@ -230,6 +230,6 @@ def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:
             (column for column, key in settings.items() if _GROUP_OF.get(key, 0) == place),
         )
     menu.addSeparator()
-    usual = menu.addAction("Usual columns")
-    usual.setToolTip("Show the usual columns in their usual order and widths")
+    usual = menu.addAction("Default columns")
+    usual.setToolTip("Show the default columns in their default order and widths")
     usual.triggered.connect(lambda _=False: table.reset_columns())

@@ -1,4 +1,4 @@
-"""The table of everything saved with its filter and foot, and the menus of what can be done with a row."""
+"""The table of all saved results, with its filter, its foot and the menus of its rows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 class RunsPanel(Surface):
-    """The left of Results. What changes saved runs and the queue its `edits` do; the signals ask for what
-    other parts of the window show.
+    """The left side of Results. `edits` changes saved runs and the queue. The signals ask other parts of the
+    window to show something.
     """
 
     edits: RunsController
@@ -101,28 +101,28 @@ class RunsPanel(Surface):
         foot.move_to.clicked.connect(self._open_folders)
 
     def set_runs(self, runs: Sequence[RunRecord]) -> None:
-        """Shows these runs and no others; what is ticked and highlighted stays so."""
+        """Show exactly these runs. Selected and highlighted runs stay so."""
         self.model.take(runs)
         self._refresh()
 
     def set_studies(self, studies: Sequence[StudyRow]) -> None:
-        """Shows these limits, numerics, profiles, sweeps and tunings, and no others."""
+        """Replace all studies."""
         self.model.take_studies(studies)
         self._refresh()
 
     def choose_kind(self, kind: ItemKind | None) -> None:
-        """Shows what is of one kind; None for everything."""
+        """Show the results of one kind, or all for None."""
         self.bar.show_kind(kind)
         self.model.choose_kind(kind)
         self._refresh()
 
     def update_run(self, run: RunRecord) -> None:
-        """Adds a run, or shows what has changed in it."""
+        """Add a run, or show what has changed in it."""
         self.model.update_run(run)
         self._refresh()
 
     def set_can_undo(self, can_undo: bool) -> None:
-        """Sets whether deleted runs can be brought back, which an empty table offers."""
+        """Set whether deleted runs can be restored, which an empty table offers."""
         self._can_undo = can_undo
         self._refresh()
 
@@ -131,12 +131,12 @@ class RunsPanel(Surface):
         return {**self.views.state(), "folders": list(self.folders.made())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises KeyError or another error for anything else."""
+        """Restore a state that `state` returned. Raises KeyError or another error for anything else."""
         self.views.restore(state)
         self.folders.set_made(map(str, state.get("folders", ())))
 
     def delete_highlighted(self) -> None:
-        """Asks to delete the highlighted runs and studies; queued runs are taken out of the queue."""
+        """Delete the highlighted runs and studies. Queued runs are removed from the queue."""
         self._delete(self.table.highlighted())
         for item in self.table.highlighted_items():
             if item.study is not None and not item.study.is_unfinished:
@@ -150,19 +150,19 @@ class RunsPanel(Surface):
             self.edits.delete(over)
 
     def pin(self, run: RunRecord, runs: Sequence[RunRecord]) -> None:
-        """Pins runs to the top, or unpins them where `run` is pinned."""
+        """Pin runs to the top, or unpin them where `run` is pinned."""
         self.edits.runs.set_pinned(tuple(chosen.id for chosen in runs), not run.is_pinned)
 
     def move_runs(self, run_ids: Iterable[str], folder: str) -> None:
-        """Moves runs to a folder; "" for none."""
+        """Move runs to a folder; "" for none."""
         self.edits.runs.set_folders(dict.fromkeys(run_ids, folder))
 
     def edit_note(self, run: RunRecord) -> None:
-        """Opens the dialog for the tags and the note of a run, at the note."""
+        """Open the dialog for the tags and the note of a run, at the note."""
         self.edit_marks((run,)).note.setFocus()
 
     def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
-        """Opens the dialog for the tags of runs, and for the note of a single run."""
+        """Open the dialog for the tags of runs, and for the note of a single run."""
         dialog = MarksDialog(runs, self.edits.runs, self)
         dialog.open()
         return dialog
@@ -172,9 +172,9 @@ class RunsPanel(Surface):
         if item.lines:
             return self.menu_for(item.lines[0].run, tuple(line.run for line in item.lines), item.key)
         menu = QMenu(self)
-        menu.setAccessibleName(f"What to do with {item.title}")
+        menu.setAccessibleName(f"Actions for {item.title}")
         if (study := item.study) is not None:
-            unfinished = "It has not ended yet." if study.is_unfinished else None
+            unfinished = "This has not ended yet." if study.is_unfinished else None
             delete = "Delete…" if study.kind == "sweep" else "Delete"
             entries = [
                 Entry("Open", lambda: self.opened.emit(item)),
@@ -186,7 +186,7 @@ class RunsPanel(Surface):
     def menu_for(self, run: RunRecord, runs: tuple[RunRecord, ...] = (), key: str | None = None) -> QMenu:
         """The context menu of a run, or of the `runs` of an item of that `key`."""
         menu = QMenu(self)
-        menu.setAccessibleName(f"What to do with {run.title}")
+        menu.setAccessibleName(f"Actions for {run.title}")
         highlighted = self.table.highlighted()
         marked = runs or (highlighted if run.id in {chosen.id for chosen in highlighted} else (run,))
         ids, saved = tuple(chosen.id for chosen in marked), self.edits.runs
@@ -218,19 +218,19 @@ class RunsPanel(Surface):
         )
 
     def _entries(self, run: RunRecord, marked: Sequence[RunRecord], key: str) -> list[Entry]:
-        unborn = "It has not begun yet." if run.status is Status.QUEUED else None
+        unborn = "This run has not started yet." if run.status is Status.QUEUED else None
         ids, ticked = tuple(chosen.id for chosen in marked), self.checked()
         # a run that is not ticked is meant by itself
         raced = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
         is_alone = len(raced) == 1 and run.comparison is None
-        alone = "Tick two or more runs to show them side by side." if is_alone else None
+        alone = "Select two or more runs to show them side by side." if is_alone else None
         profiled = tuple(run.id for run in baseline_first(marked))
         unprofiled = self.edits.experiments.why_not_profiled(profiled)
         return [
             Entry("Show its curves", lambda: self.open_requested.emit(run.id), unborn),
             Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
             Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
-            Entry("Compare these alone", lambda: self.set_checked(ids), unborn),
+            Entry("Compare only these", lambda: self.set_checked(ids), unborn),
             Entry("Show side by side", lambda: self.race_requested.emit(raced), unborn or alone),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             Entry("Profile", lambda: self.profile_requested.emit(profiled), unprofiled),
@@ -243,10 +243,10 @@ class RunsPanel(Surface):
         pin = "Unpin\tP" if run.is_pinned else "Pin to the top\tP"
         entries = [Entry(pin, lambda: self.pin(run, marked))]
         if self.model.baseline != run.id:
-            unborn = None if run.status.is_over else "It has no figures yet."
+            unborn = None if run.status.is_over else "This run has no results yet."
             entries.append(Entry("Use as baseline", lambda: self.model.set_baseline(run.id), unborn))
         if self.model.baseline is not None:
-            entries.append(Entry("No baseline", lambda: self.model.set_baseline(None)))
+            entries.append(Entry("Clear the baseline", lambda: self.model.set_baseline(None)))
         if (sweep := run.sweep) is not None:
             entries.append(Entry("Show its sweep", lambda: self.sweep_requested.emit(sweep)))
         return entries
@@ -259,7 +259,7 @@ class RunsPanel(Surface):
             held = experiments.why_not_begun(run)
             return [
                 Entry("Run", lambda: experiments.resume_waiting((run.id,)), held),
-                Entry("Take out of the queue", lambda: self._delete(marked)),
+                Entry("Remove from the queue", lambda: self._delete(marked)),
             ]
         ended = experiments.why_not_resumed(run)
         return [
@@ -268,7 +268,7 @@ class RunsPanel(Surface):
         ]
 
     def rename_folder(self, folder: str, name: str) -> None:
-        """Moves the runs of a folder to one of another name."""
+        """Move the runs of a folder to one of another name."""
         self.move_runs(self.model.in_folder(folder), name)
         self._filter_by(folder, name)
 

@@ -1,4 +1,4 @@
-"""The queue: what is in progress, what waits, when it will be over, and what can be done with it."""
+"""The queue: the running and the waiting jobs, their expected times, and the actions on them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.notice import Message, Notice
 
-_STOP_TIP = "What is in progress goes on to its end; then nothing begins until you press Go on"
+_STOP_TIP = "Finish the current job, then pause the queue"
 _EMPTY = (
-    "Nothing waits.",
-    "While something is in progress, what else you start waits here and begins by itself: runs, limits, "
-    "numerics, profiles, sweeps and tunings. The queue survives the end of the program.",
+    "The queue is empty.",
+    "Jobs you start during a run are queued here and start automatically. The queue is kept when you close "
+    "Ammeter.",
 )
 _REFRESH_MS = 1_000
 
 
 class QueuePanel(QWidget):
-    """Shows a schedule. What is pressed there its controller `does`."""
+    """Shows a schedule. Its controller `does` carries out the actions."""
 
     does: QueueController
 
@@ -47,36 +47,35 @@ class QueuePanel(QWidget):
         super().__init__(parent)
         self.table = QueueTable(self)
         self.summary = ElidedLabel("", "unit")
-        self.rest = Button("Stop after this one", "strip", _STOP_TIP, "stop", do=lambda: self.does.rest())
-        self.go_on = Button("Go on", "strip", "Begin what waits, one after another", "play")
-        self.go_on.clicked.connect(lambda: self.does.go_on())
+        self.rest = Button("Pause queue", "strip", _STOP_TIP, "pause", do=lambda: self.does.rest())
+        self.resume = Button("Resume", "strip", "Start the waiting jobs, one after another", "play")
+        self.resume.clicked.connect(lambda: self.does.resume())
         self.empty = EmptyState(*_EMPTY)
-        self.empty.pressed.connect(lambda: self.does.go_on_with_left())
+        self.empty.pressed.connect(lambda: self.does.resume_left())
         self._pages = QStackedWidget()
         self._pages.addWidget(self.table)
         self._pages.addWidget(self.empty)
         header = QWidget()
         header.setFixedHeight(HEIGHT)
-        parts = (label("Queue", "panelTitle"), wide(self.summary), self.rest, self.go_on)
+        parts = (label("Queue", "panelTitle"), wide(self.summary), self.rest, self.resume)
         self._header = in_row(*parts, parent=header, margins=(16, 0, 16, 0), spacing=8)
         in_column(header, wide(self._pages), parent=self, spacing=0)
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.show_schedule(self.table.schedule)
 
     def add_header_widget(self, widget: QWidget) -> None:
-        """Puts a control of the window at the right of the header."""
+        """Put a control of the window at the right of the header."""
         self._header.addWidget(widget)
 
     def show_schedule(self, schedule: Schedule, left: Sequence[WaitingItem] = ()) -> None:
-        """Shows what is in the queue, or else tells what an earlier window `left`; what is highlighted stays
-        so."""
+        """Show the queue, or, if it is empty, the jobs that an earlier window `left`."""
         self.table.show_schedule(schedule)
         self.summary.set_whole_text(summary_text(schedule))
         self.rest.setVisible(not schedule.rests and bool(schedule.slots))
-        self.go_on.setVisible(schedule.rests)
+        self.resume.setVisible(schedule.rests)
         self._pages.setCurrentWidget(self.table if schedule.slots else self.empty)
-        resting = "Nothing of it begins until you press Go on."
-        self.empty.tell(*((_left_words(left), resting, "Go on") if left else _EMPTY))
+        resting = "Press Resume to start."
+        self.empty.tell(*((_left_words(left), resting, "Resume") if left else _EMPTY))
 
     def highlighted(self) -> tuple[QueueItem, ...]:
         """The items of the highlighted rows, top to bottom."""
@@ -85,7 +84,7 @@ class QueuePanel(QWidget):
     def menu_for(self, item: QueueItem) -> QMenu:
         """The context menu of an item, or of the highlighted ones where it is among them."""
         menu = QMenu(self)
-        menu.setAccessibleName(f"What to do with {item.title}")
+        menu.setAccessibleName(f"Actions for {item.title}")
         marked = [chosen.key for chosen in self.highlighted()]
         keys = marked if item.key in marked else [item.key]
         for action in actions_of(item):
@@ -94,7 +93,7 @@ class QueuePanel(QWidget):
         return menu
 
     def press(self, action: Action) -> None:
-        """Does this to the highlighted items; what is held is released in place of being held."""
+        """Apply an action to the highlighted items. Held items are released instead of held."""
         marked = self.highlighted()
         if action is NEXT and all(item.is_running for item in marked):
             action = SHOW
@@ -104,7 +103,7 @@ class QueuePanel(QWidget):
             self.does.act([item.key for item in marked], action)
 
     def shift(self, by: int) -> None:
-        """Moves the highlighted items up, -1, or down, 1."""
+        """Move the highlighted items up (-1) or down (1)."""
         marked, items = self.highlighted(), self.table.schedule.items
         if not marked:
             return
@@ -138,7 +137,7 @@ class QueueController(QObject):
         self._offer: Message | None = None
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._refresh_in_sight)
-        self.go_on, self.stop = queue.go_on, self._timer.stop
+        self.resume, self.stop = queue.resume, self._timer.stop
         panel.does = self
         queue.changed.connect(self.refresh)
         self._timer.start()
@@ -151,8 +150,8 @@ class QueueController(QObject):
         self._panel.show_schedule(current, left)
         waiting = current.waiting
         if rests and waiting > self._waiting and len(items) == waiting:
-            text = "The queue rests: what you add waits until it goes on."
-            self._notice.tell(text, action="Go on", do=self._queue.go_on, asks=False)
+            text = "The queue is paused. Press Resume to continue."
+            self._notice.tell(text, action="Resume", do=self._queue.resume, asks=False)
         self._waiting, self._is_busy = waiting, len(items) > waiting
         self.scheduled.emit(current)
 
@@ -161,7 +160,7 @@ class QueueController(QObject):
             self.refresh()
 
     def offer_left(self) -> None:
-        """Asks what becomes of what an earlier window left in the queue, if there is anything."""
+        """Ask what to do with the jobs that an earlier window left in the queue, if any."""
         queue = self._queue
         if left := queue.left():
             others = (
@@ -169,25 +168,25 @@ class QueueController(QObject):
                 ("Remove", lambda: queue.discard(left)),
             )
             words = _left_words(left)
-            self._offer = self._notice.tell(words, action="Go on", do=self.go_on_with_left, others=others)
+            self._offer = self._notice.tell(words, action="Resume", do=self.resume_left, others=others)
 
-    def go_on_with_left(self) -> None:
-        """Takes up what an earlier window left, and begins it."""
+    def resume_left(self) -> None:
+        """Queue and start the jobs that an earlier window left."""
         self._notice.take_back(self._offer)
         self._queue.take_up(self._queue.left())
-        self._queue.go_on()
+        self._queue.resume()
 
     def rest(self) -> None:
-        """Lets the queue rest after what is in progress."""
+        """Pause the queue after the current job."""
         self._queue.stops_after_this = True
 
     def move(self, keys: Sequence[str], before: str | None) -> None:
-        """Moves items before another one; None: to the end."""
+        """Move items before another one, or to the end for None."""
         for key in keys:
             self._queue.move(key, before)
 
     def act(self, keys: Sequence[str], action: Action) -> None:
-        """Does this to the items of these keys."""
+        """Apply an action to the items of these keys."""
         if action is REMOVE:
             self._remove(keys)
             return
@@ -216,7 +215,7 @@ class QueueController(QObject):
             for undo in reversed(tuple(undone.values())):
                 undo()
 
-        self._notice.tell(f"Took {what} out of the queue.", action="Undo", do=put_back, asks=False)
+        self._notice.tell(f"Removed {what} from the queue.", action="Undo", do=put_back, asks=False)
 
 
 def _left_words(left: Sequence[WaitingItem]) -> str:

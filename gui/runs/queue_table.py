@@ -1,4 +1,4 @@
-"""The queue as a table: what waits with its times, moved by drag and by keys, with buttons in each row."""
+"""The queue as a table of jobs with their times. Drag and keys move them; each row has buttons."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _INVALID = QModelIndex()
 _ICON, _BUTTON, _BAR_WIDTH, _BAR_HEIGHT = 14, 26, 56, 4
 _LEAST_NAME = 150
 _TIP = (
-    "What is in progress, and what waits. Drag a row to move it, or press Alt+Up or Alt+Down; Enter runs it "
-    "next, or shows what is in progress, Space holds or releases it, Ctrl+R repeats it, Delete removes it"
+    "The running and the waiting jobs. Drag a row to move it, or press Alt+Up or Alt+Down. Enter runs a job "
+    "next, or shows the running one. Space holds or releases it, Ctrl+R repeats it, Delete removes it."
 )
 
 
 @dataclass(frozen=True)
 class Slot:
-    """An item with the times at which it will begin and be over; None where that is unknown."""
+    """An item with its expected start and end, None if unknown."""
 
     item: QueueItem
     begins: datetime | None
@@ -53,10 +53,10 @@ class Slot:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The slots in the queue's order, and how long all that is not held still takes.
+    """The slots in the queue's order, and the remaining `seconds` of all jobs that are not held.
 
-    It takes `at_least` that long where a duration is unknown. While the queue `rests`, or there is no engine
-    that can be used, nothing that waits has a time.
+    `seconds` is a lower bound (`at_least`) if a duration is unknown. While the queue `rests`, or no PyTorch
+    is installed, waiting jobs have no times.
     """
 
     slots: tuple[Slot, ...]
@@ -72,7 +72,7 @@ class Schedule:
 
     @property
     def waiting(self) -> int:
-        """How many wait, held or not."""
+        """The number of waiting jobs, including held ones."""
         return sum(not item.is_running for item in self.items)
 
     @property
@@ -81,12 +81,12 @@ class Schedule:
 
     @property
     def ends(self) -> datetime:
-        """When all is done, at the earliest if it takes `at_least` its seconds."""
+        """The expected finish time of all jobs; a lower bound if `at_least`."""
         return self.now + timedelta(seconds=self.seconds)
 
 
 def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool, has_engine: bool = True) -> Schedule:
-    """The times of all items, of which the one in progress comes first; held ones have none."""
+    """Return the expected times of all items, the running one first. Held items have none."""
     slots: dict[str, Slot] = {}
     clock: datetime | None = now
     for item in sorted(items, key=lambda item: not item.is_running):
@@ -100,7 +100,7 @@ def schedule(items: Sequence[QueueItem], now: datetime, *, rests: bool, has_engi
 
 
 def summary_text(schedule: Schedule) -> str:
-    """How much waits and how long it takes, above the table; empty where there is nothing."""
+    """Return the summary above the table: counts and remaining time. Empty for an empty queue."""
     if not schedule.slots:
         return ""
     parts = [f"{schedule.waiting:,} waiting"]
@@ -110,10 +110,10 @@ def summary_text(schedule: Schedule) -> str:
     if any(item.seconds_left is not None for item in counted):
         parts.append(f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)}")
     if not schedule.has_engine:
-        parts.append("begins once the engine is set up")
+        parts.append("starts once PyTorch is installed")
     elif schedule.rests:
         is_busy = any(item.is_running for item in counted)
-        parts.append("stops after this one" if is_busy else "the queue rests")
+        parts.append("pauses after this job" if is_busy else "paused")
     elif counted and not schedule.at_least:
         parts.append(f"everything done at {clock_text(schedule.ends, schedule.now)}")
     return " · ".join(parts)
@@ -143,7 +143,7 @@ _KEYS = {
 
 
 def actions_of(item: QueueItem) -> tuple[Action, ...]:
-    """The actions on an item; what is in progress can only be shown and repeated."""
+    """Return the actions on an item. A running one can only be shown and repeated."""
     return (SHOW, REPEAT) if item.is_running else (NEXT, RELEASE if item.is_held else HOLD, REPEAT, REMOVE)
 
 
@@ -182,7 +182,7 @@ class _QueueModel(RowModel[Slot]):
 
 
 class QueueTable(ResultTable[Slot]):
-    """Asks its panel for what is pressed or dragged."""
+    """The table of the queue. Its panel carries out clicks, keys and drags."""
 
     model_class = _QueueModel
 
@@ -199,7 +199,7 @@ class QueueTable(ResultTable[Slot]):
         self.row_model.move = lambda keys, before: panel.does.move(keys, before)
 
     def show_schedule(self, schedule: Schedule) -> None:
-        """Shows these items; what is highlighted stays so."""
+        """Show a schedule. Highlighted items stay so."""
         self.schedule = schedule
         self.show_rows(schedule.slots)
 
@@ -272,22 +272,22 @@ class QueueTable(ResultTable[Slot]):
             Column("", lambda slot: "", paint=_paint_handle, width=28),
             Column("", lambda slot: slot.item.kind, paint=_paint_kind, width=26),
             words("Name", lambda slot: slot.item.title),
-            words("What it is", lambda slot: slot.item.detail, is_spare=True),
+            words("Description", lambda slot: slot.item.detail, is_spare=True),
             Column("State", lambda slot: _state(slot.item), paint=_paint_state, width=124),
             time(
-                "Takes",
+                "Time left",
                 takes,
-                "How long it still takes, by earlier runs with the same settings on this device",
+                "Estimated from earlier runs with the same settings on this device",
             ),
             time(
-                "Begins",
+                "Starts",
                 lambda slot: "now" if slot.item.is_running else moment(slot.begins),
-                "When it will begin, if what is before it takes as long as expected",
+                "Expected start, if the jobs before it take as long as estimated",
             ),
             time(
                 "Done at",
                 lambda slot: moment(slot.ends),
-                "When it will be over, if all takes as long as expected",
+                "Expected end, if all jobs take as long as estimated",
             ),
             Column("", lambda slot: "", paint=_paint_buttons, width=4 * _BUTTON + 16),
         )
@@ -302,7 +302,7 @@ def _state(item: QueueItem) -> str:
         return "Running" if item.progress is None else share_text(item.progress)
     if item.is_held:
         return "Held"
-    return f"Waits for {item.machine}" if item.machine else "Waiting"
+    return f"Waiting for {item.machine}" if item.machine else "Waiting"
 
 
 def _look(slot: Slot, ink: str = "text2", weight: int = 400) -> Look:

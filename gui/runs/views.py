@@ -24,7 +24,7 @@ ALL_RUNS = "All runs"
 
 @dataclass(frozen=True)
 class View:
-    """`columns` are as `RunsTable.columns` gives them; `column` is sorted by; `baseline` is a run's id."""
+    """A saved view: `columns` as in `RunsTable.columns`, the sort `column`, and a `baseline` run id."""
 
     name: str = ALL_RUNS
     filter: str = ""
@@ -35,7 +35,7 @@ class View:
 
 
 class Views(QMenu):
-    """The menu of the saved views, filled whenever it opens; its title names the shown one."""
+    """The menu of the saved views, filled whenever it opens. Its title names the current one."""
 
     def __init__(self, panel: RunsPanel) -> None:
         super().__init__(panel)
@@ -47,7 +47,7 @@ class Views(QMenu):
         self.aboutToShow.connect(self._fill)
 
     def seen(self) -> View:
-        """The table as it is."""
+        """Return the current state of the table as a view."""
         column, order = self._model.sorted_by
         return View(
             self._shown,
@@ -64,7 +64,7 @@ class Views(QMenu):
         return {"views": views, "table": asdict(replace(self.seen(), filter=""))}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave; the filter is that of the saved view.
+        """Restore a state that `state` returned, with the filter of the saved view.
 
         Raises KeyError, TypeError or another error for anything else.
         """
@@ -78,11 +78,11 @@ class Views(QMenu):
         return sorted(self._views, key=str.casefold)
 
     def choose(self, name: str) -> None:
-        """Shows a saved view, or all runs."""
+        """Show a saved view, or all runs."""
         self._show(self._views.get(name, View()))
 
     def save(self, name: str) -> None:
-        """Saves the table as it is under a name; a view of that name is replaced.
+        """Save the table as it is under a name; a view of that name is replaced.
 
         Raises ProblemError for a name that no view can have.
         """
@@ -91,30 +91,30 @@ class Views(QMenu):
         self._set_shown(name)
 
     def rename(self, name: str) -> None:
-        """Gives the shown view another name. Raises ProblemError for a name that it cannot have."""
+        """Give the shown view another name. Raises ProblemError for a name that it cannot have."""
         name = _allowed(name)
         if name != self._shown and name in self._views:
-            raise _title_problem(f"There is a view “{name}”.")
+            raise _title_problem(f"A view “{name}” already exists.")
         self._views[name] = replace(self._views.pop(self._shown), name=name)
         self._set_shown(name)
 
     def delete(self) -> None:
-        """Deletes the shown view; the table stays as it is."""
+        """Delete the shown view; the table stays as it is."""
         self._views.pop(self._shown, None)
         self._set_shown(ALL_RUNS)
 
     def ask_to_save(self) -> TitleDialog:
-        """Opens a dialog that asks for the name to save under."""
+        """Open a dialog that asks for the name to save under."""
 
         def button(name: str) -> str:
             return "Replace" if one_line(name).strip() in self._views else "Save"
 
-        about = "Keeps the filter, the columns, the order and the baseline under a name."
+        about = "Saves the filter, columns, sort order and baseline under a name."
         return ask_for_name(self._table, "Save the view", about, self.save, button)
 
     def ask_to_rename(self) -> TitleDialog:
-        """Opens a dialog that asks for another name for the shown view."""
-        about = "What it shows stays the same."
+        """Open a dialog that asks for another name for the shown view."""
+        about = "Only the name changes."
         return ask_for_name(
             self._table, "Rename the view", about, self.rename, lambda _name: "Rename", self._shown
         )
@@ -155,7 +155,7 @@ def ask_for_name(
     button: Callable[[str], str],
     name: str = "",
 ) -> TitleDialog:
-    """Opens a dialog that asks for a name until `take` raises no ProblemError of key "title"."""
+    """Open a dialog that asks for a name until `take` raises no ProblemError of key "title"."""
     tip = "The name in the list"
     dialog = TitleDialog(heading, about, take, parent.window(), button, field="Name", tip=tip)
     dialog.title.setText(name)

@@ -22,17 +22,17 @@ class _Task(NamedTuple):
     failed: Callable[[Problem], object]
 
 
-def own_error(error: Exception, what: str = "This", *, goes_on: str = "") -> Problem:
-    """The problem of an error of ours: `what` failed by it, and `goes_on` says what did not."""
+def own_error(error: Exception, what: str = "This", *, continues: str = "") -> Problem:
+    """Return the problem of an internal error: `what` failed, and `continues` names what does not."""
     return Problem(
         kind=Kind.INTERNAL,
-        message=f"{what} failed because of an error in Ammeter: {error}.",
-        remedy=f"{goes_on} Please report it with the text of the log.".lstrip(),
+        message=f"{what} failed with an internal error: {error}.",
+        remedy=f"{continues} Please report it with the log.".lstrip(),
     )
 
 
 class Background(QObject):
-    """For reading and writing files. A task opens its own store, and touches no widget."""
+    """A thread that reads and writes files. A task opens its own store, and touches no widget."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -46,12 +46,12 @@ class Background(QObject):
     def do(
         self, work: Callable[[], _T], done: Callable[[_T], object], failed: Callable[[Problem], object]
     ) -> None:
-        """Calls `work` in the thread, then, in the caller's, `done` with its result or `failed`."""
+        """Call `work` in the thread, then `done` with its result, or `failed`, in the caller's thread."""
         self._waiting.append(_Task(work, done, failed))
         self._begin_next()
 
     def stop(self) -> None:
-        """Drops the waiting tasks and waits for the current one; nothing is reported any more."""
+        """Drop the waiting tasks and wait for the current one. Nothing is reported any more."""
         self._waiting.clear()
         if self._thread is not None:
             self._thread.finished.disconnect(self._end)

@@ -1,4 +1,4 @@
-"""The QThread that runs the engine: it works through the queue of runs and orders and reports by signals."""
+"""The QThread that runs the engine: it works through the queue of jobs and reports by signals."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from engine.store.store import Store
 from engine.sweep.sweeper import Sweeper
 from engine.worker.launcher import Launcher, kept_awake
 from gui.session.background import own_error
-from gui.session.order import CanPause, Order, WaitingList, Work, key_of
+from gui.session.jobs import CanPause, QueuedJob, WaitingList, Work, key_of
 
 _ASK_AGAIN_MS = 500
-_GOES_ON = "The queue continues."
+_CONTINUES = "The queue continues."
 
 
 class EngineThread(QThread):
-    """Reads the catalog, then works through the queue; other processes do the training, here or on the
-    machine of the work.
+    """Reads the catalog, then works through the queue. Worker processes train, here or on the job's machine.
 
-    Only signals leave this thread. Checks and then forecasts are made while nothing in the queue can begin;
-    an idle thread readies a spare worker, so that the next run starts at once.
+    Only signals leave this thread. Checks, then forecasts, are made while no job in the queue can start. An
+    idle thread prepares a spare worker, so the next run starts at once.
     """
 
     catalog_read = Signal(object)  # Catalog
@@ -41,10 +40,10 @@ class EngineThread(QThread):
     run_began = Signal(str)  # run id
     run_event = Signal(str, object)  # run id, the engine's event
     run_ended = Signal(str, object)  # run id, Finished, Failed or None
-    order_began = Signal(str)  # key
-    order_event = Signal(str, object)  # key, what the order tells
-    order_ended = Signal(str, object)  # key, Problem or None
-    order_gave_way = Signal(str)  # key: it waits again
+    job_began = Signal(str)  # key
+    job_event = Signal(str, object)  # key, the job's event
+    job_ended = Signal(str, object)  # key, Problem or None
+    job_yielded = Signal(str)  # key: it waits again
     forecast_made = Signal(object, object)  # Experiment, ForecastMade or None
     forecast_refused = Signal(object, object)  # Experiment, Problem: a setting prevents a forecast
     check_ended = Signal(object, object)  # Experiment, Checked or Problem
@@ -83,9 +82,9 @@ class EngineThread(QThread):
         return bool(machine) or self._has_engine or self._engine_is_new
 
     def use_machine(self, machine: str) -> Catalog | None:
-        """Asks another machine from now on, first for its catalog; what waits keeps its own.
+        """Use another machine from now on, and read its catalog. Waiting jobs keep their machines.
 
-        Returns the catalog that it told before: during a run it is not asked again.
+        Return the catalog that is known already, since it is not read again during a run.
         """
         with self._changed:
             known = self._catalogs.get(machine)
@@ -110,45 +109,45 @@ class EngineThread(QThread):
             return self._launchers[machine]
 
     def forget_launcher(self, machine: str) -> None:
-        """Reaches a machine anew from the next work on: its program or its folder is another."""
+        """Reconnect to a machine before the next job, because its program or its folder has changed."""
         with self._changed:
             self._outdated += [self._launchers.pop(machine)] if machine in self._launchers else []
 
     def enqueue(self, run_ids: tuple[str, ...], machine: str = "", *, goes_first: bool = False) -> None:
-        """Adds runs that are queued in the store, at the end of the queue or at its front."""
+        """Add runs that are queued in the store, at the end of the queue or at its front."""
         self.waiting_list.add(*run_ids, goes_first=goes_first, machine=machine)
         self.queue_changed.emit()
 
-    def enqueue_order(self, order: Order, *, is_held: bool = False) -> None:
-        """Adds an order at the end of the queue."""
-        self.waiting_list.add(order, is_held=is_held)
+    def enqueue_job(self, job: QueuedJob, *, is_held: bool = False) -> None:
+        """Add a job at the end of the queue."""
+        self.waiting_list.add(job, is_held=is_held)
         self.queue_changed.emit()
 
     def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
-        """Asks for forecasts of these, in place of those asked for before, once the queue is empty."""
+        """Request forecasts once the queue is empty. They replace an earlier request."""
         with self._changed:
             self._to_forecast.clear()
             self._to_forecast.extend(experiments)
             self._changed.notify()
 
     def ask_check(self, experiment: Experiment | None) -> None:
-        """Asks for a check of this, in place of one asked for before; None cancels that."""
+        """Request a check, which replaces an earlier request. None cancels it."""
         with self._changed:
             self._to_check = experiment
             self._changed.notify()
 
     def take_out(self, run_id: str) -> bool:
-        """Removes a run from the queue; False if it has begun, even before `run_began` has arrived."""
+        """Remove a run from the queue. Return False if it has started, even before `run_began` arrives."""
         with self._changed:
             self._taken_out(run_id)
             return self.waiting_list.current != run_id
 
-    def stop_order(self, key: str) -> bool:
-        """Ends an order with what it has found; True if it was still waiting and was removed."""
+    def stop_job(self, key: str) -> bool:
+        """Stop a job and keep its results so far. Return True if it was still waiting and was removed."""
         with self._changed:
-            # under one lock: else an order that has just left the queue would be missed
+            # under one lock: else a job that has just left the queue would be missed
             current = self.waiting_list.current
-            if isinstance(current, Order) and current.key == key:
+            if isinstance(current, QueuedJob) and current.key == key:
                 self.stop_run()
             return self._taken_out(key)
 
@@ -162,21 +161,21 @@ class EngineThread(QThread):
         return tuple(work for work in self.waiting_list.waiting() if isinstance(work, str))
 
     def stop_run(self) -> None:
-        """Asks the run or order in progress to end; the queue stays, and so does a forecast."""
+        """Ask the current job to stop. The queue and forecasts are kept."""
         with self._changed:
             if self.waiting_list.current is not None:
                 self._stop_asked = True
                 self._stop_job()
 
     def pause_run(self, pauses: bool) -> None:
-        """Asks the run in progress to pause after the current step, or to continue."""
+        """Ask the current run to pause after the current step, or to resume."""
         with self._changed:
             self._pause_asked = pauses
             for job in self._pausable():
-                (job.pause if pauses else job.go_on)()
+                (job.pause if pauses else job.resume)()
 
     def skip_turn(self) -> bool:
-        """Asks the turn in progress of a sweep to end; False where no sweep is in progress."""
+        """Ask the current turn of a sweep to stop. Return False if no sweep is running."""
         with self._changed:
             if isinstance(self._tool, Sweeper):
                 self._pause_asked = False
@@ -189,22 +188,22 @@ class EngineThread(QThread):
         return [job for job in jobs if isinstance(job, CanPause)]
 
     def renew_engine(self) -> None:
-        """Looks for the engine anew, after the work in progress, and reads the catalog with it."""
+        """Look for PyTorch again after the current job, and read the catalog with it."""
         with self._changed:
             self._engine_is_new = True
             self._changed.notify()
 
     def hold(self, is_held: bool) -> bool:
-        """Begins nothing more while it is held; whether nothing of the queue is in progress."""
+        """Start no more jobs while held. Return True if no job is running."""
         with self._changed:
             self._is_held = is_held
             self._changed.notify()
             return self.waiting_list.current is None
 
     def shut_down(self, *, leaves: bool = False) -> None:
-        """Stops the run in progress, empties the queue, and waits until the worker has exited.
+        """Stop the current run, empty the queue, and wait until the worker has exited.
 
-        A run on another machine goes on there if it `leaves` it.
+        A run on a remote machine continues there if `leaves`.
         """
         with self._changed:
             self._leaves = leaves
@@ -239,7 +238,7 @@ class EngineThread(QThread):
                 launcher.close()
 
     def _use(self, store: Store, machine: str) -> Runner:
-        """A runner on the machine, which a stop reaches. Raises ProblemError where it is not known."""
+        """Return a runner on the machine that `stop_run` can stop. Raises ProblemError for an unknown one."""
         launcher = self.launcher(machine)
         if self._runner is None or self._runs_on is not launcher:
             # the user has seen it waiting in the table, and will look for it there
@@ -271,8 +270,8 @@ class EngineThread(QThread):
                         if isinstance(work, str):
                             self._train(store, work)
                         else:
-                            self._carry_out(store, work)
-                        work = self._take()
+                            self._execute(store, work)
+                        work = self._take_next()
 
     def _look_for_engine(self, store: Store) -> None:
         with self._changed:
@@ -304,12 +303,12 @@ class EngineThread(QThread):
         """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
-            work = None if self._closing else self._take()
+            work = None if self._closing else self._take_next()
             if work is not None or self._closing or self._engine_is_new:
                 return work
             return self._to_check or self._to_forecast.popleft()
 
-    def _take(self) -> Work | None:
+    def _take_next(self) -> Work | None:
         """The next work of the queue, if any can begin."""
         with self._changed:
             self._stop_asked = self._pause_asked = False
@@ -322,7 +321,7 @@ class EngineThread(QThread):
     def _refuse_wait(self) -> None:
         # nobody asked for it, so it is no reason to wait for a node of a cluster
         if self.launcher(self.machine).site.has_nodes:
-            raise request_error("On a cluster a model is looked at when it trains.", "Train it.")
+            raise request_error("On a cluster, a model is checked when it trains.", "Start the training.")
 
     def _check(self, runner: Runner, experiment: Experiment) -> None:
         def is_unwanted() -> bool:
@@ -345,7 +344,7 @@ class EngineThread(QThread):
         made: ForecastMade | None = None
         try:
             self._refuse_wait()
-            made = runner.forecast(experiment, self._gives_way)
+            made = runner.forecast(experiment, self._should_yield)
         except ProblemError as error:
             # a model that cannot be forecast is no problem, nor one that is asked about before it runs; a
             # setting that it refuses is
@@ -353,59 +352,59 @@ class EngineThread(QThread):
             if problem.kind is Kind.REQUEST and problem.key is not None and not is_untrusted(problem):
                 self.forecast_refused.emit(experiment, problem)
         with self._changed:
-            if made is None and self.waiting_list.current is None and self._gives_way():
+            if made is None and self.waiting_list.current is None and self._should_yield():
                 # interrupted for something else: it is made afterwards
                 self._to_forecast.append(experiment)
                 return
         self.forecast_made.emit(experiment, made)
 
     def _is_wanted_elsewhere(self) -> bool:
-        """A check gives way to anything to measure."""
+        """Return True if a check must yield to a job."""
         return self.waiting_list.has_next() or self._closing
 
-    def _gives_way(self) -> bool:
-        """A forecast gives way to a check, too."""
+    def _should_yield(self) -> bool:
+        """Return True if a forecast must yield to a job or a check."""
         return self._is_wanted_elsewhere() or self._to_check is not None
 
     def _answer_known(self, runner: Runner) -> None:
-        """Reports, during a run, the forecasts that are known already: none is computed then."""
+        """Report, during a run, the forecasts that are known already: none is computed then."""
         with self._changed:
             asked = tuple(self._to_forecast)
             self._to_forecast.clear()
         for experiment in asked:
             self._forecast(runner, experiment)
 
-    def _carry_out(self, store: Store, order: Order) -> None:
+    def _execute(self, store: Store, job: QueuedJob) -> None:
         problem: Problem | None = None
-        gave_way = False
+        yielded = False
 
-        def gives_way() -> bool:
-            nonlocal gave_way
-            gave_way = self.waiting_list.gives_way()
-            return gave_way
+        def should_yield() -> bool:
+            nonlocal yielded
+            yielded = self.waiting_list.should_yield()
+            return yielded
 
-        self.order_began.emit(order.key)
-        tell = partial(self._tell, order.key)
+        self.job_began.emit(job.key)
+        tell = partial(self._tell, job.key)
         try:
-            launcher, catalog = self.launcher(order.machine), self._catalogs.get(order.machine)
-            tool = self._tool = order.tool(store, launcher, catalog)
-            problem = order.carry_out(tool, store, tell, lambda: self._stop_asked, gives_way)
+            launcher, catalog = self.launcher(job.machine), self._catalogs.get(job.machine)
+            tool = self._tool = job.tool(store, launcher, catalog)
+            problem = job.execute(tool, store, tell, lambda: self._stop_asked, should_yield)
         except ProblemError as error:
             problem = error.problem
         except Exception as error:  # noqa: BLE001 - as for a run
-            problem = own_error(error, goes_on=_GOES_ON)
+            problem = own_error(error, continues=_CONTINUES)
         finally:
             self._tool = None
-        if gave_way and not self._stop_asked and problem is None:
-            self.waiting_list.end(gave_way=True)
-            self.order_gave_way.emit(order.key)
+        if yielded and not self._stop_asked and problem is None:
+            self.waiting_list.end(yielded=True)
+            self.job_yielded.emit(job.key)
             return
-        self.order_ended.emit(order.key, self._left_queue(store, order) or problem)
+        self.job_ended.emit(job.key, self._left_queue(store, job) or problem)
 
     def _left_queue(self, store: Store, work: Work) -> Problem | None:
-        """Takes ended work out of the queue, also where it was refused; what went wrong.
+        """Remove ended or refused work from the queue. Return what went wrong, if anything.
 
-        What goes on, or was not yet begun, as the window closes is left for the next start.
+        As the window closes, work that can be resumed or has not started stays for the next start.
         """
         self.waiting_list.end()
         try:
@@ -416,7 +415,7 @@ class EngineThread(QThread):
         return None
 
     def _tell(self, key: str, event: object) -> None:
-        self.order_event.emit(key, event)
+        self.job_event.emit(key, event)
         if isinstance(event, Started):
             self._ask_again_to_pause()
 
@@ -441,7 +440,7 @@ class EngineThread(QThread):
         except ProblemError as error:
             last = Failed(problem=error.problem)
         except Exception as error:  # noqa: BLE001 - the thread must outlive the run, and the user must know
-            last = Failed(problem=own_error(error, goes_on=_GOES_ON))
+            last = Failed(problem=own_error(error, continues=_CONTINUES))
         problem = self._left_queue(store, run_id)
         self.run_ended.emit(run_id, last if last is not None or problem is None else Failed(problem=problem))
 

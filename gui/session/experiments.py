@@ -1,4 +1,4 @@
-"""The window's side of the engine: running and waiting experiments, orders and forecasts."""
+"""The window's side of the engine: running and waiting experiments, other jobs, and forecasts."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from gui.session.request import CodeTrust
 from gui.session.saved_runs import SavedRuns
 from gui.session.studies import Studies, why_not_profiled
 from gui.session.sweeps import Sweeps
-from gui.session.work import Orders
+from gui.session.work import Jobs
 
-WAITS_FOR_ENGINE = "It waits until the engine is set up."
+WAITS_FOR_ENGINE = "Waiting for PyTorch to be installed."
 _BUSY = {
-    "run": "A run is training; add this one to the queue.",
-    "limit": "A limit is being measured; add this to the queue.",
-    "numerics": "A numerics study is running; add this to the queue.",
-    "profile": "A profile is being recorded; add this to the queue.",
-    "sweep": "A sweep is running; add this to the queue.",
-    "installation": "The engine is being set up; add this to the queue.",
-    "tune": "A tuning is running; add this to the queue.",
+    "run": "A run is training. Add this one to the queue.",
+    "limit": "A batch-size search is running. Add this to the queue.",
+    "numerics": "A numerics study is running. Add this to the queue.",
+    "profile": "A profile is being recorded. Add this to the queue.",
+    "sweep": "A sweep is running. Add this to the queue.",
+    "installation": "PyTorch is being installed. Add this to the queue.",
+    "tune": "A tuning is running. Add this to the queue.",
 }
 
 
@@ -77,14 +77,14 @@ class Experiments(QObject):
         self.engine: Engine = engine_here()
         self.catalog: Catalog | None = None
         self.catalog_problem: Problem | None = None
-        """Why this machine could not be examined: there will be no catalog."""
+        """Why the devices of this machine could not be read, so there is no catalog."""
         self.runs = SavedRuns(store, self)
         self.runs.problem.connect(self.problem)
         # without a parent, as in `Background`
         self._thread = EngineThread(store.path, launcher)
         self._thread.catalog_read.connect(self._take_catalog)
         self._thread.run_began.connect(self._begin)
-        self._thread.run_event.connect(self._take)
+        self._thread.run_event.connect(self._on_event)
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._take_catalog_problem)
         self._thread.catalog_failed.connect(self._take_refusal)
@@ -97,26 +97,26 @@ class Experiments(QObject):
         self.sweeps = Sweeps(store, self._thread, self)
         self.tunings: Studies[Tuning] = Studies("tune", store, self._thread, self)
         works = (self.limits, self.numerics, self.profiles, self.sweeps, self.tunings)
-        self.orders: Mapping[str, Orders[Any]] = {work.kind: work for work in works}
-        for work in self.orders.values():
+        self.jobs: Mapping[str, Jobs[Any]] = {work.kind: work for work in works}
+        for work in self.jobs.values():
             work.problem.connect(self._tell)
             work.logged.connect(self.logged)
             work.busy_changed.connect(self.busy_changed)
-            work.run_began.connect(self._begin_of_order)
-            work.run_event.connect(self._take)
+            work.run_began.connect(self._begin_of_job)
+            work.run_event.connect(self._on_event)
             work.run_ended.connect(lambda run_id: self._end(run_id, None))
-        self.queue = Queue(store, self._thread, self.runs, self.orders, self)
+        self.queue = Queue(store, self._thread, self.runs, self.jobs, self)
         self.queue.problem.connect(self._tell)
         self._tell_queue()
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(launcher.trusted_code)
 
     def load(self) -> None:
-        """Reads the saved runs; those left running by a killed program are marked as interrupted."""
+        """Read the saved runs, and mark those that a killed program left running as interrupted."""
         for name in self.runs.recover():
-            self.logged.emit("warning", "Interrupted; what it recorded is kept.", name)
+            self.logged.emit("warning", "Interrupted. Its results so far are kept.", name)
         for run in self.runs.unreadable():
-            self.logged.emit("warning", f"Left out. {run.why}", run.name)
+            self.logged.emit("warning", f"Skipped. {run.why}", run.name)
         self.queue.load()
         # those that were left training elsewhere are read on at once
         for run_id in self._store.left_runs():
@@ -124,7 +124,7 @@ class Experiments(QObject):
                 self._thread.enqueue((run_id,), left.machine, goes_first=True)
 
     def set_machine(self, machine: str) -> None:
-        """New work is for another machine from now on, "" for this one; what waits keeps its own."""
+        """Use another machine for new work, "" for this one. Waiting jobs keep their machines."""
         self.machine = machine
         self.catalog = self.catalog_problem = None
         # another machine counts as ready until it says that it is not
@@ -140,19 +140,19 @@ class Experiments(QObject):
             self._take_catalog(known)
 
     def look_again(self) -> None:
-        """Asks the machine in use anew, with what is known of it now."""
+        """Reconnect to the current machine with its present settings."""
         self._thread.forget_launcher(self.machine)
         self.set_machine(self.machine)
 
     def start(self) -> None:
-        """Starts the engine's thread, once; never after `shut_down`."""
+        """Start the engine's thread once, and never after `shut_down`."""
         if not self._has_started:
             self._has_started = True
             self._thread.start()
             self.runs.watch(True)
 
     def start_engine(self) -> None:
-        """Takes the engine that is here now; a run in progress keeps its own, and what is queued waits."""
+        """Use the PyTorch that is installed now. A current run keeps its own, and queued jobs wait."""
         if self.machine:
             self.look_again()
             return
@@ -161,20 +161,22 @@ class Experiments(QObject):
         self._thread.renew_engine()
 
     def make_way(self, is_needed: bool) -> bool:
-        """Begins nothing while an installation needs the machine; whether nothing is in progress."""
+        """Start no job while an installation needs the machine. Return True if no job is running."""
         self._is_held = is_needed
         self._tell_queue()
         return self._thread.hold(is_needed)
 
     @property
     def can_be_left(self) -> bool:
-        """True if what is in progress is a run on another machine, which can go on without this window."""
+        """True if a run on a remote machine is in progress, which can continue without this window."""
         run = self.runs.record(self.running or "")
         return self.in_progress == "run" and run is not None and bool(run.machine)
 
     def shut_down(self, *, leaves: bool = False) -> None:
-        """Stops the run in progress, or `leaves` it training on another machine, and waits until the worker
-        has exited; waiting runs stay queued."""
+        """Stop the current run, or leave it training on a remote machine if `leaves`.
+
+        Wait until the worker has exited. Waiting runs stay queued.
+        """
         self._has_started = True
         self.runs.watch(False)
         self.forecaster.stop()
@@ -182,23 +184,23 @@ class Experiments(QObject):
         self.sweeps.stop_reading()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
-        for listener in (self, self.queue, *self.orders.values(), self.forecaster):
+        for listener in (self, self.queue, *self.jobs.values(), self.forecaster):
             QCoreApplication.removePostedEvents(listener)
 
     @property
     def is_idle(self) -> bool:
-        """True if neither a run nor an order is in progress."""
+        """True if no run or other job is in progress."""
         return self.in_progress is None
 
     @property
     def in_progress(self) -> str | None:
-        """A "run" or one of `orders`, whichever is in progress; a sweep's run is part of the sweep."""
+        """The kind of the current job, "run" or one of `jobs`. A sweep's run is part of the sweep."""
         alone = None if self.running is None else "run"
-        return next((what for what, work in self.orders.items() if work.running is not None), alone)
+        return next((what for what, work in self.jobs.items() if work.running is not None), alone)
 
     @property
     def busy_words(self) -> str | None:
-        """The work in progress and the way to queue more, in a sentence; None while idle."""
+        """A sentence on the current job and how to queue more; None while idle."""
         return _BUSY.get(self.in_progress or ("installation" if self._is_held else ""))
 
     @property
@@ -207,7 +209,7 @@ class Experiments(QObject):
         return self.runs.opened(self.running or "")
 
     def progress(self) -> float:
-        """Returns the progress of the run in progress, 0 to 1."""
+        """Return the progress of the current run, 0 to 1."""
         live = self.live
         return live.step / live.total_steps if live is not None and live.total_steps else 0.0
 
@@ -230,7 +232,7 @@ class Experiments(QObject):
         *,
         goes_first: bool = False,
     ) -> tuple[str, ...]:
-        """Queues experiments, each `repeats` times in turns, and returns the ids of their runs.
+        """Queue experiments, each `repeats` times, alternating, and return the ids of their runs.
 
         Several runs are one comparison. Raises ProblemError if the store refuses, a seed would be too large,
         or code may not run.
@@ -254,19 +256,19 @@ class Experiments(QObject):
         return run_ids
 
     def submit_sweep(self, name: str | None, grid: Grid, plan: Plan) -> str:
-        """Queues a sweep and returns its id. Raises ProblemError where it cannot be trained or saved."""
+        """Queue a sweep and return its id. Raises ProblemError if it cannot be trained or saved."""
         self.trust.check(cell.experiment for cell in grid.cells)
         sweep_id = Sweeper(self._store, self._here(), self.catalog).prepare(name or "", grid, plan)
-        return self.sweeps.carry_on(sweep_id)
+        return self.sweeps.resume(sweep_id)
 
     def submit_tuning(self, experiment: Experiment, plan: TuningPlan, memory_cap_gib: float | None) -> str:
-        """Queues a tuning of an experiment; its id. Raises ProblemError."""
+        """Queue a tuning of an experiment and return its id. Raises ProblemError."""
         wanted = Tuning(experiment=experiment, plan=plan, memory_cap_gib=memory_cap_gib)
         driver = TuneDriver(self._store, self._here(), self.catalog)
         return self.tunings.submit(driver.prepare(Study(answer=wanted)).answer)
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
-        """Queues runs that an earlier window left queued."""
+        """Queue runs that an earlier window left queued."""
         run_ids = tuple(run_ids)
         try:
             # one that is gone by now is told where it is taken up
@@ -282,11 +284,11 @@ class Experiments(QObject):
     def why_not_begun(self, run: RunRecord) -> str | None:
         """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
         if self.queue.is_held(run.id):
-            return "It is held in the queue: release it there."
+            return "This run is held in the queue. Release it there."
         if run.id in self.waiting or run.id == self.running:
-            return "It is waiting for its turn." if self.queue.has_engine else WAITS_FOR_ENGINE
+            return "This run is waiting in the queue." if self.queue.has_engine else WAITS_FOR_ENGINE
         is_left = any(item.key == run.id for item in self.queue.left())
-        return None if is_left else "Another window or a command line will train it."
+        return None if is_left else "Another window or a command line will train this run."
 
     def stop(self) -> None:
         """Stop the comparison in progress: its run ends after the current step, the others do not start.
@@ -309,19 +311,19 @@ class Experiments(QObject):
         return tuple(mate.id for mate in waiting if mate is not None and mate.comparison == run.comparison)
 
     def check_model(self, experiment: Experiment | None) -> None:
-        """Asks for a check, answered by `checked`; None cancels it. Raises ProblemError for refused code."""
+        """Request a check, answered by `checked`. None cancels it. Raises ProblemError for refused code."""
         self.trust.check([] if experiment is None else [experiment])
         self._thread.ask_check(experiment)
 
     def toggle_pause(self) -> None:
-        """Asks the run in progress to pause after the current step, or to continue."""
+        """Ask the current run to pause after the current step, or to resume."""
         if self.live is not None:
             pauses = not (self.live.is_paused if self._wants_pause is None else self._wants_pause)
             self._thread.pause_run(pauses)
             self._set_pause_asked(pauses)
 
     def resume(self, run_id: str) -> None:
-        """Queues a stopped run, to continue from its last checkpoint."""
+        """Queue a stopped run, to continue from its last checkpoint."""
         try:
             self.trust.check([self._store.run(run_id).experiment])
             self._store.requeue(run_id)
@@ -356,7 +358,7 @@ class Experiments(QObject):
         return next(unfinished, None) or self._store.studies.newest_of_runs("profile", wanted)
 
     def take_out(self, *run_ids: str) -> None:
-        """Takes runs out of the queue: new ones are deleted, resumed ones are as they were before."""
+        """Remove runs from the queue. New ones are deleted, resumed ones return to their earlier state."""
         self.runs.withdraw(*self._taken_out(run_ids))
 
     def _taken_out(self, run_ids: Iterable[str]) -> list[str]:
@@ -367,7 +369,7 @@ class Experiments(QObject):
         return Forecasts(self._store.path.parent, self.machine)
 
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
-        """Deletes runs, except the one in progress, until they are restored; the ids of the deleted ones."""
+        """Delete all of these runs except the current one, and return the ids of the deleted ones."""
         deleted = tuple(
             run_id
             for run_id in run_ids
@@ -412,7 +414,7 @@ class Experiments(QObject):
         self.catalog_problem = problem
         self._tell(problem)
 
-    def _begin_of_order(self, run_id: str) -> None:
+    def _begin_of_job(self, run_id: str) -> None:
         # the engine's thread has added it, perhaps in place of one that did not come to its end
         self.runs.reload()
         self._begin(run_id)
@@ -430,7 +432,7 @@ class Experiments(QObject):
         self.busy_changed.emit()
         self.began.emit(run_id)
 
-    def _take(self, run_id: str, event: Event) -> None:
+    def _on_event(self, run_id: str, event: Event) -> None:
         live = self.runs.opened(run_id)
         if live is None:
             return
@@ -462,7 +464,7 @@ class Experiments(QObject):
         self.ended.emit(run_id)
 
     def _set_pause_asked(self, asked: bool | None) -> None:
-        """Remembers what was asked of the run in progress until it has happened."""
+        """Remember a request to pause or resume until it has taken effect."""
         if asked != self._wants_pause:
             self._wants_pause = asked
             self.pause_asked.emit(asked)

@@ -37,11 +37,11 @@ class Forecaster(QObject):
         self._is_busy = False
         self._timer = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._timer.timeout.connect(self._ask)
-        thread.forecast_made.connect(self._take)
+        thread.forecast_made.connect(self._on_forecast)
         self.refused = thread.forecast_refused
 
     def want(self, experiments: Sequence[Experiment]) -> None:
-        """Asks for forecasts of these, in place of those asked for before."""
+        """Request forecasts of these experiments, which replace earlier requests."""
         self._wanted = tuple(experiments)
         self._timer.stop()
         if self._missing():
@@ -49,12 +49,12 @@ class Forecaster(QObject):
         self._tell()
 
     def forget(self) -> None:
-        """What is known is of another machine."""
+        """Drop all forecasts, because another machine is in use."""
         self._known.clear()
         self.want(())
 
     def set_busy(self, is_busy: bool) -> None:
-        """Estimates nothing during a measurement, which then corrects the forecasts."""
+        """Make no estimates during a measurement. The measurement then corrects the forecasts."""
         self._is_busy = is_busy
         if not is_busy and self._wanted:
             # what is shown stays until the corrected forecast is there
@@ -79,7 +79,7 @@ class Forecaster(QObject):
         if missing := self._missing():
             self._thread.ask_forecasts(missing)
 
-    def _take(self, experiment: Experiment, made: ForecastMade | None) -> None:
+    def _on_forecast(self, experiment: Experiment, made: ForecastMade | None) -> None:
         if made is not None or not self._is_busy:
             self._known[forecast_key(experiment)] = made
         self._tell()

@@ -1,4 +1,4 @@
-"""Garbage is collected in one thread, which is the window's."""
+"""Garbage collection in the window's thread only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 
 def collect_due() -> None:
-    """Collects as often as Python does by itself, which collects in whichever thread allocates.
+    """Collect as often as Python does by itself, which collects in whichever thread allocates.
 
     In another thread that would delete widgets while the window uses them.
     """

@@ -15,13 +15,13 @@ from engine.store.queue import RUN
 from engine.store.record import RunRecord
 from engine.sweep.estimate import KnownRuns
 from engine.words.names import batch_words, dataset_words, listed
-from gui.session.order import Order, Work
+from gui.session.jobs import QueuedJob, Work
 from gui.session.saved_runs import SavedRuns
-from gui.session.work import Orders
+from gui.session.work import Jobs
 
 NOUNS: Mapping[str, tuple[str, str]] = {
     RUN: ("run", "runs"),
-    "limit": ("limit", "limits"),
+    "limit": ("batch-size search", "batch-size searches"),
     "numerics": ("numerics study", "numerics studies"),
     "profile": ("profile", "profiles"),
     "sweep": ("sweep", "sweeps"),
@@ -32,9 +32,9 @@ NOUNS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class QueueItem:
-    """A run or an order in progress, or waiting; `progress` (0 to 1) and `seconds_left` None if unknown.
+    """A running or waiting job in the queue. `progress` (0 to 1) and `seconds_left` are None if unknown.
 
-    `machine` is where it trains, "" for this one. A run has a `precision`, perhaps a `colour` of its own, and
+    `machine` is where it trains, "" for this one. A run has a `precision`, may have its own `colour`, and has
     a `brief` title without the model.
     """
 
@@ -53,23 +53,23 @@ class QueueItem:
 
 
 def seconds_of(items: Iterable[QueueItem]) -> tuple[float, bool]:
-    """The seconds left of all that is not held, and True if that is the least, as some are unknown."""
+    """Return the seconds left of all items that are not held, and True if some are unknown."""
     seconds = [item.seconds_left for item in items if not item.is_held]
     return sum(known for known in seconds if known is not None), None in seconds
 
 
 def counted_work(kinds: Iterable[str]) -> str:
-    """Work by its kinds, within a sentence: "12 runs and a sweep"."""
+    """Return the counts of jobs by kind, for a sentence: "12 runs and a sweep"."""
     counts = Counter(kinds)
     known = [(counts[kind], one, many) for kind, (one, many) in NOUNS.items() if counts[kind]]
     return listed([f"a {one}" if count == 1 else f"{count:,} {many}" for count, one, many in known])
 
 
 class Items:
-    """Makes the items of work, with durations from runs of this machine once its `catalog` is known."""
+    """Makes queue items of jobs, with durations from earlier runs once the machine's `catalog` is known."""
 
-    def __init__(self, runs: SavedRuns, orders: Mapping[str, Orders[Any]]) -> None:
-        self._runs, self._orders = runs, orders
+    def __init__(self, runs: SavedRuns, jobs: Mapping[str, Jobs[Any]]) -> None:
+        self._runs, self._jobs = runs, jobs
         self._known: dict[Experiment, float | None] = {}
         self.catalog: Catalog | None = None
         runs.list_changed.connect(self._known.clear)
@@ -77,8 +77,8 @@ class Items:
 
     def of(self, work: Work, *, is_held: bool = False, is_running: bool = False) -> QueueItem:
         state: dict[str, Any] = {"is_held": is_held, "is_running": is_running}
-        if isinstance(work, Order):
-            known = self._orders[work.kind]
+        if isinstance(work, QueuedJob):
+            known = self._jobs[work.kind]
             progress, seconds = known.progress(work.key), known.seconds_left(work)
             item = QueueItem(work.key, work.kind, work.title, work.detail, **state)
             return replace(item, progress=progress, seconds_left=seconds, machine=work.machine)
@@ -111,7 +111,7 @@ class Items:
         )
 
     def expected_seconds(self, experiment: Experiment) -> float | None:
-        """How long a run takes, by the newest runs of this machine; None where none tells."""
+        """Return the expected duration of a run by the newest runs of this machine; None if unknown."""
         device = None if self.catalog is None else self.catalog.device(experiment.device)
         if device is None:
             return None
@@ -127,7 +127,7 @@ _MOST_RUNS = 500
 
 
 def _looks_alike(run: RunRecord, experiment: Experiment, device_name: str) -> bool:
-    """True if the run may tell how long the experiment takes, by what is quickly read of it."""
+    """Return True if the run may be used to estimate the experiment's duration, by its overview."""
     try:
         seen = run.overview
         mine = (experiment.model, experiment.dataset, experiment.precision, experiment.batch_size)

@@ -1,4 +1,4 @@
-"""A run as the live panel knows it: events in, buffers and figures out. No Qt, no torch."""
+"""A run in the live panel: takes events, holds curves and metrics. No Qt, no torch."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class LiveRun:
         return max(0.0, self.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None
 
     def column(self, name: str) -> Values:
-        """Returns the samples' column of that name; empty if there is none."""
+        """Return the samples' column of that name; empty if there is none."""
         return self.curves.column(name)
 
     def rows_until(self, step: int) -> int:
@@ -114,7 +114,7 @@ class LiveRun:
         return int(np.searchsorted(self.column("step"), step, side="right"))
 
     def take(self, event: Event) -> None:
-        """Appends an event; those without figures of the run are ignored."""
+        """Append an event. Events without metrics of the run are ignored."""
         self.revision += 1
         match event:
             case Samples():
@@ -147,17 +147,17 @@ class LiveRun:
             self.take(event)
 
     def load(self, columns: Mapping[str, ArrayLike]) -> None:
-        """Appends samples by column."""
+        """Append samples by column."""
         self.curves.extend(columns)
         self.revision += 1
 
     def replay(self, curves: Curves) -> None:
-        """Takes over the samples of a saved run."""
+        """Take over the samples of a saved run."""
         self.curves = curves
         self.revision += 1
 
     def set_status(self, status: str, summary: Summary | None = None, problem: Problem | None = None) -> None:
-        """Takes over the store's status, with the summary so far."""
+        """Take over the store's status, with the summary so far."""
         self.status, self.phase, self.summary, self.problem = status, None, summary, problem
         self.revision += 1
 

@@ -1,4 +1,4 @@
-"""The queue as the window shows and changes it: what is in progress, what waits and what was left waiting."""
+"""The window's queue: running and waiting work, and work that an earlier window left."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.items import Items, QueueItem, counted_work
-from gui.session.order import Order, key_of, order_of
+from gui.session.jobs import QueuedJob, job_of, key_of
 from gui.session.saved_runs import SavedRuns
-from gui.session.work import Orders
+from gui.session.work import Jobs
 
 Undo = Callable[[], None]
 
@@ -37,28 +37,28 @@ class Queue(QObject):
         store: Store,
         thread: EngineThread,
         runs: SavedRuns,
-        orders: Mapping[str, Orders[Any]],
+        jobs: Mapping[str, Jobs[Any]],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._store, self._thread, self._runs, self._orders = store, thread, runs, orders
+        self._store, self._thread, self._runs, self._jobs = store, thread, runs, jobs
         self._list = thread.waiting_list
         self.is_held = self._list.is_held
         self._kind: str | None = None
-        """The kind of the order in progress."""
+        """The kind of the current job."""
         self._done: list[str] = []
         self._failed = self._ended = 0
-        self.known = Items(runs, orders)
+        self.known = Items(runs, jobs)
         self._has_engine = True
         thread.catalog_read.connect(self._take_catalog)
-        for told in (thread.queue_changed, thread.run_began, thread.order_gave_way):
+        for told in (thread.queue_changed, thread.run_began, thread.job_yielded):
             told.connect(self.changed)
-        thread.order_began.connect(self._begin_order)
+        thread.job_began.connect(self._begin_job)
         thread.run_ended.connect(self._end_run)
-        thread.order_ended.connect(self._end_order)
+        thread.job_ended.connect(self._end_job)
 
     def load(self) -> None:
-        """Takes over what an earlier window held back, and whether its queue rested."""
+        """Take over held work of an earlier window, and whether its queue was paused."""
         with self._telling():
             left = self.left()
             if self._store.waiting.rests:
@@ -67,12 +67,12 @@ class Queue(QObject):
 
     @property
     def has_work(self) -> bool:
-        """True if something is in progress or can begin."""
+        """True if work is running or can start."""
         return self._list.current is not None or self._list.has_next()
 
     @property
     def has_engine(self) -> bool:
-        """True if there is an engine to use, and none is being set up; without one everything waits."""
+        """True if PyTorch is installed and not being installed now. Without it, all work waits."""
         return self._has_engine
 
     @has_engine.setter
@@ -92,7 +92,7 @@ class Queue(QObject):
         return tuple(shown)
 
     def move(self, key: str, before: str | None) -> None:
-        """Puts what waits before other work, or at the end; before what is in progress is first of all."""
+        """Move waiting work before other work, or to the end. Before the running work means first."""
         all_keys = self._list.keys()
         keys = [other for other in all_keys if other != key]
         if key not in all_keys or before == key:
@@ -103,38 +103,38 @@ class Queue(QObject):
         self._arrange((*keys[:place], key, *keys[place:]))
 
     def run_next(self, key: str) -> None:
-        """Puts work before all that waits, and releases it. A sweep in progress gives way to it."""
+        """Move work to the front and release it. A running sweep yields to it."""
         if self._list.is_held(key):
             self.hold(key, False)
         self.move(key, next(iter(self._list.keys()), None))
 
     def hold(self, key: str, is_held: bool) -> None:
-        """Holds work back until it is released; the queue passes it over."""
+        """Hold work until it is released. The queue skips held work."""
         with self._telling():
             self._store.waiting.hold(key, is_held)
             self._list.hold(key, is_held)
         self.changed.emit()
 
     def repeat(self, key: str) -> None:
-        """Queues the same work again: a run with the next seed, so that both are repeats in Compare."""
+        """Queue the same work again: a run with the next seed, so that both are repeats in Compare."""
         work = self._list.work(key)
         with self._telling():
             if isinstance(work, str) and (record := self._runs.record(work)) is not None:
                 self._repeat_run(record)
-            elif isinstance(work, Order):
-                self._orders[work.kind].submit_again(work)
+            elif isinstance(work, QueuedJob):
+                self._jobs[work.kind].submit_again(work)
         self.changed.emit()
 
     def remove(self, key: str) -> Undo | None:
-        """Takes out what waits; a function that puts it back, or None where it is not there to take out."""
+        """Remove waiting work. Return a function that puts it back, or None if it is not waiting."""
         work, keys = self._list.work(key), self._list.keys()
         is_held = self._list.is_held(key)
         if work is None or work is self._list.current:
             return None
-        if isinstance(work, Order):
-            ordered = self._orders[work.kind]
-            ordered.stop(key)
-            back: Callable[[], object] = lambda: ordered.submit_order(work)  # noqa: E731
+        if isinstance(work, QueuedJob):
+            jobs = self._jobs[work.kind]
+            jobs.stop(key)
+            back: Callable[[], object] = lambda: jobs.submit_job(work)  # noqa: E731
         elif (requeue := self._remove_run(work)) is not None:
             back = requeue
         else:
@@ -152,7 +152,7 @@ class Queue(QObject):
 
     @property
     def stops_after_this(self) -> bool:
-        """True if nothing more begins, once what is in progress is over, until the queue is to go on."""
+        """True if no work starts after the current one, until the queue is resumed."""
         return self._list.rests
 
     @stops_after_this.setter
@@ -162,14 +162,14 @@ class Queue(QObject):
             self._store.waiting.rests = stops
         self.changed.emit()
 
-    def go_on(self) -> None:
-        """Begins what waits, one after another."""
+    def resume(self) -> None:
+        """Start the waiting work, one after another."""
         self.stops_after_this = False
 
     def left(self, *, tells: bool = True) -> tuple[WaitingItem, ...]:
-        """The work that an earlier window left in the queue, and runs that wait in no queue, next first.
+        """Return the work that an earlier window left in the queue, and runs in no queue, next first.
 
-        Nothing where the store refuses, which it `tells`.
+        Return nothing if the store fails, which is reported if `tells`.
         """
         mine = {*self._list.keys(), *([key_of(self._list.current)] if self._list.current else [])}
         with self._telling() if tells else suppress(ProblemError):
@@ -177,26 +177,26 @@ class Queue(QObject):
         return ()
 
     def take_up(self, items: Sequence[WaitingItem], *, is_held: bool | None = None) -> None:
-        """Queues here what an earlier window left; held where it was, or as is said."""
-        wanted: dict[WaitingItem, Order | None] = {}
+        """Queue work that an earlier window left. `is_held` overrides whether it is held."""
+        wanted: dict[WaitingItem, QueuedJob | None] = {}
         for item in items if is_held is None else [replace(item, is_held=is_held) for item in items]:
             with self._telling():
-                wanted[item] = None if item.kind == RUN else order_of(item)
+                wanted[item] = None if item.kind == RUN else job_of(item)
         with self._telling():
             # another window may be quicker, or a run be deleted meanwhile: the others are taken up
             for problem in self._store.waiting.claim(list(wanted)):
                 self.problem.emit(problem)
             mine = set(self._store.waiting.keys())
-            for item, order in wanted.items():
-                if item.key in mine and order is None:
+            for item, job in wanted.items():
+                if item.key in mine and job is None:
                     self._list.add(item.key, is_held=item.is_held, machine=item.machine)
-                elif item.key in mine and order is not None:
-                    self._orders[order.kind].enqueue(order, is_held=item.is_held)
+                elif item.key in mine and job is not None:
+                    self._jobs[job.kind].enqueue(job, is_held=item.is_held)
         self._runs.reload()
         self.changed.emit()
 
     def discard(self, items: Sequence[WaitingItem]) -> None:
-        """Removes what an earlier window left; new runs are deleted, others are as they were before."""
+        """Remove work that an earlier window left. New runs are deleted, others return to their old state."""
         with self._telling():
             self._store.waiting.remove([item.key for item in items])
         for item in items:
@@ -205,7 +205,7 @@ class Queue(QObject):
         self.changed.emit()
 
     def enqueue_runs(self, run_ids: Sequence[str], *, goes_first: bool = False) -> None:
-        """Adds runs of one machine that are queued in the store, at the end or at the front.
+        """Add runs of one machine that are queued in the store, at the end or at the front.
 
         Raises ProblemError if the store refuses.
         """
@@ -259,18 +259,18 @@ class Queue(QObject):
         self.known.catalog = catalog
         self.changed.emit()
 
-    def _begin_order(self, key: str) -> None:
-        self._kind = next((kind for kind, work in self._orders.items() if work.running == key), None)
+    def _begin_job(self, key: str) -> None:
+        self._kind = next((kind for kind, work in self._jobs.items() if work.running == key), None)
         self.changed.emit()
 
     def _end_run(self, _run_id: str, last: object) -> None:
         self._end(RUN, has_failed=isinstance(last, Failed))
 
-    def _end_order(self, _key: str, problem: Problem | None) -> None:
+    def _end_job(self, _key: str, problem: Problem | None) -> None:
         self._end(self._kind, has_failed=problem is not None)
 
     def _end(self, kind: str | None, *, has_failed: bool) -> None:
-        # None: the order was deleted as it began
+        # None: the job was deleted as it started
         if kind is not None:
             self._done.append(kind)
             self._failed += has_failed
@@ -283,7 +283,7 @@ class Queue(QObject):
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Reports what the store refuses."""
+        """Report errors of the store."""
         try:
             yield
         except ProblemError as error:
@@ -291,11 +291,11 @@ class Queue(QObject):
 
 
 _SETTINGS = 6
-"""So many of a run's overview are settings."""
+"""The number of leading fields of a run's overview that are settings."""
 
 
 def _are_repeats(run: RunRecord, other: RunRecord) -> bool:
-    """True if the runs differ in nothing but the seed; the overview, which is quickly read, tells most."""
+    """Return True if the runs differ only in the seed. The overview is compared first, as it is fast."""
     return run.overview[:_SETTINGS] == other.overview[
         :_SETTINGS
     ] and run.experiment == other.experiment.model_copy(update={"seed": run.experiment.seed})
@@ -303,6 +303,6 @@ def _are_repeats(run: RunRecord, other: RunRecord) -> bool:
 
 def _done_words(kinds: Sequence[str], failed: int, waiting: int) -> str:
     what = counted_work(kinds)
-    words = f"{what[:1].upper()}{what[1:]} {'is' if len(kinds) == 1 else 'are'} done"
-    words += f"; {failed:,} failed." if failed else "."
-    return f"{words} {waiting:,} more {'waits' if waiting == 1 else 'wait'}." if waiting else words
+    words = f"{what[:1].upper()}{what[1:]} {'is' if len(kinds) == 1 else 'are'} done."
+    words += f" {failed:,} failed." if failed else ""
+    return f"{words} {waiting:,} still waiting." if waiting else words

@@ -15,11 +15,11 @@ from engine.experiment.sweep import Grid
 
 @dataclass(frozen=True)
 class Request:
-    """A request to train: labelled experiments, each trained `repeats` times, in turns.
+    """A request to train labeled experiments, each `repeats` times, alternating.
 
-    `name` is the user's name for the runs, None to number them. `title` is that of the comparison, or the
-    name of a single run; empty for a numbered one. With a `grid` and its `plan` it asks for a sweep instead;
-    `experiments` then are those of the first value of every setting but the precision.
+    `name` is the user's name for the runs, or None to number them. `title` is the title of the comparison, or
+    the name of a single run, empty for a numbered one. With a `grid` and a `plan` it requests a sweep, and
+    `experiments` have the first value of every setting but the precision.
     """
 
     title: str
@@ -31,19 +31,19 @@ class Request:
 
 
 class CodeTrust:
-    """The window sets `ask`, which shows code and says whether it may run."""
+    """The trust in model code. The window sets `ask`, which shows code and returns whether it may run."""
 
     def __init__(self, code: TrustedCode) -> None:
         self.code = code
         self.ask: Callable[[Code], bool] = lambda _code: False
 
     def check(self, experiments: Iterable[Experiment]) -> None:
-        """Asks about every code that is not trusted yet. Raises ProblemError if it may not run."""
+        """Ask about all code that is not trusted yet. Raises ProblemError if it may not run."""
         for experiment in experiments:
             code = experiment.own_code
             if code is None or self.code.has(code):
                 continue
             if not self.ask(code):
-                message = f"Nothing was started: the code of {code.file} was not accepted."
+                message = f"Nothing was started, because you did not allow the code of {code.file}."
                 raise request_error(message, "", key="code", value=code.short)
             self.code.add(code)

@@ -1,4 +1,4 @@
-"""The saved runs as the window reads them: their records, and their curves on demand."""
+"""The window's saved runs: their records, and their curves on demand."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gui.session.live_run import LiveRun
 
 _WATCH_MS = 2_000
 _MOST_KEPT = 16
-"""Runs whose curves stay although nothing shows them, the last used ones."""
+"""The number of last used runs whose curves are kept although they are not shown."""
 _T = TypeVar("_T")
 
 
 class SavedRuns(QObject):
-    """The records of the store, and the curves of the runs that were opened last or that anybody shows."""
+    """The records of the store, and the curves of runs that are shown or were opened last."""
 
     list_changed = Signal()  # runs were added or removed
     run_changed = Signal(str)  # run id: its figures or status
@@ -50,12 +50,12 @@ class SavedRuns(QObject):
         return self._store.unwritable
 
     def try_to_write(self) -> None:
-        """Tests whether the store is writable again, and then reads it again."""
+        """Test whether the store is writable again, and read it again if so."""
         if self._changed_store(self._store.check_writable):
             self.recover()
 
     def recover(self) -> tuple[str, ...]:
-        """Reads the saved runs and marks those left running by a killed program; the names of these.
+        """Read the saved runs, mark those that a killed program left running, and return their names.
 
         Raises ProblemError if the runs cannot be read.
         """
@@ -65,7 +65,7 @@ class SavedRuns(QObject):
         return tuple(self.name(run_id) for run_id in recovered)
 
     def watch(self, does_watch: bool) -> None:
-        """Starts or stops looking, every other second, for changes by another window or a command line."""
+        """Start or stop to check every other second for changes by another window or command line."""
         if does_watch:
             self._watch.start()
         else:
@@ -79,7 +79,7 @@ class SavedRuns(QObject):
         return self._records.get(run_id)
 
     def unreadable(self) -> tuple[UnreadableRun, ...]:
-        """The saved runs left out of the list: damaged, or written by another version."""
+        """Return the saved runs that are not in the list: damaged, or written by another version."""
         return tuple(self._unreadable.values())
 
     def deleted(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class SavedRuns(QObject):
         return run_id in self._records or run_id in self._unreadable
 
     def name(self, run_id: str) -> str:
-        """How to call the run. Raises KeyError for an unknown id."""
+        """Return the name of the run. Raises KeyError for an unknown id."""
         run = self._records.get(run_id)
         return self._unreadable[run_id].name if run is None else run.title
 
@@ -153,27 +153,27 @@ class SavedRuns(QObject):
         self._change([run_id], lambda: self._store.rename(run_id, name))
 
     def set_tags(self, tags: Mapping[str, Sequence[str]]) -> None:
-        """Replaces the tags of runs, by id."""
+        """Replace the tags of runs, by id."""
         self._change(None, lambda: self._store.set_all_tags(tags))
 
     def set_note(self, run_id: str, note: str) -> None:
-        """Sets a run's note; empty for none."""
+        """Set a run's note; empty for none."""
         self._change([run_id], lambda: self._store.set_note(run_id, note))
 
     def set_pinned(self, run_ids: Sequence[str], is_pinned: bool) -> None:
-        """Pins or unpins runs."""
+        """Pin or unpin runs."""
         self._change(run_ids, lambda: self._store.set_pinned(run_ids, is_pinned))
 
     def set_colour(self, run_ids: Sequence[str], colour: str | None) -> None:
-        """Gives runs a colour of their own; None for their precisions' colours."""
+        """Set the color of runs. None restores the colors of their precisions."""
         self._change(run_ids, lambda: self._store.set_colour(run_ids, colour))
 
     def set_folders(self, folders: Mapping[str, str]) -> bool:
-        """Puts runs, by id, into folders; False where the store refuses."""
+        """Move runs, by id, into folders. Return False if the store fails."""
         return self._change(tuple(folders), lambda: self._store.set_folders(folders))
 
     def delete(self, run_ids: Sequence[str]) -> bool:
-        """Deletes runs with their curves until they are restored or purged; False where the store refuses."""
+        """Delete runs until they are restored or purged. Return False if the store fails."""
         if is_done := self._changed_store(lambda: self._store.delete(run_ids)):
             self._deleted.update(run_ids)
             for run_id in run_ids:
@@ -182,21 +182,21 @@ class SavedRuns(QObject):
         return is_done
 
     def restore(self, run_ids: Sequence[str]) -> bool:
-        """Restores deleted runs; False where the store refuses."""
+        """Restore deleted runs. Return False if the store fails."""
         if is_done := self._changed_store(lambda: self._store.restore(run_ids)):
             self._deleted.difference_update(run_ids)
         self.reload()
         return is_done
 
     def purge(self, run_ids: Sequence[str] | None = None) -> None:
-        """Removes deleted runs from the store for good; without ids, all that were deleted here."""
+        """Remove deleted runs from the store permanently. Without ids, remove all that were deleted here."""
         gone = set(self._deleted if run_ids is None else run_ids)
         if gone:
             self._changed_store(lambda: self._store.purge(gone))
             self._deleted -= gone
 
     def withdraw(self, *run_ids: str) -> None:
-        """Withdraws queued runs: new ones are deleted, resumed ones are as they were before."""
+        """Withdraw queued runs: new ones are deleted, resumed ones are as they were before."""
         for run_id in run_ids:
             self._changed_store(partial(self._store.withdraw, run_id))
         if run_ids:
@@ -209,7 +209,7 @@ class SavedRuns(QObject):
                 live.set_status(record.status.value, record.summary, record.problem)
 
     def refresh(self, run_id: str) -> None:
-        """Reads a run again."""
+        """Read a run again."""
         is_known = run_id in self._records
         try:
             self._records[run_id] = self._store.run(run_id)
@@ -223,7 +223,7 @@ class SavedRuns(QObject):
         self.run_changed.emit(run_id)
 
     def reload(self) -> None:
-        """Reads the list again; it stays as it is if the store cannot be read."""
+        """Read the list again; it stays as it is if the store cannot be read."""
         listing = self._read(self._store.listing)
         if listing is None:
             return

@@ -1,4 +1,4 @@
-"""The window's studies of one kind: running, waiting and saved."""
+"""The studies of one kind in the window: running, waiting and saved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject
 
-from engine.experiment.checks import Catalog, look_at_nothing, problems
+from engine.experiment.checks import Catalog, problems, skip_lookup
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.settings import PLAIN
@@ -19,22 +19,22 @@ from engine.store.record import RunRecord
 from engine.store.saved.study import NAMES, Study
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
+from gui.session.jobs import QueuedJob, again
 from gui.session.live_run import common_lines
-from gui.session.order import Order, again
-from gui.session.work import MOST_SAVED, Orders, OrderView
+from gui.session.work import MOST_SAVED, Jobs, JobView
 
 A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyView(OrderView, Generic[A]):
-    """A study; what it is `doing` before its worker's phase is in the study itself."""
+class StudyView(JobView, Generic[A]):
+    """The view of a study. Until the worker reports a phase, the study itself says what it is doing."""
 
     study: Study[A]
 
     @classmethod
     def of(cls, study: Study[A], *, is_waiting: bool = False) -> StudyView[A]:
-        """Makes the view of a saved study, or of one that was just queued."""
+        """Make the view of a saved study, or of one that was just queued."""
         view = cls(key=study.id, created=study.created, device_name=study.device_name, study=study)
         return replace(view, is_waiting=is_waiting, problem=None if is_waiting else study.problem)
 
@@ -48,12 +48,12 @@ class StudyView(OrderView, Generic[A]):
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing is left to carry on."""
+        """True if nothing is left to do."""
         return self.answer.is_complete
 
     @property
     def progress(self) -> float:
-        """The progress of a study of experiments in turn, 0 to 1."""
+        """The progress of a study of several experiments, 0 to 1."""
         return (self.study.place + (self.fraction or 0.0)) / len(self.study.experiments)
 
     def knowing(self, study: Study[A]) -> StudyView[A]:
@@ -63,7 +63,7 @@ class StudyView(OrderView, Generic[A]):
         return view if is_same else replace(view, doing="", fraction=None)
 
 
-class Studies(Orders[StudyView[A]], Generic[A]):
+class Studies(Jobs[StudyView[A]], Generic[A]):
     """The studies of one kind by their ids."""
 
     def __init__(
@@ -73,22 +73,22 @@ class Studies(Orders[StudyView[A]], Generic[A]):
         self._study_kind = kind
 
     def submit(self, answer: A) -> str:
-        """Queues a study that is to find an answer; its id. Raises ProblemError if it could not be saved."""
-        return self.submit_order(Order.of(Study(answer=answer, machine=self._thread.machine)))
+        """Queue a study, and return its id. Raises ProblemError if it could not be saved."""
+        return self.submit_job(QueuedJob.of(Study(answer=answer, machine=self._thread.machine)))
 
-    def carry_on(self, study_id: str) -> str:
-        """Queues a study, which goes on where it stands; its id. Raises ProblemError."""
+    def resume(self, study_id: str) -> str:
+        """Queue a study to resume where it stopped, and return its id. Raises ProblemError."""
         view = self.view(study_id)
         if view is not None and not view.is_unfinished:
-            self.submit_order(Order.of(view.study))
+            self.submit_job(QueuedJob.of(view.study))
         return study_id
 
-    def submit_again(self, order: Order) -> str:
-        return self.submit_order(again(order))
+    def submit_again(self, job: QueuedJob) -> str:
+        return self.submit_job(again(job))
 
     def repeat(self, study_id: str) -> str:
-        """Queues the same question once more; its id. Raises ProblemError."""
-        return self.submit_again(Order.of(self._store.studies.find(study_id)))
+        """Queue the same question again, and return the new id. Raises ProblemError."""
+        return self.submit_again(QueuedJob.of(self._store.studies.find(study_id)))
 
     def saved(self) -> list[str]:
         newest = self._store.studies.newest(self._study_kind, MOST_SAVED)
@@ -107,18 +107,18 @@ class Studies(Orders[StudyView[A]], Generic[A]):
         return StudyView.of(study) if study.kind == self.kind and study.is_known else None
 
     def restore(self, study: Study[A]) -> None:
-        """Brings back a study that was deleted."""
+        """Bring back a study that was deleted."""
         if self._try(lambda: self._store.studies.restore(study)):
             self.ended.emit(study.id)
 
     def _delete_saved(self, key: str) -> None:
         self._store.studies.delete(key, keeps_traces=True)
 
-    def _ordered(self, order: Order) -> StudyView[A]:
-        assert order.study is not None
-        return StudyView.of(order.study, is_waiting=True)
+    def _queued_view(self, job: QueuedJob) -> StudyView[A]:
+        assert job.study is not None
+        return StudyView.of(job.study, is_waiting=True)
 
-    def _take(self, key: str, event: object) -> None:
+    def _on_event(self, key: str, event: object) -> None:
         view = self._views[key]
         if isinstance(event, Study):
             view = view.knowing(event)
@@ -143,7 +143,7 @@ class Studies(Orders[StudyView[A]], Generic[A]):
 
 
 def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
-    """The runs as they are set side by side: plain ones in strict FP32 first, then the oldest."""
+    """Return the runs in display order: plain ones in strict FP32 first, then the oldest."""
 
     def place(run: RunRecord) -> tuple[bool, bool, int]:
         experiment = run.experiment
@@ -155,9 +155,9 @@ def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
 def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
     """Why these runs cannot be profiled side by side here, in a sentence; None if they can."""
     if catalog is None:
-        return "Ammeter is still looking at this machine."
+        return "Ammeter is still examining this machine."
     if not 1 <= len(runs) <= MOST_SIDES:
-        return f"Up to {MOST_SIDES} runs can be profiled side by side."
+        return f"At most {MOST_SIDES} runs can be profiled together."
     return next(filter(None, (_obstacle(run, catalog) for run in runs)), None)
 
 
@@ -165,17 +165,17 @@ def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
     device, machine = catalog.device(run.experiment.device), run.environment
     if device is not None and machine is not None and device.title != machine.device_name:
         return f"“{run.title}” trained on {machine.device_name}, which is not in this machine."
-    against = problems(run.experiment, catalog, look_at_nothing)
+    against = problems(run.experiment, catalog, skip_lookup)
     return f"“{run.title}” cannot be trained here: {against[0].message}" if against else None
 
 
 def why_nothing_to_find(run: RunRecord) -> str | None:
     """Why there is no NaN or Inf of a run to look for, in a sentence; None if there is."""
     if not run.status.is_over:
-        return "It has not ended yet."
+        return "This run has not ended yet."
     summary = run.summary
     if summary is None:
-        return "It was not recorded whether it met a NaN."
+        return "This run did not record whether a NaN occurred."
     if summary.first_nan_step is None and (summary.skipped_steps or 0) < SKIPS_IN_A_ROW:
-        return "It met no NaN, and its loss scaler did not skip step after step."
+        return "No NaN occurred, and the loss scaler did not skip many steps in a row."
     return None

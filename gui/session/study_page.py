@@ -1,4 +1,4 @@
-"""The base of the pages of studies and sweeps, and of their controllers."""
+"""The base classes of study and sweep pages, and of their controllers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.words.numbers import date_text, share_text
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.studies import StudyView
-from gui.session.work import Orders, OrderView, View
+from gui.session.work import Jobs, JobView, View
 from gui.widgets import Button, ElidedLabel, ProgressLine, label, set_text
 from gui.widgets.boxes import Surface, in_column, in_row, wide
 from gui.widgets.buttons import ExportMenu, Format, StudyMenu
@@ -34,10 +34,10 @@ class Head(Protocol):
 
 
 class StudyController(QObject, Generic[View]):
-    """Shows work by its key. Work that starts is shown where nothing else is.
+    """Shows work by its key. Work that starts is shown if the page is empty.
 
-    `show_view` shows a view, None for the empty state; `head` are the page's controls. `page_wanted` asks for
-    the page; `reported` carries what was done, or why nothing was; `written` the path of a file.
+    `show_view` shows a view, or the empty state for None. `head` are the page's controls. `page_wanted`
+    requests the page, `reported` carries a message, and `written` the path of a file.
     """
 
     page_wanted = Signal()
@@ -48,18 +48,18 @@ class StudyController(QObject, Generic[View]):
     def __init__(
         self,
         experiments: Experiments,
-        work: Orders[View],
+        work: Jobs[View],
         show_view: Callable[[View | None], object],
         head: Head,
         parent: QObject | None = None,
         *,
         follows: bool = True,
     ) -> None:
-        """One that does not follow shows only what it is told to open."""
+        """Without `follows`, show only work that is opened explicitly."""
         super().__init__(parent)
         self._follows = follows
         self._experiments = experiments
-        self._ordered, self._show_view, self._menu = work, show_view, head.menu
+        self._work, self._show_view, self._menu = work, show_view, head.menu
         self._background = Background(self)
         self._key: str | None = None
         self.stop_button = head.stop
@@ -73,23 +73,23 @@ class StudyController(QObject, Generic[View]):
         work.deleted.connect(self._drop)
 
     def open_newest(self) -> None:
-        """Shows the work in progress, else the newest saved, unless some is shown."""
-        if self._key is None and (key := self._ordered.running or self._ordered.newest()) is not None:
+        """Show the work in progress, else the newest saved, unless some is shown."""
+        if self._key is None and (key := self._work.running or self._work.newest()) is not None:
             self._show(key)
 
     def stop(self) -> None:
-        """Waits for a file that is being written, before the window closes."""
+        """Wait for a file that is being written, before the window closes."""
         self._background.stop()
 
     def export(self, path: Path) -> None:
-        """Writes what is shown, in the format of the path's ending."""
-        view = self._ordered.view(self._key or "")
+        """Write what is shown, in the format of the path's ending."""
+        view = self._work.view(self._key or "")
         if isinstance(view, StudyView):
             # the dialog has asked whether to replace a file of that name
             self._write(lambda: self.kind.export(view.study, path, force=True))
 
     def _enqueue(self, experiments: Iterable[Experiment], submit: Callable[[], str]) -> str | None:
-        """Queues the work that `submit` orders, and shows it; its key, None where it was refused."""
+        """Queue work with `submit` and show it. Return its key, or None if it was refused."""
         try:
             self._experiments.trust.check(experiments)
             key = submit()
@@ -101,7 +101,7 @@ class StudyController(QObject, Generic[View]):
         return key
 
     def _write(self, write: Callable[[], object]) -> None:
-        """Writes a file in the background; `write` returns its path."""
+        """Write a file in the background; `write` returns its path."""
         self._background.do(write, self.written.emit, self._report)
 
     def _report(self, problem: Problem) -> None:
@@ -112,13 +112,13 @@ class StudyController(QObject, Generic[View]):
         self.reported.emit(reason)
 
     def _show(self, key: str) -> None:
-        """Shows work of this session, or saved work."""
+        """Show work of this session, or saved work."""
         self._key = key
-        self._show_view(self._ordered.view(key))
+        self._show_view(self._work.view(key))
 
     def open(self, key: str) -> None:
-        """Shows saved work, if it is still there."""
-        if self._ordered.view(key) is not None:
+        """Show saved work, if it is still there."""
+        if self._work.view(key) is not None:
             self._show(key)
             self.page_wanted.emit()
 
@@ -131,7 +131,7 @@ class StudyController(QObject, Generic[View]):
             self._show(key)
 
     def _end(self, key: str) -> None:
-        if self._ordered.view(key) is None:
+        if self._work.view(key) is None:
             # it was taken out of the queue, or stopped before anything was known
             self._drop(key)
         else:
@@ -139,11 +139,11 @@ class StudyController(QObject, Generic[View]):
 
     def _stop_work(self) -> None:
         if self._key is not None:
-            self._ordered.stop(self._key)
+            self._work.stop(self._key)
 
     def _delete(self, key: str) -> None:
         if may_delete(self._menu, self._menu.whole):
-            self._ordered.delete(key)
+            self._work.delete(key)
 
     def _drop(self, key: str) -> None:
         if key == self._key:
@@ -154,17 +154,17 @@ class StudyController(QObject, Generic[View]):
 
 
 class StudyHead(QWidget):
-    """A strip with a progress bar, and `problem`, which the page places and connects."""
+    """The head of a study page: title, buttons and progress bar. The page places `problem`."""
 
     def __init__(
         self, title: str, noun: str, contents: str, formats: Sequence[Format], *more: QWidget
     ) -> None:
-        """`more` stands before the menu; the words are as for `StudyMenu`."""
+        """Place `more` before the menu. `noun` and `contents` are as for `StudyMenu`."""
         super().__init__()
         self.note = ElidedLabel("", "legend")
         self.problem = label("", "problem", wraps=True)
         self.progress = ProgressLine(noun.capitalize())
-        self.stop = Button("Stop", "strip", f"Stop the {noun}; the {contents} that are done are kept", "stop")
+        self.stop = Button("Stop", "strip", f"Stop the {noun} and keep the finished {contents}", "stop")
         self.menu = StudyMenu(noun, contents)
         self.export_button = Button("Export…", "strip", f"Save the {noun} as a file")
         self.export = ExportMenu(self.export_button, noun, formats)
@@ -176,24 +176,24 @@ class StudyHead(QWidget):
         in_column(strip, self.progress, parent=self, spacing=8)
 
     def hide_title(self) -> None:
-        """Leaves the name of the work to what stands above it."""
+        """Hide the title, because a widget above shows it."""
         self._title.hide()
 
     def give_actions(self) -> QWidget:
-        """Its note and buttons, for another head that names the work."""
+        """Return the note and the buttons, for another head that shows the title."""
         self.hide_title()
         return self._beside
 
     def show_view(
         self,
-        view: OrderView | None,
+        view: JobView | None,
         note: str = "",
         fraction: float = 0.0,
         precision: Precision | None = None,
         *,
         is_known: bool = False,
     ) -> None:
-        """Shows work so far, None for none; what is known of it can be exported."""
+        """Show the work so far, or nothing for None. With `is_known`, it can be exported."""
         is_busy = view is not None and view.is_unfinished
         self.menu.set_shown(None if view is None or is_busy else view.key)
         self.note.set_whole_text(note)
@@ -207,7 +207,7 @@ class StudyHead(QWidget):
 
 
 class StudyPage(Surface, Generic[View]):
-    """A head above pages, of which one is shown. `guide_wanted` carries a page of the guide."""
+    """A head above a stack of pages. `guide_wanted` carries a page of the guide."""
 
     guide_wanted = Signal(str)
 
@@ -222,7 +222,7 @@ class StudyPage(Surface, Generic[View]):
         return self._view
 
     def lay_out(self, *pages: QWidget) -> None:
-        """Puts these below the head."""
+        """Place the pages below the head."""
         panel = Surface("panel")
         in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
         # its first page is shown at once, and would be a window of its own before it has its place
@@ -231,10 +231,10 @@ class StudyPage(Surface, Generic[View]):
         in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
 
 
-def state_words(view: OrderView, what: str, doing: str) -> str:
-    """How far the work on `doing` is, in words; once it is over `what` it was, on which device and when."""
+def state_words(view: JobView, what: str, doing: str) -> str:
+    """Return the progress of the work in words. Once it is over, return `what`, the device and the date."""
     if view.is_waiting:
-        return "waiting for its turn"
+        return "waiting in the queue"
     if not view.is_live:
         return ", ".join(part for part in (what, view.device_name, date_text(view.created)) if part)
     share = f", {share_text(view.fraction)}" if view.fraction is not None else ""

@@ -1,4 +1,4 @@
-"""The window's sweeps: running, waiting and saved."""
+"""The sweeps in the window: running, waiting and saved."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from engine.sweep.order import Estimate, SweepEvent, SweepStarted, Turn, TurnEnd
 from engine.words.numbers import share_text
 from gui.session.background import Background
 from gui.session.engine_thread import EngineThread
+from gui.session.jobs import SWEEP, QueuedJob
 from gui.session.live_run import sweep_lines
-from gui.session.order import SWEEP, Order
-from gui.session.work import MOST_SAVED, Orders, OrderView
+from gui.session.work import MOST_SAVED, Jobs, JobView
 
 
 def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
@@ -32,10 +32,10 @@ def _estimate(store_path: Path, sweep_id: str) -> Estimate | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepView(OrderView):
-    """A sweep; `turn` is what it does now, `estimate` the time it still takes, as far as that is known.
+class SweepView(JobView):
+    """The view of a sweep. `turn` is the current pilot or run, `estimate` the remaining time, if known.
 
-    It `is_elsewhere` while another program carries it on.
+    `is_elsewhere` while another program runs it.
     """
 
     title: str
@@ -49,7 +49,7 @@ class SweepView(OrderView):
 
     @classmethod
     def of_record(cls, record: SweepRecord) -> SweepView:
-        """Makes the view of a saved sweep."""
+        """Make the view of a saved sweep."""
         same = ("created", "device_name", "problem", "grid", "plan", "spent_seconds")
         values = {name: getattr(record, name) for name in same}
         is_over, is_elsewhere = record.ended is not None, record.is_claimed
@@ -71,7 +71,7 @@ class SweepView(OrderView):
         return replace(self.during(event), problem=self.problem) if self.turn else self.during(event)
 
     def pilot_words(self) -> str:
-        """Which pilot is in progress, and its phase; empty for none."""
+        """Return the current pilot and its phase, or "" if none is running."""
         if self.turn is None or self.turn.kind != "pilot":
             return ""
         share = f" {share_text(self.fraction)}" if self.fraction is not None else ""
@@ -81,7 +81,7 @@ class SweepView(OrderView):
         return self.grid.name(self.grid.places(index))
 
 
-class Sweeps(Orders[SweepView]):
+class Sweeps(Jobs[SweepView]):
     """The sweeps by their ids. `turn_ended` (id) when a pilot or run of a sweep is saved."""
 
     turn_ended = Signal(str)
@@ -94,22 +94,22 @@ class Sweeps(Orders[SweepView]):
         self.stop_reading = self._background.stop
         """Waits for an estimate that is being made, before the window closes."""
 
-    def enqueue(self, order: Order, *, is_held: bool = False) -> str:
-        key = super().enqueue(order, is_held=is_held)
+    def enqueue(self, job: QueuedJob, *, is_held: bool = False) -> str:
+        key = super().enqueue(job, is_held=is_held)
         estimate = partial(_estimate, self._store.path, key)
         self._background.do(estimate, partial(self._take_estimate, key), self.problem.emit)
         return key
 
-    def carry_on(self, sweep_id: str) -> str:
-        """Queues a saved sweep, which goes on where it stands; its id. Raises ProblemError."""
+    def resume(self, sweep_id: str) -> str:
+        """Queue a saved sweep to resume where it stopped, and return its id. Raises ProblemError."""
         view = self.view(sweep_id)
         if view is not None and not view.is_unfinished:
             machine = self._store.sweeps.find(sweep_id).machine
-            self.submit_order(Order(sweep_id, SWEEP, view.name, machine=machine))
+            self.submit_job(QueuedJob(sweep_id, SWEEP, view.name, machine=machine))
         return sweep_id
 
-    def submit_again(self, order: Order) -> str:
-        record = self._store.sweeps.find(order.key)
+    def submit_again(self, job: QueuedJob) -> str:
+        record = self._store.sweeps.find(job.key)
         left_out = {cell.index: cell.left_out for cell in record.cells if cell.left_out}
         add = self._store.sweeps.add
         again = add(
@@ -120,11 +120,11 @@ class Sweeps(Orders[SweepView]):
             left_out=left_out,
             machine=record.machine,
         )
-        return self.carry_on(again)
+        return self.resume(again)
 
     def repeat(self, sweep_id: str) -> str:
-        """Queues a new sweep of the same grid by the same plan; its id. Raises ProblemError."""
-        return self.submit_again(Order(sweep_id, SWEEP, ""))
+        """Queue a new sweep with the same grid and plan, and return its id. Raises ProblemError."""
+        return self.submit_again(QueuedJob(sweep_id, SWEEP, ""))
 
     def progress(self, key: str) -> float | None:
         view = self._views.get(key)
@@ -132,8 +132,8 @@ class Sweeps(Orders[SweepView]):
             return None
         return view.spent_seconds / ((view.spent_seconds + view.estimate.seconds_left) or 1.0)
 
-    def seconds_left(self, order: Order) -> float | None:
-        view = self._views.get(order.key)
+    def seconds_left(self, job: QueuedJob) -> float | None:
+        view = self._views.get(job.key)
         return None if view is None or view.estimate is None else view.estimate.seconds_left
 
     def rename(self, sweep_id: str, name: str) -> None:
@@ -143,17 +143,17 @@ class Sweeps(Orders[SweepView]):
             self._update(sweep_id, replace(self._views[sweep_id], title=record.name))
 
     def hold(self, sweep_id: str, cell: int) -> None:
-        """Holds a cell back until it is released."""
+        """Hold a cell until it is released."""
         self._change(sweep_id, lambda: self._store.sweeps.hold(sweep_id, cell, True))
 
     def release(self, sweep_id: str, cell: int) -> None:
-        """Lets a cell that was held, skipped, or has failed take its turns again."""
+        """Run a cell again that was held, skipped or has failed."""
         sweeps = self._store.sweeps
         self._change(sweep_id, lambda: sweeps.hold(sweep_id, cell, False))
         self._change(sweep_id, lambda: sweeps.set_cell_problem(sweep_id, cell, None))
 
     def leave_out(self, sweep_id: str, cell: int, why: str) -> None:
-        """Leaves a cell out, for a reason in a sentence; an empty one takes it in again."""
+        """Skip a cell for a reason, given as a sentence. An empty reason includes the cell again."""
         self._change(sweep_id, lambda: self._store.sweeps.leave_out(sweep_id, cell, why))
 
     def _take_estimate(self, key: str, estimate: Estimate | None) -> None:
@@ -166,7 +166,7 @@ class Sweeps(Orders[SweepView]):
         if self._try(change):
             self.turn_ended.emit(sweep_id)
 
-    def _take(self, key: str, event: SweepEvent) -> None:
+    def _on_event(self, key: str, event: SweepEvent) -> None:
         before = self._views[key]
         view = before.after(event)
         turn = view.turn or before.turn
@@ -191,15 +191,15 @@ class Sweeps(Orders[SweepView]):
         kept = SweepView.of_record(record)
         return replace(kept, problem=kept.problem or problem, estimate=view.estimate)
 
-    def _ordered(self, order: Order) -> SweepView:
-        view = SweepView.of_record(self._table.find(order.key))
+    def _queued_view(self, job: QueuedJob) -> SweepView:
+        view = SweepView.of_record(self._table.find(job.key))
         return replace(view, is_waiting=True, is_elsewhere=False, problem=None)
 
     def saved(self) -> list[str]:
         return [record.id for record in self._table.newest(MOST_SAVED) if record.id != self.running]
 
     def record(self, sweep_id: str) -> SweepRecord | None:
-        """A sweep as it is in the store, without its cells; None where it is not there."""
+        """Return the stored sweep without its cells, or None if it does not exist."""
         try:
             return self._table.find(sweep_id)
         except ProblemError as error:

@@ -1,4 +1,4 @@
-"""The window's ordered work: in the queue, running, over and saved."""
+"""The window's jobs of one kind: queued, running, over and saved."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Failed, Phase
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
-from gui.session.order import Order
+from gui.session.jobs import QueuedJob
 
 
 @dataclass(frozen=True, kw_only=True)
-class OrderView:
-    """Work as the window shows it: `is_waiting` in the queue, then `is_live`.
+class JobView:
+    """The view of a job: `is_waiting` in the queue, then `is_live`.
 
-    `doing` is its worker's phase and `fraction` how far that is, None if unknown.
+    `doing` is the worker's phase, and `fraction` its progress, None if unknown.
     """
 
     key: str
@@ -39,11 +39,11 @@ class OrderView:
 
     @property
     def name(self) -> str:
-        """Its title in a menu."""
+        """The title in a menu."""
         raise NotImplementedError
 
     def during(self, event: object) -> Self:
-        """The view after an event that all work has."""
+        """Return the view after an event that any job can have."""
         match event:
             case Phase(name=name, detail=detail, fraction=fraction):
                 return replace(self, doing=detail or name.value, fraction=fraction)
@@ -52,14 +52,14 @@ class OrderView:
         return self
 
 
-View = TypeVar("View", bound=OrderView)
+View = TypeVar("View", bound=JobView)
 
 MOST_SAVED = 30
-"""So many are in a menu."""
+"""The number of entries in a menu."""
 
 
-class Orders(QObject, Generic[View]):
-    """Work of one `kind` by its key, in the queue, running, over and saved."""
+class Jobs(QObject, Generic[View]):
+    """The jobs of one `kind` by key: queued, running, over and saved."""
 
     changed = Signal(str)  # key
     began = Signal(str)
@@ -80,35 +80,35 @@ class Orders(QObject, Generic[View]):
         self.running: str | None = None
         """The key of the work in progress."""
         self._run: str | None = None
-        thread.order_began.connect(self._begin)
-        thread.order_event.connect(self._pass_on)
-        thread.order_ended.connect(self._end)
-        thread.order_gave_way.connect(self._wait_again)
+        thread.job_began.connect(self._begin)
+        thread.job_event.connect(self._pass_on)
+        thread.job_ended.connect(self._end)
+        thread.job_yielded.connect(self._wait_again)
 
     @property
     def waiting(self) -> int:
-        """The number that wait in the queue."""
+        """The number of waiting jobs."""
         works = self._thread.waiting_list.waiting()
-        return sum(isinstance(work, Order) and work.kind == self.kind for work in works)
+        return sum(isinstance(work, QueuedJob) and work.kind == self.kind for work in works)
 
     def unfinished(self) -> tuple[View, ...]:
-        """The work in progress, then what waits."""
+        """Return the current job, then the waiting ones."""
         return tuple(view for view in self._views.values() if view.is_unfinished)
 
     def stop(self, key: str) -> None:
-        """Ends work with what it has found; what still waits is taken out of the queue."""
-        if self._thread.stop_order(key):
+        """Stop a job and keep its results so far. A waiting one is removed from the queue."""
+        if self._thread.stop_job(key):
             self._try(lambda: self._store.waiting.remove([key]))
             del self._views[key]
             self.ended.emit(key)
 
     def delete(self, key: str) -> None:
-        """Deletes saved work, unless it is in progress; what waits leaves the queue."""
+        """Delete a saved job unless it is running. A waiting one is removed from the queue."""
         view = self.view(key)
         if key == self.running or view is None:
             return
         # one that cannot be taken out has begun meanwhile
-        if view.is_waiting and not self._thread.stop_order(key):
+        if view.is_waiting and not self._thread.stop_job(key):
             return
         if self._try(lambda: self._delete_saved(key)):
             del self._views[key]
@@ -123,37 +123,37 @@ class Orders(QObject, Generic[View]):
         return True
 
     def progress(self, key: str) -> float | None:
-        """The progress of the work in progress, 0 to 1; None if unknown."""
+        """Return the progress of a running job, 0 to 1; None if unknown."""
         return None
 
-    def seconds_left(self, order: Order) -> float | None:
-        """The seconds that work in progress, or that waits, still takes; None if unknown."""
+    def seconds_left(self, job: QueuedJob) -> float | None:
+        """Return the seconds that a running or waiting job still takes; None if unknown."""
         return None
 
-    def submit_order(self, order: Order) -> str:
-        """Saves an order in the queue and adds it; its key. Raises ProblemError if it could not be saved."""
-        self._store.waiting.add([order.item()])
-        return self.enqueue(order)
+    def submit_job(self, job: QueuedJob) -> str:
+        """Save and queue a job, and return its key. Raises ProblemError if it could not be saved."""
+        self._store.waiting.add([job.item()])
+        return self.enqueue(job)
 
-    def enqueue(self, order: Order, *, is_held: bool = False) -> str:
-        """Adds an order that is saved in the queue; its key."""
-        self._views[order.key] = self._ordered(order)
-        self._thread.enqueue_order(order, is_held=is_held)
-        return order.key
+    def enqueue(self, job: QueuedJob, *, is_held: bool = False) -> str:
+        """Queue a job that is already saved, and return its key."""
+        self._views[job.key] = self._queued_view(job)
+        self._thread.enqueue_job(job, is_held=is_held)
+        return job.key
 
     @abstractmethod
-    def submit_again(self, order: Order) -> str:
-        """Queues the same work once more; its key. Raises ProblemError if it could not be saved."""
+    def submit_again(self, job: QueuedJob) -> str:
+        """Queue the same job again, and return the new key. Raises ProblemError if it could not be saved."""
 
     def view(self, key: str) -> View | None:
-        """Work of this session, or saved work; None for an unknown key."""
+        """Return the view of a job, of this session or saved; None for an unknown key."""
         if key not in self._views and (saved := self._saved_view(key)) is not None:
             self._views[key] = saved
         return self._views.get(key)
 
     @abstractmethod
     def saved(self) -> Sequence[str]:
-        """The keys of the saved work, newest first, without that in progress."""
+        """Return the keys of the saved jobs, newest first, without the running one."""
 
     def newest(self) -> str | None:
         """The key of the newest saved work."""
@@ -166,16 +166,16 @@ class Orders(QObject, Generic[View]):
     def _delete_saved(self, key: str) -> None: ...
 
     @abstractmethod
-    def _ordered(self, order: Order) -> View:
-        """Returns an order that was just queued."""
+    def _queued_view(self, job: QueuedJob) -> View:
+        """Return the view of a job that was just queued."""
 
     @abstractmethod
-    def _take(self, key: str, event: Any) -> None:
-        """Takes in what the work in progress tells."""
+    def _on_event(self, key: str, event: Any) -> None:
+        """Handle an event of the current job."""
 
     @abstractmethod
     def _kept(self, view: View, problem: Problem | None) -> View | None:
-        """Returns ended work as it is shown from then on; None where there is nothing to show."""
+        """Return the view of an ended job, or None if there is nothing to show."""
 
     def _begin(self, key: str) -> None:
         # all kinds of work share the thread's signals
@@ -193,7 +193,7 @@ class Orders(QObject, Generic[View]):
 
     def _pass_on(self, key: str, event: Any) -> None:
         if key == self.running:
-            self._take(key, event)
+            self._on_event(key, event)
 
     def _end(self, key: str, problem: Problem | None) -> None:
         if key != self.running:
@@ -215,7 +215,7 @@ class Orders(QObject, Generic[View]):
         self.changed.emit(key)
 
     def _follow(self, run_id: str | None) -> None:
-        """Sets the run that the next events are of; None where they are of no run."""
+        """Set the run to which the next events belong, or None."""
         if run_id == self._run:
             return
         ended, self._run = self._run, run_id

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from gui.compare.controller import CompareController
 from gui.compare.head import ItemHead
-from gui.runs.exporting import Order
+from gui.runs.exporting import ExportRequest
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
@@ -192,7 +192,7 @@ class ShowController(QObject):
             # no file dialog in full screen, and the window reports what was written
             self.presenting.leave()
             self._comparisons.exporting.ask(
-                form, Order(choice.run_ids, race.full.side.id, race.mixed.side.id)
+                form, ExportRequest(choice.run_ids, race.full.side.id, race.mixed.side.id)
             )
 
 

@@ -155,7 +155,7 @@ class GuidedMeasurement(QObject):
         self._patience.timeout.connect(self._lose_patience)
         experiments.catalog_known.connect(lambda _catalog: self._take_catalog())
         experiments.began.connect(self._begin)
-        experiments.event_taken.connect(self._take)
+        experiments.event_taken.connect(self._on_event)
         experiments.problem.connect(self._take_problem)
         experiments.ended.connect(self._end)
         experiments.runs.list_changed.connect(self._look_for_deleted)
@@ -267,7 +267,7 @@ class GuidedMeasurement(QObject):
                 self._end_run(self._ending)
             self.show()
 
-    def _take(self, run_id: str, event: Event) -> None:
+    def _on_event(self, run_id: str, event: Event) -> None:
         if not self.is_at_work or run_id != self.pair.running:
             return
         if isinstance(event, Pictures):

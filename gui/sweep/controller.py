@@ -155,7 +155,7 @@ class SweepController(StudyController[SweepView]):
         menu.offer("Rename this sweep…", self._rename)
         menu.offer("Repeat this sweep", lambda: self._order(self._sweeps.repeat))
         panel.example_wanted.connect(self._fill_in_example)
-        panel.go_on.clicked.connect(lambda: self._order(self._sweeps.carry_on))
+        panel.resume.clicked.connect(lambda: self._order(self._sweeps.resume))
         page.comparison_wanted.connect(self._compare)
         page.runs_wanted.connect(self.runs_wanted)
         page.use_wanted.connect(self._use)

@@ -26,8 +26,8 @@ class SweepPanel(StudyPage[SweepView]):
     example_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        self.go_on = Button("Go on", "strip", "Trains the turns that are left", "play")
-        super().__init__(StudyHead("Sweep", "sweep", "pilots", SWEEP.formats, self.go_on), parent)
+        self.resume = Button("Go on", "strip", "Trains the turns that are left", "play")
+        super().__init__(StudyHead("Sweep", "sweep", "pilots", SWEEP.formats, self.resume), parent)
         self.head.stop.setText("Stop the sweep")
         self.head.stop.setToolTip("Ends the sweep with this step; it can go on later. Its runs are kept")
         self.empty = EmptyState(
@@ -68,12 +68,12 @@ class SweepPanel(StudyPage[SweepView]):
 
     def _show_head(self) -> None:
         view, results = self._view, self.page.results
-        self.go_on.setVisible(view is not None and not view.is_unfinished and not view.is_over)
+        self.resume.setVisible(view is not None and not view.is_unfinished and not view.is_over)
         if view is None:
             self.head.show_view(None)
             return
         self.page.show_time(time_left(view, datetime.now(UTC)))
-        self.go_on.setEnabled(not view.is_elsewhere)
+        self.resume.setEnabled(not view.is_elsewhere)
         fraction = 0.0 if results is None else fraction_done(results)
         self.head.show_view(view, f"{view.name}: {state(view)}", fraction, None, is_known=results is not None)
 

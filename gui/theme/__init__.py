@@ -1,1 +1,1 @@
-"""Colours, fonts, icons and the style sheet."""
+"""Colors, fonts, icons and the style sheet."""

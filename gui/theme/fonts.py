@@ -16,18 +16,18 @@ _log = logging.getLogger(__name__)
 
 
 def load_fonts() -> tuple[str, ...]:
-    """Registers the shipped fonts with Qt and returns their families; a missing file is only logged."""
+    """Register the shipped fonts with Qt and return their families; a missing file is only logged."""
     families: set[str] = set()
     folder = resources.files("resources") / "fonts"
     if not folder.is_dir():
-        _log.warning("The program's fonts are missing; the system's are used.")
+        _log.warning("The program's fonts are missing. Using those of the system.")
         return ()
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if not entry.name.endswith((".otf", ".ttf")):
             continue
         number = QFontDatabase.addApplicationFontFromData(QByteArray(entry.read_bytes()))
         if number < 0:
-            _log.warning("The font %s could not be loaded; another is used.", entry.name)
+            _log.warning("The font %s could not be loaded. Using another one.", entry.name)
             continue
         families.update(QFontDatabase.applicationFontFamilies(number))
     return tuple(sorted(families))

@@ -105,7 +105,7 @@ def _rendered(renderer: QSvgRenderer, size: int, ratio: float) -> QPixmap:
 
 
 def draw_icon(painter: QPainter, rect: QRectF, name: str, color: str) -> None:
-    """Draws the icon into `rect`, in widgets and delegates that paint themselves."""
+    """Draw the icon into `rect`, in widgets and delegates that paint themselves."""
     _renderer(name, color).render(painter, rect)
 
 

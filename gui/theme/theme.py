@@ -49,15 +49,15 @@ class Theme(QObject):
         return self._palette
 
     def set_mode(self, mode: str) -> None:
-        """Follows the system, or keeps to light or dark. Raises ValueError for an unknown mode."""
+        """Set the mode: system, light or dark. Raises ValueError for an unknown mode."""
         if mode not in get_args(Mode):
-            raise ValueError(f"There is no theme '{mode}': choose system, light or dark.")
+            raise ValueError(f"Unknown theme '{mode}': choose system, light or dark.")
         self.mode = cast(Mode, mode)
         self._application.styleHints().setColorScheme(_SCHEMES[mode])
         self._refresh()
 
     def toggle(self) -> None:
-        """Switches between light and dark."""
+        """Switch between light and dark."""
         self.set_mode("light" if self.palette.is_dark else "dark")
 
     def _refresh(self) -> None:
@@ -137,7 +137,7 @@ def reduces_motion() -> bool:
 
 
 def set_reduced_motion(choice: bool | None) -> None:
-    """Sets the choice for this program; None follows the desktop."""
+    """Set the choice for this program; None follows the desktop."""
     global _choice
     _choice = choice
 

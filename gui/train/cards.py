@@ -1,7 +1,7 @@
-"""The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps.
+"""The six stat cards: throughput, step time, peak memory, accuracy or loss, loss scale, skipped steps.
 
-If no run has a loss scaler, the last three are loss, accuracy, and waiting for data. A seventh tells how busy
-the Tensor Cores are, where the card knows it.
+If no run has a loss scaler, the last three are loss, accuracy, and waiting for data. A seventh shows the
+Tensor Core activity, if the GPU reports it.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from gui.widgets.boxes import grid_of
 _LEAST_WIDTH = 170
 _MOST_COLUMNS = 7
 _ABOUT_TENSOR_CORES = (
-    "The share of the time in which the Tensor Cores compute, and beside it that in which the SMs have work, "
-    "as the card tells them. The figures' tooltips also have how much of its bandwidth memory delivers."
+    "Tensor Core and SM activity as reported by the GPU. Hover over a value to see memory bandwidth "
+    "utilization."
 )
-_ABOUT_ACCURACY = "On the validation samples, after the last epoch"
+_ABOUT_ACCURACY = "Accuracy on the validation samples after the last epoch"
 
 
 class LiveCards(QWidget):
-    """The cards in a row, or in two where the panel is narrow."""
+    """The stat cards in one row, or in two rows in a narrow panel."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.throughput = StatCard("Throughput", "img/s", "Samples trained per second, without warm-up")
-        self.step_time = StatCard("Step time", "ms", "Milliseconds per optimizer step, without warm-up")
-        self.memory = StatCard("Peak memory", "GiB", "The most memory that training used, without warm-up")
+        self.throughput = StatCard("Throughput", "img/s", "Samples trained per second, excluding warm-up")
+        self.step_time = StatCard("Step time", "ms", "Milliseconds per optimizer step, excluding warm-up")
+        self.memory = StatCard("Peak memory", "GiB", "Peak memory of the training, excluding warm-up")
         self.quality = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
         self.scale = StatCard(
-            "Grad scale", "", "The loss is multiplied by this so that small FP16 gradients do not become zero"
+            "Loss scale", "", "The factor on the loss that keeps small FP16 gradients from becoming zero"
         )
         self.skipped = StatCard("Skipped steps", "", "Steps skipped because a gradient overflowed")
         self.accuracy = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
         self.waiting = StatCard(
-            "Waiting for data", "%", "The share of the measured time that the device waited for a batch"
+            "Waiting for data", "%", "Share of the measured time that the device waited for a batch"
         )
         self.tensor_cores = StatCard("Tensor Cores", "%", _ABOUT_TENSOR_CORES)
         self.tensor_cores.hide()
@@ -67,7 +67,7 @@ class LiveCards(QWidget):
 
     @property
     def cards(self) -> tuple[StatCard, ...]:
-        """Those shown, in order."""
+        """The cards that are shown, in order."""
         others = self._of_scaler if self._has_scaler else self._of_others
         return (*self._shared, *others, *([self.tensor_cores] if self._has_activity else []))
 
@@ -83,14 +83,14 @@ class LiveCards(QWidget):
         return QSize(width, super().minimumSizeHint().height())
 
     def set_compact(self, compact: bool) -> None:
-        """Tightens the cards for a low window."""
+        """Tighten the cards for a low window."""
         for card in (*self._shared, *self._of_scaler, *self._of_others, self.tensor_cores):
             card.set_compact(compact)
 
     def show_runs(self, runs: Sequence[LiveRun], alike: frozenset[str] = frozenset()) -> None:
-        """Fills the cards; ratios are against the first run.
+        """Fill the cards; ratios are against the first run.
 
-        `alike` names the figures whose difference is no larger than that between repeats.
+        `alike` names the metrics that differ no more than repeats do.
         """
         self._runs, self._alike = runs, alike
         has_scaler = not runs or any(map(figures.uses_scaler, runs))
@@ -167,11 +167,13 @@ class LiveCards(QWidget):
     ) -> None:
         is_over = len(values) == 2 and all(run.is_over for run in self._runs)
         if step is not None:
-            card.set_ratio(f"at step {step:,}", "Both runs at the step of the one behind", is_sound=False)
+            card.set_ratio(
+                f"at step {step:,}", "Both runs at the last step that both have reached", is_sound=False
+            )
         elif not is_over or values[0] is None or values[1] is None:
             card.set_ratio("")
         elif figure.name in self._alike:
-            card.set_ratio("same", "The runs differ by no more than repeats of one of them", is_sound=False)
+            card.set_ratio("same", "The difference is within that of repeats", is_sound=False)
         else:
             text = figure.difference_text(values[1], values[1] - values[0])
             first, second = (run.label for run in self._runs)
@@ -226,8 +228,8 @@ def _fill(
     text = ratios[1] if len(runs) == 2 else ""
     tip = f"{runs[1].label} over {runs[0].label}" if text else ""
     if text and is_disturbed:
-        disturbed = "; ".join(note for note in dict.fromkeys(notes) if note)
-        text, tip = "not clean", f"Nothing follows from the measured ratio of {text}: {disturbed}"
+        disturbed = ", and ".join(note for note in dict.fromkeys(notes) if note)
+        text, tip = "unreliable", f"The ratio of {text} is not reliable: {disturbed}"
     card.set_ratio(text, tip, is_sound=not is_disturbed)
 
 
@@ -243,7 +245,7 @@ def _notes(run: LiveRun) -> str:
     if run.summary is None:
         return ""
     sentences = [sentence for _, sentence in about_machine(run.summary)]
-    return "; ".join(sentences) or run.summary.speed_note or ""
+    return ", and ".join(sentences) or run.summary.speed_note or ""
 
 
 def _activity_row(run: LiveRun) -> StatRow:

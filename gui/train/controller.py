@@ -16,15 +16,15 @@ from gui.train.panel import LivePanel
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
 """Lower where training shares the cores with the window: 30 would cost it some 15% of its speed."""
-_MOST_BENEATH = 4
+_MOST_BACKGROUND = 4
 
 
-def runs_beneath(
+def background_runs(
     records: Sequence[RunRecord], shown: Sequence[str], ticked: Sequence[str]
 ) -> tuple[RunRecord, ...]:
     """The runs that are over whose curves lie under those of the `shown` runs, newest first.
 
-    They are the ticked ones, if any; else the newest of each other precision with otherwise the same
+    They are the selected ones, if any; else the newest of each other precision with otherwise the same
     settings. `records` are newest first.
     """
     in_view = [record for record in records if record.id in shown]
@@ -38,7 +38,7 @@ def runs_beneath(
             if is_new and record.settings_but_precision in settings:
                 precisions.add(record.experiment.precision)
                 chosen.append(record)
-    return tuple(chosen[:_MOST_BENEATH])
+    return tuple(chosen[:_MOST_BACKGROUND])
 
 
 class LiveController(QObject):
@@ -65,29 +65,29 @@ class LiveController(QObject):
         experiments.sweeps.changed.connect(self._follow_sweep)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
-        """Shows runs in the live panel; a problem is emitted for each that cannot be read."""
+        """Show runs in the live panel. A problem is emitted for each run that cannot be read."""
         lives = {run_id: live for run_id in run_ids if (live := self._read(run_id)) is not None}
         self._shown = tuple(lives)
         records = [self._runs.record(run_id) for run_id in self._shown]
         self._live.set_title(self._title([record for record in records if record]))
-        self._live.set_beneath(self._beneath())
+        self._live.set_background_runs(self._background_runs())
         self._live.set_runs(list(lives.values()))
         self._live.refresh()
 
     def set_ticked(self, run_ids: tuple[str, ...]) -> None:
-        """Takes the ticked runs: those that are over lie under the curves of the run in progress."""
+        """Set the selected runs. Curves of finished ones are drawn under those of the current run."""
         if run_ids == self._ticked:
             return
         self._ticked = run_ids
-        self._live.set_beneath(self._beneath())
+        self._live.set_background_runs(self._background_runs())
         self._live.refresh()
 
     def show_group(self, run_id: str) -> None:
-        """Shows a run with the others of its comparison."""
+        """Show a run with the others of its comparison."""
         self.show(self._runs.group(run_id))
 
     def drop_deleted(self) -> None:
-        """Removes deleted runs from the panel."""
+        """Remove deleted runs from the panel."""
         left = tuple(run_id for run_id in self._shown if self._runs.record(run_id))
         if left != self._shown:
             self.show(left)
@@ -106,14 +106,14 @@ class LiveController(QObject):
         self._second.start()
 
     def end(self) -> None:
-        """Paints for the last time the run that has ended."""
+        """Paint for the last time the run that has ended."""
         self.stop()
         self._live.refresh()
         # a repaint may have come between the run's last event and its record
         self._live.fit_profile()
 
     def stop(self) -> None:
-        """Stops repainting."""
+        """Stop repainting."""
         self.timer.stop()
         self._second.stop()
 
@@ -140,17 +140,17 @@ class LiveController(QObject):
         # once it has begun, its settings are resolved for this machine, as a finished run's are; the runs
         # beneath stay when it ends
         if run_id in self._shown and self._is_training():
-            self._live.set_beneath(self._beneath())
+            self._live.set_background_runs(self._background_runs())
             self._live.refresh()
 
     def _is_training(self) -> bool:
         records = (self._runs.record(run_id) for run_id in self._shown)
         return any(record is not None and not record.status.is_over for record in records)
 
-    def _beneath(self) -> list[tuple[LiveRun, str]]:
+    def _background_runs(self) -> list[tuple[LiveRun, str]]:
         if not self._is_training():
             return []
-        chosen = runs_beneath(self._runs.records(), self._shown, self._ticked)
+        chosen = background_runs(self._runs.records(), self._shown, self._ticked)
         return [(live, run.title) for run in chosen if (live := self._read(run.id)) is not None]
 
     def _title(self, records: list[RunRecord]) -> str:

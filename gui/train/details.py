@@ -1,4 +1,4 @@
-"""The details of the live runs: a table of recipe, warm-up, memory and card."""
+"""The details of the live runs: a table of optimizations, warm-up, memory and GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gui.widgets.buttons import ProfileButton
 
 _FLOAT32 = {
     "strict": "strict, TF32 off",
-    "tf32": "in TF32",
+    "tf32": "TF32",
     "default": "PyTorch's default: convolutions in TF32",
 }
 _MEMORY_PARTS = (
@@ -41,19 +41,19 @@ def side_runs(side: Side) -> str:
 
 
 def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict[str, str]:
-    """The details of a run, by name; until it has ended only the requested recipe."""
+    """Return the details of a run by name. Until it has ended, only the requested optimizations."""
     if summary is None:
-        return {} if experiment is None else {"Requested recipe": recipe_title(experiment.step.recipe)}
+        return {} if experiment is None else {"Requested optimizations": recipe_title(experiment.step.recipe)}
     energy, waits, still = summary.energy, summary.data_wait_fraction, summary.unchanged_weights_fraction
     per_samples = f"{number(energy.per_thousand_samples())} {ENERGY.unit}, " if energy is not None else ""
     lines = {
-        "Recipe used": recipe_title(summary.recipe) if summary.recipe else "",
-        "Left out": left_out_words(summary.left_out),
-        "Not done": "\n".join(f"{setting_title(key)}: {why}" for key, why in summary.not_done.items()),
-        "FP32 matrix products": _FLOAT32.get(summary.float32_mode or "", ""),
-        "Warm-up, not counted": _warmup(summary),
+        "Applied optimizations": recipe_title(summary.recipe) if summary.recipe else "",
+        "Not applied": left_out_words(summary.left_out),
+        "Skipped": "\n".join(f"{setting_title(key)}: {why}" for key, why in summary.not_done.items()),
+        "FP32 matmul": _FLOAT32.get(summary.float32_mode or "", ""),
+        "Excluded warm-up": _warmup(summary),
         "Waiting for data": "" if waits is None else f"{waits * 100:.1f}% of the time",
-        "Card": _card(summary),
+        "GPU": _card(summary),
         "Energy": "" if energy is None else per_samples + step_energy_text(energy),
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
         "Weights unchanged by a step": "" if still is None else f"{still * 100:.1f}%",
@@ -112,7 +112,7 @@ _NOTHING = "Nothing more was recorded about this run."
 class LiveDetails(Surface):
     """A table with a column per run, built again only if its content changed: its layout is slow.
 
-    The panel connects `explain`, which asks where the time of the runs goes.
+    The panel connects `explain`, the button that profiles the runs.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -124,7 +124,7 @@ class LiveDetails(Surface):
         self._grid.addWidget(self.explain, 0, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_runs(self, runs: Sequence[LiveRun], not_profiled: str | None = None) -> None:
-        """Shows the details of these runs, and why their time cannot be explained, if it cannot."""
+        """Show the details of these runs, and why they cannot be profiled, if so."""
         self.explain.set_obstacle(not_profiled)
         troubles = [
             {} if run.problem is None else {"Failed": run.problem.message, "What to do": run.problem.remedy}

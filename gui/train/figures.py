@@ -1,4 +1,4 @@
-"""A run's figures on cards and gauges: from its summary, or from its samples while there is none."""
+"""A run's metrics on cards and gauges: from its summary, or from its samples until it has one."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def skipped_steps(run: LiveRun) -> int | None:
 
 
 def gauge_words(run: LiveRun) -> str:
-    """How busy and warm the card is, and how much it waits for data; empty on a CPU."""
+    """Return the utilization, temperature and data wait of the GPU; empty on a CPU."""
     busy, power = gauge(run, "gpu_utilization_percent"), gauge(run, "power_watts")
     celsius, clock = gauge(run, "temperature_celsius"), clock_words(run)
     if not clock and all(value is None for value in (busy, power, celsius)):
@@ -158,17 +158,17 @@ def gauge_words(run: LiveRun) -> str:
 TENSOR_CORES, SMS = "tensor_activity_percent", "sm_activity_percent"
 """The columns of the activity of Tensor Cores and SMs."""
 _ACTIVITIES = (("Tensor Cores", TENSOR_CORES), ("SMs", SMS), ("memory", "memory_activity_percent"))
-"""The parts of a card whose activity it tells, with their columns."""
+"""The parts of a GPU that report activity, with their columns."""
 
 
 def activities(run: LiveRun) -> tuple[tuple[str, float], ...]:
-    """How active the parts of the card are, in percent; those that it does not tell are absent."""
+    """Return the activity of the GPU's parts in percent, as far as reported."""
     shares = ((name, gauge(run, column)) for name, column in _ACTIVITIES)
     return tuple((name, share) for name, share in shares if share is not None)
 
 
 def clock_words(run: LiveRun) -> str:
-    """The clock of the SMs, and what holds it down; empty where the card does not tell it."""
+    """Return the SM clock and why it is throttled; empty if the GPU does not report it."""
     clock = gauge(run, "clock_mhz")
     if clock is None:
         return ""
@@ -176,7 +176,7 @@ def clock_words(run: LiveRun) -> str:
         reasons = run.summary.slowed_by
     else:
         reasons = Slowdown(int(gauge(run, "slowdown") or 0)).words
-    held = f" (held down by {' and '.join(reasons)})" if reasons else ""
+    held = f" (throttled by {' and '.join(reasons)})" if reasons else ""
     return f"{number(clock, 0)} MHz{held}"
 
 
@@ -206,7 +206,7 @@ def waiting_percent(run: LiveRun) -> NDArray[np.float64]:
 
 
 def gauge(run: LiveRun, name: str) -> float | None:
-    """The summary's figure, or the latest value of the column."""
+    """Return the value in the summary, or the latest value of the column."""
     if run.summary is not None:
         figure = getattr(run.summary, name)
         return None if figure is None else float(figure)

@@ -27,19 +27,19 @@ from gui.widgets.stat_card import LARGE, VerdictLabel
 
 _MESSAGE_HEIGHT = 220
 Offer = tuple[str, Callable[[], object]]
-"""The words of a button, and what it does."""
+"""The text of a button, and its action."""
 
 
 def open_file(path: Path) -> None:
-    """Opens a file of code to be read; Windows would run it, and shows its folder."""
+    """Open a code file for reading. On Windows, which would run it, open its folder."""
     shown = path.parent if sys.platform == "win32" else path
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(shown)))
 
 
 class FailureCard(Surface):
-    """Why there is nothing to see. `open_wanted` carries the path of the file to mend.
+    """The card of a failed run. `open_wanted` carries the path of the file to fix.
 
-    `check_wanted` asks to check the model, `again_wanted` to try once more.
+    `check_wanted` requests a check of the model, `again_wanted` another try.
     """
 
     open_wanted = Signal(object)  # Path
@@ -56,19 +56,19 @@ class FailureCard(Surface):
             words.setWordWrap(True)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._where, self._code = label("", "strong"), _CodeBlock()
-        self.whole = Button("Whole message", "link", "Show or hide all that the run wrote about it")
+        self.whole = Button("Full message", "link", "Show or hide the full error message")
         self.whole.setCheckable(True)
         self.detail = QPlainTextEdit()
         self.detail.setReadOnly(True)
         self.detail.setProperty("role", "code")
         self.detail.setFont(font(12, mono=True))
-        self.detail.setAccessibleName("Whole message")
+        self.detail.setAccessibleName("Full message")
         self.detail.setFixedHeight(_MESSAGE_HEIGHT)
         self.detail.hide()
         self.whole.toggled.connect(self.detail.setVisible)
-        self.open = Button("Open the file", "primary", "Opens the file to mend it")
-        self.check = Button("Check", "strip", "Sends one batch through the model; it takes seconds", "check")
-        self.again = Button("Try again", "strip", "Trains the same once more, with the file as it is now")
+        self.open = Button("Open the file", "primary", "Open the file to fix it")
+        self.check = Button("Check", "strip", "Send one batch through the model (takes seconds)", "check")
+        self.again = Button("Try again", "strip", "Train again with the file as it is now")
         for button in (self.open, self.again):
             button.setProperty("low", "true")
         self.open.clicked.connect(lambda: self._place and self.open_wanted.emit(self._place.path))
@@ -101,7 +101,7 @@ class FailureCard(Surface):
     def tell(
         self, problem: Problem, detail: str = "", code: Code | None = None, offers: Sequence[Offer] = ()
     ) -> None:
-        """Shows a problem and its remedy; `detail` is the whole message, `code` the model's own code.
+        """Show a problem and its fix. `detail` is the full message, `code` the model's own code.
 
         The `offers` are buttons that train it in another way.
         """
@@ -126,7 +126,7 @@ class FailureCard(Surface):
         self.setAccessibleDescription(self._where.text())
 
     def place(self) -> Place | None:
-        """Where the user's own code failed, as it is shown."""
+        """Return the place in the user's code that failed, as shown."""
         return self._place
 
     def _lay_out(self) -> None:
@@ -142,7 +142,7 @@ class FailureCard(Surface):
 
 
 def code_shown(experiment: Experiment | None) -> Code | None:
-    """The code of the user's own that an experiment keeps, to be shown; None where it keeps none."""
+    """Return the user's code that an experiment keeps, or None."""
     try:
         return None if experiment is None else experiment.own_code
     except ValueError:
@@ -154,7 +154,7 @@ class _CodeBlock(Surface):
     """Lines of code with their numbers, of which one is marked."""
 
     def __init__(self) -> None:
-        super().__init__("chip", "The code around it")
+        super().__init__("chip", "The code around the error")
         self._rows = [label("", "code") for _ in range(BEFORE + AFTER + 1)]
         for row in self._rows:
             row.setTextFormat(Qt.TextFormat.PlainText)
@@ -179,8 +179,8 @@ _QUIET_LINES = 2
 class Answer:
     """A comparison's result: `lines` about `side`, and in the `quiet` line the interval and the cautions.
 
-    `run_ids` are all its runs; `alike` names the figures that do not differ by more than repeats do; `when`
-    says when it ended and how long it took.
+    `run_ids` are all its runs. `alike` names the metrics that differ no more than repeats do. `when` says
+    when it ended and how long it took.
     """
 
     run_ids: tuple[str, ...]
@@ -192,7 +192,7 @@ class Answer:
 
 
 class AnswerView(QWidget):
-    """Hidden until there is an answer."""
+    """The answer of a comparison, hidden until it is known."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -205,7 +205,7 @@ class AnswerView(QWidget):
         self.hide()
 
     def show_answer(self, answer: Answer | None) -> None:
-        """Shows an answer; None hides it."""
+        """Show an answer; None hides it."""
         self.setVisible(answer is not None)
         if answer is not None:
             self._large.show_lines(answer.lines, answer.side)
@@ -228,12 +228,12 @@ class AnswerView(QWidget):
                 set_text(self._quiet, words)
                 return
 
-    def set_low(self, is_low: bool) -> None:
-        """Takes a smaller size in a low window."""
-        self._large.set_sizes(tuple(size for size in LARGE if size[0] < 29) if is_low else LARGE)
+    def set_compact(self, is_compact: bool) -> None:
+        """Use smaller text in a low window."""
+        self._large.set_sizes(tuple(size for size in LARGE if size[0] < 29) if is_compact else LARGE)
 
     def text(self) -> str:
-        """The sentence and all that the quiet line has to say."""
+        """Return the sentence and all clauses of the quiet line."""
         return f"{self._large.accessibleName()} {_line(self._clauses)}".strip()
 
 

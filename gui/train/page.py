@@ -21,7 +21,7 @@ _COMPACT_BELOW, _LOW_BELOW = 560, 748
 
 
 class RunsPage(QScrollArea):
-    """Lays out its parts for the height there is; the panel fills them."""
+    """The page of the runs in view, laid out for the available height. The panel fills its parts."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,7 +43,7 @@ class RunsPage(QScrollArea):
     def show_failure(
         self, run: LiveRun | None, offers: Callable[[], Sequence[Offer]], *, is_all: bool
     ) -> None:
-        """Show why a run failed, above figures and curves, or in their place where it `is_all` there is."""
+        """Show why a run failed, above cards and curves, or instead of them if `is_all`."""
         told = None if run is None else (run.run_id, run.problem, is_all)
         if run is not None and run.problem is not None and told != self._told:
             whose = "" if is_all else f"{run.label} failed. "
@@ -56,11 +56,11 @@ class RunsPage(QScrollArea):
 
     def fit(self, height: int) -> None:
         """In a low panel, gives the room of other parts to the plots."""
-        is_low = height < _COMPACT_BELOW
-        margin = 8 if is_low else 16
+        is_compact = height < _COMPACT_BELOW
+        margin = 8 if is_compact else 16
         self._column.setContentsMargins(16, margin, 16, margin)
-        self.cards.set_compact(is_low)
+        self.cards.set_compact(is_compact)
         for line in (self.gauges, self.ranks):
-            line.set_room(not is_low)
-        self.answer.set_low(height < _LOW_BELOW)
+            line.set_room(not is_compact)
+        self.answer.set_compact(height < _LOW_BELOW)
         self.plots.set_two(height < _LOW_BELOW)

@@ -1,4 +1,4 @@
-"""The page of a comparison: the runs in view, or what to do while there are none."""
+"""The page of a comparison: the runs in view, or an empty state with a button to start."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 __all__ = ["LivePanel", "LiveRun"]
-_PILOT = "It trains a few steps, from which the time and memory of the sweep's runs are foretold."
+_PILOT = "Trains a few steps to estimate how long the sweep takes and how much memory it needs."
 
 
 class LivePanel(Surface):
-    """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
+    """Shows up to four runs. Events go into the `LiveRun`s; one timer calls `refresh()`, which draws them.
 
-    `experiment_wanted` asks, with no run in view, to train what the form describes; `answer_wanted` for the
-    answer of runs that are over.
+    `experiment_wanted` requests the experiment in the form while no run is in view. `answer_wanted` requests
+    the answer of runs that are over.
     """
 
     stop_requested = Signal()
@@ -60,7 +60,7 @@ class LivePanel(Surface):
         self._title = ""
         self._wishes = Wishes()
         self._seen: object = None
-        self._beneath: tuple[tuple[LiveRun, str], ...] = ()
+        self._background_runs: tuple[tuple[LiveRun, str], ...] = ()
         self._answer: Answer | None = None
         self._offer: tuple[str, str, tuple[tuple[Precision, str], ...]] = ("", "", ())
         self._asked_for: tuple[str, ...] = ()
@@ -68,9 +68,9 @@ class LivePanel(Surface):
         self._pilot = ""
         self._instead: QWidget | None = None
         self.why_not_profiled: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
-        """Says why the time of runs cannot be explained; the window sets it."""
+        """Returns why runs cannot be profiled, if so. Set by the window."""
         self.offers_after: Callable[[Sequence[str]], Sequence[Offer]] = lambda _run_ids: ()
-        """Finds what to offer after runs failed; the window sets it."""
+        """Returns the offers after runs failed. Set by the window."""
         self.empty = EmptyAnswer()
         self.empty.pressed.connect(self.experiment_wanted)
         self._stack = QStackedLayout(self)
@@ -130,7 +130,7 @@ class LivePanel(Surface):
             self.page.fit(event.size().height())
 
     def set_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Shows these runs; the first is the baseline of the ratios."""
+        """Show these runs; the first is the baseline of the ratios."""
         self._runs = tuple(runs)
         self._wishes = replace(self._wishes, stop=False)
         self._seen = None
@@ -143,7 +143,7 @@ class LivePanel(Surface):
         self.refresh()
 
     def set_instead(self, page: QWidget | None) -> None:
-        """Shows a page, a child of this panel, while no run is in view; None for the empty state."""
+        """Show a page, a child of this panel, while no run is in view; None for the empty state."""
         if page is not None and self._stack.indexOf(page) < 0:
             self._stack.addWidget(page)
         self._instead = page
@@ -164,7 +164,7 @@ class LivePanel(Surface):
         return self._failed() is not None and all(run.is_over and run.step == 0 for run in self._runs)
 
     def show_answer(self, run_ids: tuple[str, ...], answer: Answer) -> None:
-        """Shows what the runs in view found, if they are still these; curves are now over time."""
+        """Show the answer of the runs in view, unless others are in view now. Plot curves over time."""
         if run_ids == tuple(run.run_id for run in self._runs):
             self._set_answer(answer)
             if not self._has_own_axis:
@@ -193,26 +193,26 @@ class LivePanel(Surface):
             self._asked_for = run_ids
             self.answer_wanted.emit(run_ids)
 
-    def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
-        """Draws finished runs, named, faintly under the curves."""
-        self._beneath = tuple(runs)
+    def set_background_runs(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
+        """Draw finished runs, named, faintly under the curves."""
+        self._background_runs = tuple(runs)
         self._seen = None
 
     def runs(self) -> tuple[LiveRun, ...]:
         return self._runs
 
     def set_title(self, title: str) -> None:
-        """Sets the strip's title; empty for one made of the runs, as "FP32 against FP16 AMP"."""
+        """Set the strip's title; empty for one made of the runs, as "FP32 against FP16 AMP"."""
         self._title = title
         self._seen = None
 
     def set_offer(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]]) -> None:
-        """Sets what the page says while no run is in view."""
+        """Set the texts of the empty state."""
         self._offer = (question, hint, tuple(sides))
         self._fill_empty()
 
     def set_pilot(self, words: str) -> None:
-        """Says, while no run is in view, which pilot of a sweep trains; empty for none."""
+        """Show in the empty state which pilot of a sweep trains, if any."""
         if words != self._pilot:
             self._pilot = words
             self._fill_empty()
@@ -224,14 +224,14 @@ class LivePanel(Surface):
             self.empty.tell(*self._offer)
 
     def set_by(self, by: By) -> None:
-        """Plots against `by`, "step" or "seconds"."""
+        """Plot against `by`, "step" or "seconds"."""
         self.strip.by.set_value(by)
         self.plots.set_by(by)
         self._seen = None
         self.refresh()
 
     def set_pause_asked(self, asked: bool | None) -> None:
-        """Sets what was last asked of the run in progress: to pause, to continue (False), or neither."""
+        """Set the last request to the current run: pause (True), resume (False) or none."""
         self._wishes = replace(self._wishes, pause=asked)
         self._seen = None
         self.refresh()
@@ -240,7 +240,7 @@ class LivePanel(Surface):
         self.strip.details.setChecked(True)
 
     def refresh(self) -> None:
-        """Draws what changed since the last call; costs next to nothing if nothing did."""
+        """Draw what changed since the last call; costs next to nothing if nothing did."""
         now = tuple((run.run_id, run.revision, run.status, still_seconds(run)) for run in self._runs)
         if self._runs and now != self._seen:
             self._seen = now
@@ -259,7 +259,7 @@ class LivePanel(Surface):
             self.page.ranks.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self._fill_details()
-            self.plots.beneath = self._beneath
+            self.plots.background_runs = self._background_runs
             self.plots.show_runs(self._runs)
             self._want_answer()
         if self._runs:
@@ -281,7 +281,7 @@ class LivePanel(Surface):
         self.details.setVisible(shown)
 
     def fit_profile(self) -> None:
-        """Enables what explains the time, where it can."""
+        """Update whether the runs can be profiled."""
         if self._has_page:
             self._seen = None
             self.refresh()
@@ -296,7 +296,7 @@ _LEAST_HEIGHT = 420
 
 
 class Outline(QWidget):
-    """Two dashed bars, of which the second is the shorter: how much is what is asked."""
+    """Two dashed bars, the second one shorter, that stand for the time of two sides."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -305,7 +305,7 @@ class Outline(QWidget):
         theme().changed.connect(self.update)
 
     def show_sides(self, sides: Sequence[tuple[Precision, str]]) -> None:
-        """Shows the first two sides, each by its precision and label."""
+        """Show the first two sides, each by its precision and label."""
         self._sides = tuple(sides[:2])
         self.update()
 
@@ -341,7 +341,7 @@ class Outline(QWidget):
 
 
 class EmptyAnswer(QWidget):
-    """`pressed` when the button is, which asks what the form says."""
+    """The empty state. `pressed` requests the experiment in the form."""
 
     pressed = Signal()
 
@@ -353,7 +353,7 @@ class EmptyAnswer(QWidget):
         for words in (self._question, self._hint):
             words.setAlignment(Qt.AlignmentFlag.AlignCenter)
             words.setWordWrap(True)
-        self.button = Button("Compare", "primary", "Asks what the form says", do=self.pressed)
+        self.button = Button("Compare", "primary", "Start the experiment", do=self.pressed)
         set_property(self.button, "wide", "true")
         centre = Qt.AlignmentFlag.AlignHCenter
         parts = (Placed(self.outline, 0, centre), 24, self._question, 8, self._hint, 20)
@@ -361,7 +361,7 @@ class EmptyAnswer(QWidget):
         in_column(Stretch(2), *parts, button, Stretch(3), parent=self, margins=(24, 0, 24, 0), spacing=0)
 
     def tell(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]] = ()) -> None:
-        """Shows a question, what will be done about it, and the sides of the answer to come."""
+        """Show a question, a hint on how it is answered, and the sides to be compared."""
         set_text(self._question, question)
         set_text(self._hint, hint)
         self.outline.show_sides(sides)

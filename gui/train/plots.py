@@ -1,6 +1,6 @@
-"""The four plots: training loss, grad scale, memory, throughput; they share a crosshair and an x range.
+"""The four plots: training loss, loss scale, memory, throughput. They share a crosshair and an x range.
 
-If no run has a loss scaler, accuracy takes the place of the grad scale, or, without one, waiting for data.
+If no run has a loss scaler, accuracy replaces the loss scale, or, without accuracy, waiting for data.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gui.session.live_run import LiveRun
 from gui.train import figures
 from gui.widgets.boxes import grid_of
 
-_LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooths=True)
+_LOSS = PlotSpec("Training loss", "", "The loss of each step on its batch", smooths=True)
 _SCALE = PlotSpec(
-    "Grad scale",
+    "Loss scale",
     "log2 axis",
-    "The loss is multiplied by this so that small FP16 gradients do not become zero; halved when a step "
-    "overflows. A tick at the bottom marks a skipped step",
+    "The factor on the loss that keeps small FP16 gradients from becoming zero. It is halved when a step "
+    "overflows. A mark at the bottom is a skipped step.",
     powers_of_two=True,
 )
 _ACCURACY = PlotSpec(
@@ -37,22 +37,22 @@ _ACCURACY = PlotSpec(
 _WAITING = PlotSpec(
     "Waiting for data",
     "% of the time",
-    "The share of each step's time that the device waited for a batch",
+    "Share of each step's time that the device waited for a batch",
     smooths=True,
     can_log=False,
 )
-_MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
+_MEMORY = PlotSpec("Memory", "GiB", "Memory in use after each step of the training")
 _SPEED = PlotSpec(
     "Throughput",
     "img/s",
-    "Samples per second in each step; the shaded steps are warm-up, which is not counted",
+    "Samples per second in each step. The shaded warm-up steps are excluded.",
     smooths=True,
     shows_warmup=True,
 )
 _TWO = (0, 3)
-"""The places of loss and throughput, which stay where there is room for two plots."""
+"""The places of loss and throughput, which are shown if there is room for two plots only."""
 
-Beneath = Sequence[tuple[LiveRun, str]]
+BackgroundRuns = Sequence[tuple[LiveRun, str]]
 """Finished runs, named, that lie faintly under the others."""
 
 
@@ -70,7 +70,7 @@ class LivePlots(QWidget):
         self._chosen: tuple[int, int] | None = None
         self._last_chosen, self._named = _TWO, tuple[str, ...]()
         self._by: By = "step"
-        self.beneath: Beneath = ()
+        self.background_runs: BackgroundRuns = ()
         """Drawn with the runs that `show_runs` shows next."""
         grid = self._grid = grid_of(self, spacing=(8, 8), grows=(0, 1))
         self.setMaximumHeight(2 * MOST_HEIGHT + grid.spacing())
@@ -89,7 +89,7 @@ class LivePlots(QWidget):
         return (self.loss, self._second, self.memory, self.speed)
 
     def set_two(self, are_two: bool) -> None:
-        """Shows only two of the four, each with a menu of them in place of its title."""
+        """Show only two of the four, each with a menu of them in place of its title."""
         if are_two != (self._chosen is not None):
             self._chosen = self._last_chosen if are_two else None
             self.setMaximumHeight(MOST_HEIGHT if are_two else 2 * MOST_HEIGHT + self._grid.spacing())
@@ -119,18 +119,18 @@ class LivePlots(QWidget):
         self._grid.setRowStretch(1, 0 if self._chosen is not None else 1)
 
     def set_crosshair(self, place: float | None) -> None:
-        """Reads all four plots at `place` in x units; None reads the latest values."""
+        """Read all four plots at `place` in x units; None reads the latest values."""
         for plot in self.plots:
             plot.set_crosshair(place)
 
     def set_x_range(self, chosen: Range | None) -> None:
-        """Shows a range of x in all four plots; None follows the whole run."""
+        """Show a range of x in all four plots; None follows the whole run."""
         for plot in self.plots:
             plot.set_x_range(chosen)
             plot.refresh()
 
     def set_by(self, by: By) -> None:
-        """Plots against steps, or against seconds since each run's first step."""
+        """Plot against steps, or against seconds since each run's first step."""
         self._by = by
         for plot, *_ in self._places:
             plot.set_crosshair(None)
@@ -138,7 +138,7 @@ class LivePlots(QWidget):
             plot.set_by(by)
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Hands the runs' buffers to the plots; `refresh()` draws them."""
+        """Hand the runs' buffers to the plots; `refresh()` draws them."""
         is_final, total = bool(runs) and all(run.is_over for run in runs), self._total(runs)
         for plot, *_ in self._places:
             plot.total = total
@@ -151,7 +151,7 @@ class LivePlots(QWidget):
             self._place()
 
     def refresh(self) -> None:
-        """Draws what changed."""
+        """Draw what changed."""
         for plot in self.plots:
             plot.refresh()
 
@@ -192,9 +192,14 @@ class LivePlots(QWidget):
         shown = {alike(run) for run in runs} if alike is not None else ()
         faint = [
             replace(
-                curve, key=f"{curve.key}:beneath", name=name, shadow=None, skips=np.empty(0), is_beneath=True
+                curve,
+                key=f"{curve.key}:background",
+                name=name,
+                shadow=None,
+                skips=np.empty(0),
+                is_background=True,
             )
-            for run, name in self.beneath
+            for run, name in self.background_runs
             if (alike is None or alike(run) in shown) and len((curve := curve_of(run)).x)
         ]
         plot.hint = _why_empty(runs, usual)
@@ -238,7 +243,7 @@ class LivePlots(QWidget):
             skips = steps if self._by == "step" else seconds[rows[rows < len(seconds)]]
             return replace(self._curve(run, run.column("grad_scale"), key="scale"), skips=skips)
 
-        usual = "The grad scale appears here."
+        usual = "The loss scale appears here."
         self._fill(self.scale, [run for run in runs if len(run.column("grad_scale"))], usual, curve)
         self.scale.hint = _why_empty(runs, usual)
 
@@ -273,7 +278,7 @@ class LivePlots(QWidget):
             (run.environment.device_memory_mib for run in runs if run.environment is not None), default=0
         )
         if size > 0:
-            whose = "machine's memory" if on_cpu else "card capacity"
+            whose = "system memory" if on_cpu else "GPU memory"
             self.memory.set_capacity(size / unit_mib, f"{whose} {memory_text(size)}")
         else:
             self.memory.set_capacity(None)

@@ -1,4 +1,4 @@
-"""The memory of each device of a run on several, as a line of small bars."""
+"""The memory of each device of a multi-device run, as a line of small bars."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Bars(QWidget):
 
 
 class RankMemoryStrip(QWidget):
-    """A bar for each device, filled to its share of the device's memory; hidden for a run on a single one."""
+    """A bar for each device of a run, filled to the memory in use. Hidden for single-device runs."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -66,12 +66,12 @@ class RankMemoryStrip(QWidget):
         self.hide()
 
     def set_room(self, has_room: bool) -> None:
-        """Hides the bars in a low window, where the plots need the height."""
+        """Hide the bars in a low window, where the plots need the height."""
         self._has_room = has_room
         self.setVisible(has_room and bool(self._bars.mib))
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Shows the memory of the run in progress, or the peaks of the last one."""
+        """Show the memory of the run in progress, or the peaks of the last one."""
         run = current_run([run for run in runs if run.status != "queued"])
         mib = figures.memory_by_rank(run) if run is not None else ()
         self._bars.run, self._bars.mib = run, mib
@@ -88,6 +88,6 @@ class RankMemoryStrip(QWidget):
         set_text(self._words, f"{what} by rank")
         whose = "the machine's" if figures.is_on_cpu(run) else "a device's"
         told = "\n".join(f"Rank {rank}: {memory_text(each)}" for rank, each in enumerate(mib))
-        tip = f"{told}\nA full bar is {whose} whole memory, {memory_text(self._bars.capacity_mib)}"
+        tip = f"{told}\nA full bar is {whose} total memory, {memory_text(self._bars.capacity_mib)}"
         describe(self, f"{self._words.text()}. {tip}".replace("\n", ", "), plain_tip(tip))
         self._bars.update()

@@ -27,7 +27,7 @@ _STILL = (
 )
 _BETWEEN = (PhaseName.VALIDATING, PhaseName.NUMERICS, PhaseName.SAVING)
 _MORE = {
-    PhaseName.CHECKING: " the pictures",
+    PhaseName.CHECKING: " the images",
     PhaseName.COMPILING: ", this can take a minute",
     PhaseName.CAPTURING: " the step as one graph",
     PhaseName.NUMERICS: " the ranges",
@@ -67,19 +67,19 @@ def phase_fraction(run: LiveRun) -> float | None:
 
 
 _NARROW, _TIGHT, _CRAMPED = 940, 800, 680
-_WHY = "Profile a few steps of each: where does their time go, and what would make them shorter?"
+_WHY = "Profile a few steps: see where time goes and what would help"
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """Requests to the run in progress that have not taken effect yet: to pause or continue, and to stop."""
+    """Requests to the current run that have not taken effect yet: to pause or resume, and to stop."""
 
     stop: bool = False
     pause: bool | None = None
 
 
 class LiveStrip(QWidget):
-    """The panel connects its buttons and the choice of the axis, "step" or "seconds"."""
+    """The strip above the plots. The panel connects its buttons and the axis choice, "step" or "seconds"."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -97,13 +97,11 @@ class LiveStrip(QWidget):
             "Stop", "strip", f"Stop the comparison and keep what it recorded ({keys_of('stop')})", "stop"
         )
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
-        self.details = IconButton(
-            "info", "Details", "Show the runs' details: recipe, warm-up, memory and card"
-        )
+        self.details = IconButton("info", "Details", "Show details: optimizations, warm-up, memory and GPU")
         self.details.setCheckable(True)
         self.play = Button("Show it", "strip", "Play both side by side, as a race", "play")
-        self.why = Button("Why?", "strip", _WHY, "profile")
-        self.export = Button("Export…", "strip", "Save a report, figures, curves or a script", "export")
+        self.why = Button("Profile", "strip", _WHY, "profile")
+        self.export = Button("Export…", "strip", "Save a report, charts, data or a script", "export")
         self._answer = (self.play, self.why, self.export)
         for button in self._answer:
             button.hide()
@@ -133,9 +131,9 @@ class LiveStrip(QWidget):
     def show_answer(
         self, is_over: bool, when: str, not_profiled: str | None, *, has_curves: bool = True
     ) -> None:
-        """Offers what can be done with runs that are over, in place of Pause and Stop.
+        """Replace Pause and Stop by the actions on finished runs.
 
-        `when` they ended is said once their answer is there; `not_explained` is why they cannot be profiled.
+        `when` says when they ended, once the answer is known. `not_profiled` is why they cannot be profiled.
         """
         for button in self._answer:
             button.setVisible(is_over)
@@ -147,13 +145,13 @@ class LiveStrip(QWidget):
             self.status.set_whole_text(when, when.partition(",")[0])
 
     def set_work_left(self, seconds: float | None, *, at_least: bool = False) -> None:
-        """Sets how long all work (`at_least`) still takes; None where only the run in progress is left."""
+        """Set the remaining time of the whole queue; None if only the current run is left."""
         self._work_left = None if seconds is None else (seconds, at_least)
 
     def show_runs(
         self, title: str, runs: Sequence[LiveRun], wishes: Wishes, *, tells_why: bool = True
     ) -> None:
-        """Shows how far the runs are, and of a failed run why, unless that stands elsewhere."""
+        """Show the progress of the runs, and why a run failed if `tells_why`."""
         current = current_run(runs)
         if current is None:
             return
@@ -172,12 +170,12 @@ class LiveStrip(QWidget):
 
     def _show_pause(self, run: LiveRun, wishes: Wishes) -> None:
         is_paused = run.is_paused if wishes.pause is None else wishes.pause
-        words = "Continue" if is_paused else "Pause"
+        words = "Resume" if is_paused else "Pause"
         if self.pause.accessibleName() != words:
             self.pause.set_icon("play" if is_paused else "pause")
         _set_words(self.pause, words, self._tight)
-        pausing = "Pause after the current step; a pause does not affect the speed"
-        self.pause.setToolTip(f"{'Continue training' if is_paused else pausing} ({keys_of('pause')})")
+        pausing = "Pause after the current step. The measured speed is not affected."
+        self.pause.setToolTip(f"{'Resume training' if is_paused else pausing} ({keys_of('pause')})")
         self.pause.setEnabled(not wishes.stop)
 
     def _show_status(
@@ -224,7 +222,7 @@ class LiveStrip(QWidget):
             # of a sweep nothing may be known yet
             whole = duration(max(work_seconds, seconds))
             words = f"{'at least ' if at_least else ''}{whole} left"
-            tip = f"For all that is in progress and waits; for this run {own}"
+            tip = f"For the whole queue. This run: {own}"
         set_text(self.left, words)
         self.left.setToolTip(tip)
 
@@ -242,7 +240,7 @@ def _state(run: LiveRun, wishes: Wishes) -> str:
     if wishes.stop:
         return "stopping"
     if run.is_paused:
-        return "paused" if wishes.pause is not False else "continuing"
+        return "paused" if wishes.pause is not False else "resuming"
     return "pausing" if wishes.pause else run.status
 
 
@@ -263,7 +261,7 @@ def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
 
 
 class LiveGauges(QWidget):
-    """A line 20 px high with the card's gauges; hidden on a CPU, which has none."""
+    """A line 20 px high with the GPU's gauges; hidden on a CPU."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -275,12 +273,12 @@ class LiveGauges(QWidget):
         self.hide()
 
     def set_room(self, has_room: bool) -> None:
-        """Hides the gauges in a low window, where the plots need the height."""
+        """Hide the gauges in a low window, where the plots need the height."""
         self._has_room = has_room
         self.setVisible(has_room and bool(self.words.whole_text()))
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Shows the gauges of the run in progress, or of the last one."""
+        """Show the gauges of the run in progress, or of the last one."""
         run = current_run([run for run in runs if run.status != "queued"])
         words = figures.gauge_words(run) if run is not None else ""
         self.setVisible(self._has_room and bool(words))

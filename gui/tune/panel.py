@@ -102,8 +102,8 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
     """Shows a tuning. `options` are what it may change, which stand in the form."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        self.go_on = Button("Go on", "strip", "Goes on with the tuning", "play")
-        super().__init__(StudyHead("Tune", "tuning", "trials", TUNE.formats, self.go_on), parent)
+        self.resume = Button("Go on", "strip", "Goes on with the tuning", "play")
+        super().__init__(StudyHead("Tune", "tuning", "trials", TUNE.formats, self.resume), parent)
         self.options, self.page = TuneOptions(), TunePage()
         self.options.guide_wanted.connect(self.guide_wanted)
         self.lay_out(self.page)
@@ -112,7 +112,7 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
     def show_view(self, view: StudyView[Tuning] | None) -> None:
         """Shows how far a tuning is; None for the empty state."""
         self._view = view
-        self.go_on.setVisible(view is not None and not view.is_unfinished and not view.is_complete)
+        self.resume.setVisible(view is not None and not view.is_unfinished and not view.is_complete)
         if view is None:
             self.head.show_view(None)
             self.page.show_empty()

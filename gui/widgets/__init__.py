@@ -1,4 +1,4 @@
-"""The widgets that panels are made of."""
+"""The shared widgets of all panels."""
 
 from gui.widgets.bars import ProgressLine, Share, ShareBar, draw_bar
 from gui.widgets.buttons import Button, ComboBox, IconButton, Segmented

@@ -1,4 +1,4 @@
-"""Answers in words: sentences with facts and remedies, advice, and the tabs of a page with its guide."""
+"""Answers in words: sentences with facts and fixes, advice, and the tabs of a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_NAMED = 8
 
 
 class AnswerPage(OfferedView):
-    """An offer until there is an answer.
+    """A page that shows an answer, or an offer to find it.
 
     `changes_wanted` carries the `Changes` that a button puts into the form.
     """
@@ -52,11 +52,11 @@ class AnswerPage(OfferedView):
         return "\n".join(part.text() for part in self._area.findChildren(QLabel))
 
     def show_empty(self) -> None:
-        """Shows what the page would answer."""
+        """Show the empty state, which explains what the page answers."""
         self.setCurrentWidget(self.empty)
 
     def show_answer(self, answer: str, *parts: Part) -> None:
-        """Shows the answer in large type, and the parts below it."""
+        """Show the answer in large type, and the parts below it."""
         holder = QWidget()
         large = wrapped(answer, "stat")
         in_column(large, *parts, Stretch(), parent=holder, margins=_MARGINS, spacing=_GAP)
@@ -73,7 +73,7 @@ class AnswerPage(OfferedView):
     def block(
         self, message: str, *details: str, head: str = "", changes: Changes = (), action: str = "Use"
     ) -> QFrame:
-        """The remedy, and a button `action` where changes of settings would do it."""
+        """Return a block with a message, and a button `action` if `changes` of settings would fix it."""
         block = Surface("chip")
         column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
         for text, role in ((head, "heading"), (message, "strong"), *((text, "body") for text in details)):
@@ -89,22 +89,22 @@ class AnswerPage(OfferedView):
 
 
 def changes_words(changes: Changes) -> str:
-    """The settings by their titles: "Modules kept in FP32: fc; Precision: BF16 AMP"."""
-    return "; ".join(
+    """Return the settings by their titles: "Modules kept in FP32: fc · Precision: BF16 AMP"."""
+    return " · ".join(
         f"{setting_title(key)}: {setting_text(key, _SWITCHES.get(text, text)) or 'none'}"
         for key, text in changes
     )
 
 
 def names_words(names: Sequence[str]) -> str:
-    """Names of modules in a line: at most eight, and how many more there are; "none" without any."""
+    """Return at most eight names of modules, and how many more there are; "none" without any."""
     more = len(names) - _MOST_NAMED
     shown = ", ".join(module_title(name) for name in names[:_MOST_NAMED])
     return f"{shown} and {more:,} more" if more > 0 else shown or "none"
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> QGridLayout:
-    """Titles with their values, those without a value left out."""
+    """Return a grid of titles with their values. Empty values are skipped."""
     grid = grid_of(spacing=(12, 6), grows=(1,))
     grid.setColumnMinimumWidth(0, _TITLE_WIDTH)
     for row, (title, value) in enumerate((title, value) for title, value in rows if value):
@@ -120,11 +120,11 @@ def wrapped(text: str, role: str) -> QLabel:
     return line
 
 
-_NO_ADVICE = "There is nothing to advise."
+_NO_ADVICE = "No advice."
 
 
 class AdviceWords(NamedTuple):
-    """The words of a view without advice: the empty state, and what it means that there is none."""
+    """The texts of a view without advice: the empty state, and what no advice means."""
 
     question: str
     hint: str
@@ -141,7 +141,7 @@ class AdviceView(AnswerPage):
         self._none = words.none
 
     def show_advice(self, advice: Sequence[tuple[str, Advice]] | None) -> None:
-        """Shows pieces of advice under what they are about, "" for nothing; None for the empty state."""
+        """Show pieces of advice, each under a heading ("" for none). For None, show the empty state."""
         if advice is None:
             self.show_empty()
             return
@@ -172,14 +172,14 @@ class ViewTab(NamedTuple):
 
 
 class ViewTabs(QTabWidget):
-    """`guide_wanted` carries a page of the guide."""
+    """Tabs with a help button. `guide_wanted` carries a page of the guide."""
 
     guide_wanted = Signal(str)
 
     def __init__(self, accessible_name: str, tabs: Sequence[ViewTab]) -> None:
         super().__init__()
         self._tabs = tuple(tabs)
-        self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
+        self.guide_button = IconButton("help", "Guide to this view", "Explain this view and what to do")
         self.guide_button.clicked.connect(lambda: self.guide_wanted.emit(self._front.page))
         self.setDocumentMode(True)
         self.tabBar().setDrawBase(False)
@@ -191,7 +191,7 @@ class ViewTabs(QTabWidget):
             self.addTab(tab.view, tab.title)
 
     def open(self, name: str) -> None:
-        """Brings the view of that name to the front; an unknown or hidden one changes nothing."""
+        """Bring the view of that name to the front; an unknown or hidden one changes nothing."""
         for place, tab in enumerate(self._tabs):
             if tab.name == name and self.isTabVisible(place):
                 self.setCurrentIndex(place)

@@ -46,7 +46,7 @@ class ProgressLine(QWidget):
     def set_progress(
         self, fraction: float, precision: Precision | None = None, colour: str | None = None
     ) -> None:
-        """Fills the bar to `fraction` (0 to 1), in a run's own `colour` if it has one."""
+        """Fill the bar to `fraction` (0 to 1), in a run's own `colour` if it has one."""
         self.setAccessibleName(f"{self._name}: {fraction:.0%}")
         if (fraction, precision, colour) != (self._fraction, self._precision, self._colour):
             self._fraction, self._precision, self._colour = fraction, precision, colour
@@ -92,7 +92,7 @@ class ShareBar(QWidget):
         theme().changed.connect(self.update)
 
     def set_shares(self, shares: Sequence[Share]) -> None:
-        """Shows at most five shares."""
+        """Show at most five shares."""
         self._shares = tuple(shares[: len(_SHADES)])
         self.setAccessibleName(", ".join(share.words for share in self._shares))
         self.updateGeometry()

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 _Box = TypeVar("_Box", bound=QBoxLayout)
 
 Margins = int | tuple[int, int, int, int] | None
-"""The same on all sides, or left, top, right and bottom; None: the style's."""
+"""One margin for all sides, or left, top, right and bottom. None means the style's."""
 
 
 class Stretch(NamedTuple):
@@ -104,7 +104,7 @@ def grid_of(
 
 
 def scrolled(name: str, page: QWidget | None = None) -> QScrollArea:
-    """Scrolls a page up and down, never to the side; `name` is for screen readers."""
+    """Scroll a page up and down, never to the side; `name` is for screen readers."""
     area = QScrollArea()
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -115,7 +115,7 @@ def scrolled(name: str, page: QWidget | None = None) -> QScrollArea:
 
 
 def scrolled_in(widget: QWidget) -> QScrollArea | None:
-    """The page that scrolls a widget, if any does."""
+    """Return the scroll area that contains a widget, if any."""
     above = widget.parentWidget()
     while above is not None and not isinstance(above, QScrollArea):
         above = above.parentWidget()

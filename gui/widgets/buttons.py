@@ -47,7 +47,7 @@ class ComboBox(QComboBox):
 
 ICON = 14
 Do = Callable[..., object] | SignalInstance
-"""What a click does: a function, or a signal that it emits."""
+"""The action of a click: a function, or a signal to emit."""
 
 
 class Button(QPushButton):
@@ -78,7 +78,7 @@ class Button(QPushButton):
             self._recolor()
 
     def set_words(self, text: str, tooltip: str | None = None, *, name: str = "") -> None:
-        """Sets its text, its `name` for screen readers, by default the text, and its tooltip if given."""
+        """Set the text, the `name` for screen readers (default: the text), and the tooltip if given."""
         self.setText(text)
         self.setAccessibleName(name or text.strip())
         if tooltip is not None:
@@ -89,7 +89,7 @@ class Button(QPushButton):
         self._recolor()
 
     def set_icon_side(self, side: int) -> None:
-        """Sets the icon's width in pixels, for text of an unusual size."""
+        """Set the icon's width in pixels, for text of an unusual size."""
         if side != self._icon_side:
             self._icon_side = side
             self._recolor()
@@ -177,14 +177,14 @@ class Segmented(Surface):
         return next(key for key, button in self._buttons.items() if button.isChecked())
 
     def set_value(self, key: str) -> None:
-        """Chooses a segment without emitting `changed`. Raises KeyError for an unknown key."""
+        """Choose a segment without emitting `changed`. Raises KeyError for an unknown key."""
         self._buttons[key].setChecked(True)
 
     def button(self, key: str) -> QPushButton:
         return self._buttons[key]
 
 
-_PROFILE = "Profile a few steps: where does their time go, and what would make them shorter?"
+_PROFILE = "Profile a few steps: see where time goes and what would help"
 
 
 class ProfileButton(Button):
@@ -194,7 +194,7 @@ class ProfileButton(Button):
         super().__init__("Profile", kind, _PROFILE)
 
     def set_obstacle(self, against: str | None) -> None:
-        """Enables it unless something is against it, which its tooltip then says."""
+        """Disable the button if `against` gives a reason, which becomes the tooltip; else enable it."""
         self.setEnabled(against is None)
         self.setToolTip(plain_tip(against or _PROFILE))
 
@@ -229,7 +229,7 @@ class FilterEdit(QLineEdit):
 def add_choice(
     menu: QMenu, words: str, do: Callable[[], object], *, is_chosen: bool, tooltip: str = ""
 ) -> QAction:
-    """Adds to a menu one of several choices, checked where it is chosen; `words` are shown literally."""
+    """Add one of several choices to a menu, checked if chosen. `words` are shown literally."""
     action = menu.addAction(words.replace("&", "&&"))
     action.setToolTip(plain_tip(tooltip))
     action.setCheckable(True)
@@ -258,13 +258,13 @@ class StudyMenu(QMenu):
         self.set_shown(None)
 
     def offer(self, text: str, do: Callable[[], object]) -> None:
-        """Adds an action on the study that is shown."""
+        """Add an action on the study that is shown."""
         action = QAction(text, self)
         action.triggered.connect(lambda: do())
         self.insertAction(self._delete, action)
 
     def set_shown(self, key: str | None) -> None:
-        """Sets the study that is shown; None for none that is over."""
+        """Set the study that is shown, or None if it is not over."""
         self._shown = key
         self.button.setVisible(key is not None)
 
@@ -298,7 +298,7 @@ class ExportMenu(QMenu):
 
 
 def ask_where(parent: QWidget | None, title: str, name: str, kind: str) -> Path | None:
-    """Asks for the path of a file to write, `name` by default; None if the user changed their mind."""
+    """Ask for the path of a file to write, `name` by default. Return None if cancelled."""
     # "trace.json.gz" ends in both
     suffix = "".join(Path(name).suffixes)
     dialog = QFileDialog(parent, title, "", f"{kind} (*{suffix})")

@@ -31,13 +31,13 @@ _OWN_TIP = re.compile(rf"{_OWN_START}[^<]*</p>")
 
 
 def describe(widget: QWidget, name: str, tooltip: str) -> None:
-    """Names a widget for screen readers, and says in its tooltip what it is for."""
+    """Set a widget's name for screen readers, and its tooltip."""
     widget.setAccessibleName(name)
     widget.setToolTip(tooltip)
 
 
 def centre(page: QWidget, inner: QWidget) -> None:
-    """Lays out `page` with `inner` alone in its optical centre."""
+    """Lay out `page` with `inner` alone in its optical centre."""
     # the optical centre is a little above the middle
     in_column(Stretch(2), in_row(Stretch(1), inner, Stretch(1)), Stretch(3), parent=page, margins=None)
 
@@ -52,18 +52,18 @@ def label(text: str, role: str, parent: QWidget | None = None, *, wraps: bool = 
 
 
 def breakable(text: str) -> str:
-    """The text with leave to break lines within modules' names: a label is as wide as its longest word."""
+    """Return the text with break points in module names, because a label is as wide as its longest word."""
     return re.sub(r"[._](?=[a-zA-Z])", "\\g<0>\N{ZERO WIDTH SPACE}", text)
 
 
 def set_text(target: QLabel, text: str) -> None:
-    """Sets the text only if it changed: setting it would redo the window's layout."""
+    """Set the text only if it changed: setting it would redo the window's layout."""
     if target.text() != text:
         target.setText(text)
 
 
 def set_property(target: QWidget, name: str, value: object) -> None:
-    """Sets a dynamic property and applies the style sheet's rules for it."""
+    """Set a dynamic property and apply the style sheet's rules for it."""
     if target.property(name) != value:
         target.setProperty(name, value)
         target.style().unpolish(target)
@@ -71,7 +71,7 @@ def set_property(target: QWidget, name: str, value: object) -> None:
 
 
 def set_precision(target: QLabel, precision: Precision | None, colour: str | None = None) -> None:
-    """Gives the text a precision's colour, or a run's own `colour`; without a precision neither."""
+    """Set the text color to that of a precision, or of a run (`colour`). Without a precision, reset it."""
     name = "" if precision is None else colour if colour in OWN_COLOURS else precision.value
     set_property(target, "precision", name)
 
@@ -104,7 +104,7 @@ class ElidedLabel(QLabel):
         return self._whole
 
     def set_whole_text(self, text: str, *shorter: str) -> None:
-        """Shows `text`, or the first of its `shorter` forms that fits, or the last form elided."""
+        """Show `text`, or the first of its `shorter` forms that fits, or the last form elided."""
         if (text, shorter) == (self._whole, self._shorter):
             return
         self._whole, self._shorter = text, shorter
@@ -169,34 +169,34 @@ class Field(QWidget):
                 column.addWidget(line)
         self._label.setFixedHeight(16)
         self._label.setBuddy(control)
-        self.set_low(False)
+        self.set_compact(False)
         if not control.accessibleName():
             control.setAccessibleName(text)
 
     def add_link(self, widget: QWidget) -> None:
-        """Puts another small button to the right of the label; Tab comes to it after the control."""
+        """Add a small button to the right of the label. In the tab order it follows the control."""
         self._head.addSpacing(8)
         self._head.addWidget(widget)
         tab_after(self.control, widget)
 
-    def set_low(self, is_low: bool) -> None:
-        """Lessens the gap below, for a low window."""
-        self._column.setContentsMargins(0, 0, 0, 8 if is_low else 12)
+    def set_compact(self, is_compact: bool) -> None:
+        """Reduce the gap below, for a low window."""
+        self._column.setContentsMargins(0, 0, 0, 8 if is_compact else 12)
 
     def hide_head(self, is_hidden: bool) -> None:
-        """Hides label and note, where the control speaks for itself."""
+        """Hide label and note, where the control speaks for itself."""
         for part in (self._label, self._note):
             part.setHidden(is_hidden)
 
     def set_note(self, text: str) -> None:
-        """Sets the small text to the right of the label."""
+        """Set the small text to the right of the label."""
         set_text(self._note, text)
 
     def note(self) -> str:
         return self._note.text()
 
     def set_hint(self, text: str) -> None:
-        """Sets the sentence below the control; empty for none."""
+        """Set the sentence below the control; empty for none."""
         set_text(self._hint, text)
         self._hint.setVisible(bool(text))
 
@@ -204,7 +204,7 @@ class Field(QWidget):
         return self._hint.text()
 
     def set_problem(self, sentence: str | None) -> None:
-        """Shows why the value is wrong; None clears it."""
+        """Show why the value is wrong; None clears it."""
         set_text(self._problem, sentence or "")
         self._problem.setVisible(bool(sentence))
         self.control.setAccessibleDescription(sentence or "")

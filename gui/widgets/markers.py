@@ -34,7 +34,7 @@ def draw_marker(
     fill: MarkFill = "full",
     color: str | None = None,
 ) -> None:
-    """Draws the precision's marker at `center`, in its own colour unless another is given."""
+    """Draw the precision's marker at `center`, in its own colour unless another is given."""
     look = theme().palette.look(precision)
     ink = QColor(color or look.color)
     painter.save()
@@ -89,7 +89,7 @@ class Marker(QWidget):
         theme().changed.connect(self.update)
 
     def set_precision(self, precision: Precision, hollow: bool = False, colour: str | None = None) -> None:
-        """Shows the precision's marker, in a run's own `colour` if it has one."""
+        """Show the precision's marker, in a run's own `colour` if it has one."""
         fill: MarkFill = "hollow" if hollow else "full"
         if (precision, fill, colour) != (self._precision, self._fill, self._colour):
             self._precision, self._fill, self._colour = precision, fill, colour
@@ -107,7 +107,7 @@ _HEIGHT, _LOW = 36, 28
 
 
 class PrecisionChip(QAbstractButton):
-    """A checkable chip for a precision; a disabled one gives the reason in its tooltip."""
+    """A checkable chip for a precision. The tooltip of a disabled one gives the reason."""
 
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -126,7 +126,7 @@ class PrecisionChip(QAbstractButton):
         theme().changed.connect(self.update)
 
     def set_available(self, available: bool, reason: str | None = None, note: str | None = None) -> None:
-        """Enables the chip, or disables it with a reason; `note` is what to know where it works."""
+        """Enable the chip with an optional `note`, or disable it with a reason."""
         self.setEnabled(available)
         if available:
             usual = f"Select {self.text()}{'' if self.takes_one else ', or several to compare them'}."
@@ -137,7 +137,7 @@ class PrecisionChip(QAbstractButton):
             self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))
 
     def set_small(self, is_small: bool = True) -> None:
-        """Makes the chip less prominent than the others: 28 px high, in smaller text."""
+        """Make the chip less prominent than the others: 28 px high, in smaller text."""
         self.setFixedHeight(_LOW if is_small else _HEIGHT)
         self._small = is_small
 

@@ -1,4 +1,4 @@
-"""The empty state of a page, questions before what cannot be undone, and panels that open over the window."""
+"""Empty states, confirmation dialogs, and popovers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gui.widgets.labels import label, set_text
 
 
 def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
-    """Asks a question; True if the button `do` was pressed. `leave`, the safe button, is the default."""
+    """Ask a question. Return True if the button `do` was pressed. The safe button `leave` is the default."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     do_button = box.addButton(do, QMessageBox.ButtonRole.AcceptRole)
@@ -25,7 +25,7 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
 
 
 def choose(parent: QWidget, text: str, choices: Sequence[str]) -> str | None:
-    """Asks which of several; None if it was cancelled. The first is the default."""
+    """Ask to choose one of `choices`. Return None if cancelled. The first is the default."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     buttons = {box.addButton(choice, QMessageBox.ButtonRole.AcceptRole): choice for choice in choices}
@@ -41,45 +41,45 @@ LEAVE, STOP = "Leave it training", "Stop it"
 
 
 def may_leave(parent: QWidget, machine: str, waiting: str) -> str | None:
-    """Asks what is to become of a run on another machine as the window closes: LEAVE, STOP or None.
+    """Ask what to do with a run on a remote machine as the window closes: LEAVE, STOP or None.
 
     `waiting` as for `may_stop`.
     """
-    stays = f" Left in the queue for the next start: {waiting}." if waiting else ""
+    stays = f" Kept in the queue for the next start: {waiting}." if waiting else ""
     text = (
-        f"A run is training on {machine}. It can go on without this window: at the next start it is read on, "
-        f"with all its samples.{stays}"
+        f"A run is training on {machine}. It can continue after you close this window. Ammeter picks up its "
+        f"results the next time it starts.{stays}"
     )
     return choose(parent, text, (LEAVE, STOP))
 
 
 _STOPPED = {
-    "run": ("A run is training", "what it recorded so far is kept", "Keep training"),
-    "limit": ("A limit is being measured", "the trials made so far are kept", "Keep measuring"),
-    "numerics": ("A numerics study is running", "the parts that are done are kept", "Keep it running"),
-    "profile": ("A profile is being recorded", "what is done is kept", "Keep profiling"),
-    "sweep": ("A sweep is running", "its runs are kept, and it can go on later", "Keep sweeping"),
-    "tune": ("A tuning is running", "it can go on later", "Keep tuning"),
+    "run": ("A run is training", "Its results so far are kept.", "Keep training"),
+    "limit": ("A batch-size search is running", "Its trials so far are kept.", "Keep searching"),
+    "numerics": ("A numerics study is running", "The finished parts are kept.", "Keep it running"),
+    "profile": ("A profile is being recorded", "The finished parts are kept.", "Keep profiling"),
+    "sweep": ("A sweep is running", "Its runs are kept, and you can resume it later.", "Keep sweeping"),
+    "tune": ("A tuning is running", "You can resume it later.", "Keep tuning"),
 }
 
 
 def may_stop(parent: QWidget, what: str, waiting: str) -> bool:
-    """Asks whether to close while a "run" or an order of a kind, as "limit", is in progress.
+    """Ask whether to close while a "run" or a job of another kind, such as "limit", is in progress.
 
-    `waiting` is what stays in the queue, in words; empty for nothing.
+    `waiting` describes the jobs that stay in the queue, "" for none.
     """
     doing, kept, leave = _STOPPED[what]
-    stays = f" Left in the queue for the next start: {waiting}." if waiting else ""
-    return ask(parent, f"{doing}. Closing stops it; {kept}.{stays}", "Stop and close", leave)
+    stays = f" Kept in the queue for the next start: {waiting}." if waiting else ""
+    return ask(parent, f"{doing}. Closing stops it. {kept}{stays}", "Stop and close", leave)
 
 
 def may_delete(parent: QWidget, what: str) -> bool:
-    """Asks whether to delete something: "this limit with its trials"."""
+    """Ask whether to delete something: "this limit with its trials"."""
     return ask(parent, f"Delete {what}? This cannot be undone.", "Delete", "Keep")
 
 
 _LOW, _WIDEST_TEXT = 76, 560
-"""The height below which the second sentence is left out, and the width of that."""
+"""The height below which the second sentence is hidden, and its maximum width."""
 
 
 class EmptyState(QWidget):
@@ -97,7 +97,7 @@ class EmptyState(QWidget):
         *,
         is_solid: bool = False,
     ) -> None:
-        """A page whose button asks what the form asks has it solid."""
+        """With `is_solid`, the button looks like the form's button, because it does the same."""
         super().__init__(parent)
         self._text, self._hint = label("", "empty", wraps=True), label("", "hint", wraps=True)
         for line in (self._text, self._hint):
@@ -113,7 +113,7 @@ class EmptyState(QWidget):
         self.tell(text, hint, action, tooltip)
 
     def tell(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
-        """Shows a statement, a hint on what to do, and a button if `action` names one."""
+        """Show a statement, a hint on what to do, and a button if `action` names one."""
         set_text(self._text, text)
         set_text(self._hint, hint)
         self.button.set_words(action, tooltip or action or text, name=action or text)
@@ -137,7 +137,7 @@ class EmptyState(QWidget):
 
 
 class OfferedView(QStackedWidget):
-    """A view that offers to make what it would show until that is there; `wanted` asks for it."""
+    """A view that shows an offer until its contents exist. `wanted` requests them."""
 
     wanted = Signal()
 
@@ -150,26 +150,27 @@ class OfferedView(QStackedWidget):
         self.addWidget(self.empty)
 
     def show_page(self, *, is_known: bool) -> None:
-        """Shows the page that was added, or else the offer."""
+        """Show the contents if known, else the offer."""
         self.setCurrentIndex(1 if is_known else 0)
 
 
 class Popover(Surface):
-    """Closes on Escape, on a click elsewhere, and when the window changes its size; `toggled` tells either.
+    """A panel that closes on Escape, on a click elsewhere, and when the window is resized.
 
-    It is a child of the anchor's window, not a window of its own: menus and dialogs may open from it.
+    `toggled` is emitted when it opens or closes. It is a child of the anchor's window, not a window of its
+    own, so menus and dialogs may open from it.
     """
 
     toggled = Signal(bool)
 
     def __init__(self, anchor: QWidget, *, is_right: bool = False) -> None:
-        """Below `anchor`, at whose left or right edge it begins."""
+        """Place the panel below `anchor`, aligned to its left or right edge."""
         super().__init__("popover", parent=anchor.window())
         self._anchor, self._is_right = anchor, is_right
         self.hide()
 
     def toggle(self) -> None:
-        """Opens or closes it."""
+        """Open or close the panel."""
         if self.is_open:
             self.dismiss()
         else:
@@ -177,11 +178,11 @@ class Popover(Surface):
 
     @property
     def is_open(self) -> bool:
-        """True if it was opened, and not closed since."""
+        """True if the panel is open."""
         return not self.isHidden()
 
     def open(self) -> None:
-        """Opens below the anchor, as large as its content asks for and the window allows."""
+        """Open below the anchor, as large as the content needs and the window allows."""
         window = self._anchor.window()
         self.setParent(window)
         below = self._anchor.mapTo(window, QPoint(0, self._anchor.height() + 4))
@@ -197,7 +198,7 @@ class Popover(Surface):
         self.toggled.emit(True)
 
     def dismiss(self) -> None:
-        """Closes it and gives the focus back."""
+        """Close the panel and restore the focus."""
         if not self.is_open:
             return
         for watched in (QApplication.instance(), self.window()):
@@ -211,7 +212,7 @@ class Popover(Surface):
         self.toggled.emit(False)
 
     def wanted_width(self) -> int:
-        """As wide as its anchor, or as its content asks for."""
+        """Return the width of the anchor, or of the content."""
         return max(self._anchor.width(), self.sizeHint().width())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -1,4 +1,4 @@
-"""Messages that float over a page: what happened, where a file is, and what can be done."""
+"""Messages that float over a page, with buttons."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ class Notice(QWidget):
             self.float_over(parent)
 
     def float_over(self, ground: QWidget) -> None:
-        """Moves to `ground`, the widget below the messages."""
+        """Move to another widget, over which the messages float."""
         self.setParent(ground)
         ground.installEventFilter(self)
         self._place()
 
     def keep_free(self, below: int) -> None:
-        """Keeps `below` pixels free at the lower edge, for the controls there."""
+        """Keep `below` pixels free at the lower edge, for the controls there."""
         if below != self._below:
             self._below = below
             self._place()
@@ -132,7 +132,7 @@ class Notice(QWidget):
         others: Sequence[tuple[str, Do]] = (),
         asks: bool | None = None,
     ) -> Message:
-        """Shows `text`, what to do about it, and a button `action` that calls `do`.
+        """Show `text`, what to do about it, and a button `action` that calls `do`.
 
         `others` are more buttons: their names and functions. A message with a button waits for an answer
         unless `asks` is False.
@@ -141,21 +141,21 @@ class Notice(QWidget):
         return self._add(text, remedy, offers, None, asks=bool(offers) if asks is None else asks)
 
     def tell_written(self, text: str, path: Path, remedy: str = "") -> Message:
-        """Reports a written file or folder, and offers to open it or its folder."""
+        """Report a written file or folder, and offer to open it or its folder."""
         offers = (("Open", partial(_open, path)), ("Show in folder", partial(_open, path.parent)))
         return self._add(text, remedy, offers, path)
 
     def stand(self, text: str, remedy: str = "", action: str = "", do: Do | None = None) -> Message:
-        """Shows a condition that lasts until it is taken back, such as that nothing can be saved."""
+        """Show a condition that lasts until it is taken back, such as that nothing can be saved."""
         return self._add(text, remedy, ((action, do),) if do is not None else (), None, stands=True)
 
     def take_back(self, message: Message | None) -> None:
-        """Removes a message that `tell` or `stand` returned, if it is still there."""
+        """Remove a message that `tell` or `stand` returned, if it is still there."""
         if message in self._messages:
             self._remove(message)
 
     def drop(self) -> None:
-        """Removes the messages that neither ask nor stand."""
+        """Remove the messages that neither ask nor stand."""
         for message in self.messages():
             if not (message.asks or message.stands):
                 self._remove(message)

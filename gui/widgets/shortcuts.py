@@ -21,23 +21,23 @@ class Shortcut:
 
 
 SHORTCUTS = (
-    Shortcut("run", "Ctrl+Return", "Ask what the form says"),
-    Shortcut("queue", "Ctrl+Shift+Return", "Add it to the queue"),
-    Shortcut("pause", "Ctrl+P", "Pause training, or continue"),
-    Shortcut("stop", "Ctrl+.", "Stop what is in progress"),
+    Shortcut("run", "Ctrl+Return", "Start the experiment"),
+    Shortcut("queue", "Ctrl+Shift+Return", "Add the experiment to the queue"),
+    Shortcut("pause", "Ctrl+P", "Pause or resume training"),
+    Shortcut("stop", "Ctrl+.", "Stop the current job"),
     Shortcut("experiment", "Ctrl+1", "Go to Experiment"),
     Shortcut("results", "Ctrl+2", "Go to Results"),
     Shortcut("show", "Ctrl+3", "Go to Show"),
-    Shortcut("present", "F11", "Show full screen, or leave it (Escape)"),
+    Shortcut("present", "F11", "Enter or leave full screen (Escape)"),
     Shortcut("limit", "Ctrl+M", "Find the largest batch that fits"),
     Shortcut("save", "Ctrl+S", "Save the form as your own preset"),
     Shortcut("reset", "Ctrl+Backspace", "Reset the form to the chosen preset"),
-    Shortcut("export", "Ctrl+E", "Export the ticked runs"),
+    Shortcut("export", "Ctrl+E", "Export the selected runs"),
     Shortcut("import", "Ctrl+I", "Import runs from an archive"),
     Shortcut("undo", "Ctrl+Z", "Restore the last deleted runs"),
     Shortcut("filter", "Ctrl+F", "Filter the runs"),
-    Shortcut("waiting", "Ctrl+K", "Show the queue, or hide it"),
-    Shortcut("log", "Ctrl+L", "Show the log, or hide it"),
+    Shortcut("waiting", "Ctrl+K", "Show or hide the queue"),
+    Shortcut("log", "Ctrl+L", "Show or hide the log"),
     Shortcut("theme", "Ctrl+T", "Switch between dark and light"),
     Shortcut("help", "F1", "Open this guide"),
     Shortcut("quit", "Ctrl+Q", "Quit"),
@@ -51,7 +51,7 @@ def keys_of(name: str) -> str:
 
 
 def install(window: QWidget, actions: Mapping[str, QAction | Callable[[], object]]) -> None:
-    """Gives each action its shortcut; a plain function gets an action of its own."""
+    """Set the shortcut of each action. A plain function gets an action of its own."""
     for shortcut in SHORTCUTS:
         target = actions[shortcut.name]
         if isinstance(target, QAction):
@@ -65,7 +65,7 @@ def install(window: QWidget, actions: Mapping[str, QAction | Callable[[], object
 
 
 def tab_after(before: QWidget, made: QWidget) -> None:
-    """Puts `made`, which was added to the window late, after `before` in the tab order."""
+    """Put `made`, which was added to the window late, after `before` in the tab order."""
     for stop, next_stop in pairwise((*_tab_stops(before)[-1:], *_tab_stops(made))):
         QWidget.setTabOrder(stop, next_stop)
 

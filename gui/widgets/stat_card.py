@@ -1,4 +1,4 @@
-"""Figures in large type: a card with one figure per run, and an answer in words."""
+"""Numbers in large type: a card with one value per run, and an answer in words."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Row:
 
 
 class StatCard(Surface):
-    """One figure of up to four runs, 174 x 96 px or larger."""
+    """A card with one metric of up to four runs, 174 x 96 px or larger."""
 
     def __init__(self, title: str, unit: str = "", tooltip: str = "", parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -100,14 +100,14 @@ class StatCard(Surface):
         self._arrange()
 
     def set_compact(self, compact: bool) -> None:
-        """Tightens the card for a low window."""
+        """Tighten the card for a low window."""
         if compact != self._compact:
             self._compact = compact
             self._arrange()
             self.updateGeometry()
 
     def add_corner(self, widget: QWidget) -> None:
-        """Puts a control in the upper right corner."""
+        """Put a control in the upper right corner."""
         self._head.addWidget(widget)
 
     def set_title(self, title: str, unit: str) -> None:
@@ -117,7 +117,7 @@ class StatCard(Surface):
         self._arrange()
 
     def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
-        """Shows the second run's figure over the first's, such as "1.89×"; pale unless `is_sound`."""
+        """Show the ratio of the second run to the first, such as "1.89×"; pale unless `is_sound`."""
         for shown in (self._ratio, self._ratio_below):
             set_text(shown, text)
             set_property(shown, "role", "ratio" if is_sound else "note")
@@ -222,19 +222,19 @@ class VerdictLabel(QLabel):
         theme().changed.connect(self._refresh)
 
     def show_lines(self, lines: tuple[Pieces, ...], side: Side | None = None) -> None:
-        """Shows lines of pieces; the figures in them are about `side`, and have its colour."""
+        """Show lines of pieces. Numbers in them have the color of `side`."""
         self._lines, self._hint, self._side = lines, "", side
         self.setAccessibleName(" ".join(map(joined, lines)))
         self._refresh()
 
     def set_sizes(self, sizes: Sizes) -> None:
-        """Takes other sizes, as in a low window."""
+        """Set the text sizes, such as for a low window."""
         if sizes != self._sizes:
             self._sizes = sizes
             self._refresh()
 
     def show_hint(self, text: str) -> None:
-        """Shows a sentence in a smaller size: it is no answer."""
+        """Show a hint in a smaller size."""
         self._lines, self._hint = (), text
         self.setAccessibleName(text)
         self._refresh()

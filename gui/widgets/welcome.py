@@ -1,4 +1,4 @@
-"""The welcome: what Ammeter is for, and three ways to begin."""
+"""The welcome: what Ammeter does, and three ways to start."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from gui.theme.fonts import DISPLAY_FAMILIES
 from gui.widgets import Button, centre, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
-TITLE = "See what mixed precision is worth on this machine"
+TITLE = "See what mixed precision gains on this machine"
 MEANING = "Mixed precision computes in 16-bit numbers where that is safe, and in 32-bit ones where it is not."
 SENTENCE = (
-    "Ammeter trains the same model in full and in mixed precision, and measures how fast each trains, "
-    "how much memory it takes and how well it learns."
+    "Ammeter trains the same model in full and in mixed precision, and compares their speed, memory and "
+    "accuracy."
 )
 _SHOW_ME = "Train one model both ways, in about a minute, and see them side by side."
-_EXPERIMENT = "Choose what to train, and in which precisions, and watch the curves live."
-_LIMIT = "Find the largest batch that fits into memory, in each precision."
+_EXPERIMENT = "Choose a model and precisions, and watch the curves live."
+_LIMIT = "Find the largest batch that fits into memory in each precision."
 _FULL_SIZE, _LEAST_SCALE, _LARGEST_SCALE = QSize(1040, 600), 0.9, 4.0
 """The page's size at scale 1, and the limits of the scale."""
 _WIDTH, _GAP = 860, 32
 _LOW, _VERY_LOW = 104, 64
-"""Pixels of height below which the compact form leaves out its title, and then its sentence too."""
+"""Heights in pixels below which the compact form hides its title, and then its sentence."""
 
 
 class Welcome(QWidget):
-    """Compact in place of an empty table, or large as a page that scales with its size."""
+    """The welcome, compact in place of an empty table, or large as a page that scales with its size."""
 
     show_me_wanted = Signal()
     experiment_wanted = Signal()
@@ -46,7 +46,7 @@ class Welcome(QWidget):
         self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
         self.show_me.setAccessibleName("Show me")
         self.experiment = Button("Run an experiment", kind, _EXPERIMENT, do=self.experiment_wanted)
-        self.limit = Button("Find my memory limit", kind, _LIMIT, do=self.limit_wanted)
+        self.limit = Button("Find the largest batch", kind, _LIMIT, do=self.limit_wanted)
         self.show_me.clicked.connect(self.show_me_wanted)
         self._about_show_me = _centred(_SHOW_ME, "hint", "about")
         if is_large:
@@ -55,7 +55,7 @@ class Welcome(QWidget):
             self._lay_out_compact()
 
     def show_offers(self, shown: bool) -> None:
-        """Shows the ways to begin, or only what Ammeter is for."""
+        """Show the buttons to start, or only what Ammeter does."""
         for button in (self.show_me, self.experiment, self.limit):
             button.setVisible(shown)
 

@@ -1,4 +1,4 @@
-"""The dialog to add or edit a machine: how ssh reaches it, its name, the folder there, Slurm, a check."""
+"""The dialog to add or edit a remote machine: ssh host, name, folder, Slurm options, and a check."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from gui.widgets.labels import set_text
 
 _WIDTH, _CHECKS_HEIGHT = 640, 180
 _ABOUT = (
-    "Runs can train on another machine with Linux that ssh reaches without a password, while this window "
-    "shows them. All that Ammeter puts there is in one folder."
+    "Train on a remote Linux machine that ssh reaches without a password, and watch the runs in this window. "
+    "Ammeter keeps all its files there in one folder."
 )
 _HOSTS = {
     "ssh": "gpu-box or me@gpu-box.example.org",
-    "slurm": "That of the login node; none if sbatch is on this machine",
+    "slurm": "The login node. Leave empty if sbatch is on this machine.",
 }
 _WISHES = {
-    "partition": ("Partition", "As sinfo lists it"),
-    "account": ("Account", "Where jobs need one"),
-    "time_limit": ("Time limit", "Of a job: 2:00:00"),
-    "options": ("Further options", "Of sbatch, such as --gres=gpu:1 --qos=normal"),
+    "partition": ("Partition", "As listed by sinfo"),
+    "account": ("Account", "If jobs need one"),
+    "time_limit": ("Time limit", "Per job, such as 2:00:00"),
+    "options": ("Further options", "For sbatch, such as --gres=gpu:1 --qos=normal"),
 }
-_READY = "Check looks at the machine; nothing is changed there."
+_READY = "Check connects to the machine and changes nothing there."
 
 
 class MachineDialog(QDialog):
-    """Adds a machine, or edits `known`, whose name stays since runs refer to it.
+    """The dialog to add a machine, or edit `known`. Its name is fixed, because runs refer to it.
 
     Modal to its window, and deleted when it is closed. `added` carries the machine's name.
     """
@@ -56,9 +56,9 @@ class MachineDialog(QDialog):
         self.wishes = {name: QLineEdit() for name in _WISHES}
         self._words = label(_READY, "hint", wraps=True)
         self.check_button = Button(
-            "Check", "secondary", "Look whether the machine answers, and what is there", do=self.check
+            "Check", "secondary", "Connect to the machine and check its setup", do=self.check
         )
-        self.add_button = Button("Add", "primary", "Add it to the list, and use it", do=self.add)
+        self.add_button = Button("Add", "primary", "Add the machine and use it", do=self.add)
         self._lay_out()
         if known is not None:
             self.add_button.set_words("Save", "Save the changes to this machine")
@@ -84,8 +84,8 @@ class MachineDialog(QDialog):
             _titled(title, hint, field)
             for title, field, hint in (
                 ("Host", self.host, "Name in your ssh configuration, or user@host"),
-                ("Name", self.name, "As it is called here"),
-                ("Folder", self.folder, "A folder of its own there"),
+                ("Name", self.name, "Its name in Ammeter"),
+                ("Folder", self.folder, "For Ammeter's files on that machine"),
             )
         )
         rows = in_row(wide(name), wide(folder), spacing=12)
@@ -97,7 +97,7 @@ class MachineDialog(QDialog):
         in_column(self._area, parent=self._frame, margins=1)
         self._frame.setMinimumHeight(_CHECKS_HEIGHT)
         self._frame.hide()
-        cancel = Button("Cancel", "secondary", "Leave the list as it is", do=self.reject)
+        cancel = Button("Cancel", "secondary", "Discard the changes", do=self.reject)
         foot = in_row(self.check_button, Stretch(1), cancel, self.add_button, spacing=8)
         about = label(_ABOUT, "body", wraps=True)
         fields = (self.kind, host, rows, self._cluster)
@@ -105,23 +105,23 @@ class MachineDialog(QDialog):
         self.setFixedWidth(_WIDTH)
 
     def words(self) -> str:
-        """What is wrong with the fields, or what the check found, in short."""
+        """Return what is wrong with the fields, or the result of the check, in short."""
         return self._words.text()
 
     def check(self) -> None:
-        """Checks the machine of the fields, in a thread."""
+        """Check the machine of the fields, in a thread."""
         machine = self._machine()
         if machine is None or self._background.is_busy:
             return
         # its imports are for machines only
         from engine.machines.check import check_machine
 
-        set_text(self._words, f"Asking {machine.host or machine.name}…")
+        set_text(self._words, f"Checking {machine.host or machine.name}…")
         self.check_button.setEnabled(False)
-        self._background.do(lambda: check_machine(machine), self._take, self._fail)
+        self._background.do(lambda: check_machine(machine), self._on_checked, self._fail)
 
     def add(self) -> None:
-        """Adds the machine, checked or not, and closes."""
+        """Add the machine, checked or not, and close."""
         machine = self._machine()
         if machine is None:
             return
@@ -143,7 +143,7 @@ class MachineDialog(QDialog):
         super().done(result)
 
     def _machine(self) -> Machine | None:
-        """The machine of the fields; None where they are wrong, which is told."""
+        """Return the machine in the fields. If they are wrong, show why and return None."""
         host = self.host.text()
         try:
             wishes: dict[str, object] = {name: field.text().strip() for name, field in self.wishes.items()}
@@ -152,7 +152,7 @@ class MachineDialog(QDialog):
             machine = new_machine(name, host, self.folder.text(), wishes if self._is_cluster else None)
             taken = {known.name.casefold() for known in Machines().all()} if self._known is None else ()
             if machine.name.casefold() in taken:
-                message = f"There is a machine called {machine.name} already."
+                message = f"A machine named {machine.name} already exists."
                 raise request_error(message, "Choose another name.", key="name")
         except ProblemError as error:
             self._tell(error.problem)
@@ -177,11 +177,12 @@ class MachineDialog(QDialog):
         usual = "cluster" if self._is_cluster else ""
         self.name.setPlaceholderText(self.host.text().rpartition("@")[2] or usual)
 
-    def _take(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
+    def _on_checked(self, seen: tuple[Machine, tuple[Check, ...]]) -> None:
         self._checked, self.checks = seen
         problems = sum(check.status == "problem" for check in self.checks)
         set_text(
-            self._words, f"{problems} problem{'s' * (problems != 1)}" if problems else "It is ready to train."
+            self._words,
+            f"{problems} problem{'s' * (problems != 1)}" if problems else "The machine is ready to train.",
         )
         self._show_checks()
         self._edited()

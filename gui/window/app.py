@@ -44,7 +44,7 @@ class Application(QApplication):
 def run_until(
     is_true: Callable[[], bool], asked_every_ms: int = 20, *, within_seconds: float | None = None
 ) -> None:
-    """Runs the event loop until `is_true`, for benchmarks and screenshots. Raises TimeoutError."""
+    """Run the event loop until `is_true`, for benchmarks and screenshots. Raises TimeoutError."""
     until = None if within_seconds is None else time.monotonic() + within_seconds
     loop, timer = QEventLoop(), QTimer(interval=asked_every_ms)
 
@@ -60,7 +60,7 @@ def run_until(
 
 
 def run(archives: Sequence[Path] = ()) -> int:
-    """Opens the window and returns the exit status once it is closed; archives are imported.
+    """Open the window and return the exit status once it is closed; archives are imported.
 
     A window of this user that is open already imports them instead.
     """
@@ -97,7 +97,7 @@ def run(archives: Sequence[Path] = ()) -> int:
 
 
 def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:
-    """Imports archives, and from now on those that another start of the program hands over."""
+    """Import archives, and from now on those that another start of the program hands over."""
     for archive in archives:
         window.import_archive(archive)
     # after the first paint, which loading a network library would delay
@@ -109,7 +109,7 @@ def _take_archives(window: MainWindow, archives: Sequence[Path]) -> None:
 
 
 def _make_rest(window: MainWindow) -> None:
-    """Makes the widgets that the first view does without, so that they are ready when needed.
+    """Make the widgets that the first view does not need, so they are ready later.
 
     Between two parts the event loop handles the user's events.
     """

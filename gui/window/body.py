@@ -1,4 +1,4 @@
-"""The window below its top bar: form and page, files dropped on it, and its one solid button."""
+"""The window below its top bar: form and page, dropped files, and the one solid button."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Body(QSplitter):
 
     @property
     def place(self) -> str:
-        """The place in which it is: "experiment", "results" or "show"."""
+        """The place of the current page: "experiment", "results" or "show"."""
         return self.page if self.page in ("results", "show") else "experiment"
 
     def show_page(self, key: str) -> None:
-        """Shows a page. Raises ValueError for an unknown key."""
+        """Show a page. Raises ValueError for an unknown key."""
         if key not in self._pages:
-            raise ValueError(f"There is no page '{key}'.")
+            raise ValueError(f"Unknown page '{key}'.")
         page, side = self._pages[key]
         self.pages.setCurrentWidget(page)
         if side is not None:
@@ -69,9 +69,9 @@ class Body(QSplitter):
 
 
 class ModelDrops(QObject):
-    """Opens a .py file that is dragged onto the window; while it is over it, a frame says so.
+    """Opens a .py file that is dropped on the window. A frame shows while it is dragged over the window.
 
-    Other drops are left to others, and so is one of several files.
+    Other drops, and drops of several files, are ignored.
     """
 
     def __init__(self, window: QWidget, open_model: Callable[[str], object]) -> None:
@@ -103,7 +103,7 @@ def _model_in(data: QMimeData) -> Path | None:
 
 
 class _Frame(Surface):
-    """Covers the window; the mouse passes through it."""
+    """A frame over the window that lets the mouse through."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__("drop", parent=window)
@@ -115,7 +115,7 @@ class _Frame(Surface):
         self.hide()
 
     def point_out(self, path: Path | None) -> None:
-        """Shows what dropping this file will do; None hides the frame."""
+        """Show what dropping this file will do; None hides the frame."""
         if path is not None:
             self._words.setText(f"Drop {path.name} to train its model")
             self.setGeometry(self.window().rect())
@@ -124,9 +124,9 @@ class _Frame(Surface):
 
 
 class Offers(QObject):
-    """Has the buttons of empty pages say and do what the form's button does.
+    """Gives the buttons of empty pages the text and action of the form's button.
 
-    They are hidden while that is disabled; while one of them is in sight, the form's is no solid one.
+    They are hidden while that is disabled. While one of them is visible, the form's button is not solid.
     """
 
     def __init__(self, setup: SetupPanel, parent: QObject) -> None:
@@ -137,20 +137,20 @@ class Offers(QObject):
         setup.run_action.changed.connect(self._follow)
 
     def take(self, buttons: Iterable[Button]) -> None:
-        """Takes over buttons of empty pages."""
+        """Take over buttons of empty pages."""
         for button in buttons:
             self._buttons.append(button)
             self.watch(button)
         self._follow()
 
     def watch(self, solid: QWidget) -> None:
-        """Takes note of what has, or is, a solid button of its own."""
+        """Watch a widget that has, or is, a solid button of its own."""
         self._watched.append(solid)
         solid.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
-            self._setup.foot.tell(page_offers=any(solid.isVisible() for solid in self._watched))
+            self._setup.foot.set_facts(page_offers=any(solid.isVisible() for solid in self._watched))
         return super().eventFilter(watched, event)
 
     def _follow(self) -> None:

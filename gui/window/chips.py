@@ -1,4 +1,4 @@
-"""The activity chip of the top bar: what runs, how far that is, how long all takes, and how much waits."""
+"""The chips of the top bar: the current job with its progress and the queue, and the device."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _LONGEST_NAME = 240
 
 @dataclass(frozen=True)
 class Activity:
-    """The contents of the chip; `precision` and `colour` are those of the run in progress.
+    """The contents of the activity chip. `precision` and `colour` are those of the current run.
 
-    `brief` is the name where there is little room.
+    `brief` is the name if there is little room.
     """
 
     name: str = "Nothing running"
@@ -48,17 +48,17 @@ class Activity:
 
     @property
     def words(self) -> str:
-        """All of it, for screen readers and the tooltip."""
+        """All parts, for screen readers and the tooltip."""
         percent = "" if self.fraction is None else share_text(self.fraction)
         return ", ".join(part for part in (self.name, percent, self.time, self.waits) if part)
 
 
 def activity_of(schedule: Schedule) -> Activity:
-    """The work in progress, by the queue."""
+    """Return the activity that a schedule of the queue describes."""
     waits = f"{schedule.waiting:,} waiting" if schedule.waiting else ""
     running = next((item for item in schedule.items if item.is_running), None)
     if running is None:
-        return Activity("The queue rests" if waits and schedule.rests else "Nothing running", waits=waits)
+        return Activity("The queue is paused" if waits and schedule.rests else "Nothing running", waits=waits)
     counted = [item for item in schedule.items if not item.is_held]
     known = any(item.seconds_left is not None for item in counted)
     time = f"{'at least ' if schedule.at_least else ''}{duration(schedule.seconds)} for all" if known else ""
@@ -76,20 +76,20 @@ def activity_of(schedule: Schedule) -> Activity:
 
 
 def begins_text(schedule: Schedule) -> str:
-    """When what is added to the queue now would begin; empty where nothing is in progress."""
+    """Return when a job added to the queue now would start; empty if no job is running."""
     if schedule.rests:
-        return "begins once the queue goes on"
+        return "starts when you resume the queue"
     if not any(item.is_running for item in schedule.items) or not schedule.has_engine:
         return ""
     if schedule.at_least:
-        return "begins after what is in the queue"
+        return "starts after the jobs in the queue"
     # by the minute: a time that changes each second would be read over and over
     minutes = round(schedule.seconds / 60)
-    return f"begins in about {minutes:,} min" if minutes else "begins within a minute"
+    return f"starts in about {minutes:,} min" if minutes else "starts within a minute"
 
 
 class ActivityChip(QAbstractButton):
-    """A click opens the queue. `brief` shortens the name of what runs, and leaves out what waits."""
+    """A chip that shows the current job. A click opens the queue."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -113,7 +113,7 @@ class ActivityChip(QAbstractButton):
         return self._activity
 
     def set_brief(self, is_brief: bool) -> None:
-        """Shortens what is said, in a narrow window."""
+        """Shorten the name and hide the number of waiting jobs, in a narrow window."""
         self._is_brief = is_brief
         self.updateGeometry()
         self.update()
@@ -232,7 +232,7 @@ def _gpu_used_bytes(name: str) -> int | None:
         handle = pynvml.nvmlDeviceGetHandleByIndex(int(number or 0))
         return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
     except pynvml.NVMLError as error:
-        _log.info("The driver does not say how much memory is in use: %s", error)
+        _log.info("The driver does not report the memory in use: %s", error)
         return None
 
 
@@ -269,26 +269,26 @@ class DeviceChip(Surface):
         self._recolor()
 
     def look(self) -> None:
-        """Says that the device is not known yet."""
-        self.set_device("looking" if self._machine else "Looking at this machine", ())
+        """Show that the device is not known yet."""
+        self.set_device("connecting" if self._machine else "Detecting devices", ())
 
     def set_machine(self, machine: str) -> None:
-        """Names the other machine that the device is in; "" for this one."""
+        """Set the remote machine of the device, "" for this one."""
         self._machine = machine
 
     def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
-        """Shows a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
+        """Show a device, such as "NVIDIA H200" with ("139.8 GiB",)."""
         self._device = title
         self._show_title()
         self._facts.setText("  ".join(f"· {fact}" for fact in facts))
         self._facts.setVisible(bool(facts))
         device = ", ".join((title, *facts))
         where = f" on {self._machine}" if self._machine else ""
-        self._about = f"{tooltip or f'Experiments train on: {device}.'} Click to choose the machine."
+        self._about = f"{tooltip or f'{device}.'} Click to choose the machine."
         describe(self, f"Device{where}: {device}", plain_tip(self._about))
 
     def set_brief(self, is_brief: bool) -> None:
-        """Leaves out the maker, in a narrow window."""
+        """Leave out the maker, in a narrow window."""
         self._is_brief = is_brief
         self._show_title()
 
@@ -302,7 +302,7 @@ class DeviceChip(Surface):
         self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
 
     def set_usage(self, fraction: float | None, text: str) -> None:
-        """Shows the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
+        """Show the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
         self._bar.setVisible(fraction is not None)
         self._bar.set_progress(fraction or 0.0)
         self.setAccessibleDescription(text)

@@ -1,4 +1,4 @@
-"""A notification of the desktop: that the work is done, for a user who has long turned to something else."""
+"""Desktop notifications when the queue has finished, and archives handed over by another start."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SHOWN_MS = 20_000
 
 
 class Notifications(QObject):
-    """Tells of what happened while its window was not in front."""
+    """Shows notifications while the window is not in front."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -43,7 +43,7 @@ class Notifications(QObject):
         self._tray: QSystemTrayIcon | None = None
 
     def tell(self, title: str, text: str) -> None:
-        """Shows a notification and marks the window in the task bar, unless the window is in front."""
+        """Show a notification and mark the window in the task bar, unless the window is in front."""
         if self._window.isActiveWindow() or QGuiApplication.platformName() == "offscreen":
             return
         QApplication.alert(self._window)
@@ -54,7 +54,7 @@ class Notifications(QObject):
             self._show_in_tray(title, text)
 
     def stop(self) -> None:
-        """Waits for a notification that is being sent, and removes the icon of the tray."""
+        """Wait for a notification that is being sent, and remove the tray icon."""
         self._background.stop()
         if self._tray is not None:
             self._tray.hide()
@@ -81,7 +81,7 @@ def notify_message(title: str, text: str) -> Message:
 
 
 def send(message: Message) -> str:
-    """Sends a message over the session's bus; why it could not be, or ""."""
+    """Send a message over the session bus. Return the error, or ""."""
     from jeepney import DBusErrorResponse
     from jeepney.auth import AuthenticationError
     from jeepney.io.blocking import open_dbus_connection
@@ -91,7 +91,7 @@ def send(message: Message) -> str:
         with open_dbus_connection(bus="SESSION") as connection:
             unwrap_msg(connection.send_and_get_reply(message, timeout=_PATIENCE_SECONDS))
     except KeyError:
-        return "There is no D-Bus session."
+        return "No D-Bus session is running."
     except (OSError, AuthenticationError, DBusErrorResponse) as error:
         return str(error)
     return ""
@@ -109,7 +109,7 @@ _TAKEN = b"taken\n"
 
 
 def hand_over(archives: Sequence[Path]) -> bool:
-    """Has a window that is open import archives; False where there is none, or it does not answer."""
+    """Have an open window import archives. Return False if none is open or it does not answer."""
     address, peer = _address(), QLocalSocket()
     if address is None:
         return False
@@ -138,10 +138,10 @@ class Openings(QObject):
         self._server.newConnection.connect(self._welcome)
 
     def listen(self) -> None:
-        """Listens from now on, unless another window does."""
+        """Start to listen, unless another window does."""
         address, probe = _address(), QLocalSocket()
         if address is None:
-            _log.warning("No folder for sockets is private. Archives that are opened start another window.")
+            _log.warning("Found no private folder for sockets. Opening an archive starts another window.")
             return
         probe.connectToServer(address)
         if probe.waitForConnected(_PATIENCE_MS):
@@ -152,7 +152,7 @@ class Openings(QObject):
         self._server.listen(address)
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stop listening."""
         self._server.close()
 
     def _welcome(self) -> None:

@@ -1,4 +1,4 @@
-"""The engine in the window: its page, and what form, top bar and messages say while there is none."""
+"""PyTorch in the window: the installation page, and the texts of form, top bar and messages without it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from gui.installation.words import Purpose
     from gui.window.main_window import MainWindow
 
-_IN_PROGRESS = "The engine is being set up."
-_NOT_FINISHED = "Setting up the engine was interrupted."
-_KEPT = "What was downloaded is kept, and is used."
-_OFFERS = {State.ABSENT: "Set up the engine", State.BROKEN: "Repair the engine"}
-_FACTS = {State.ABSENT: "no engine yet", State.BROKEN: "the engine needs a repair"}
+_IN_PROGRESS = "PyTorch is being installed."
+_NOT_FINISHED = "The installation of PyTorch was interrupted."
+_KEPT = "The download so far is kept and used."
+_OFFERS = {State.ABSENT: "Install PyTorch", State.BROKEN: "Repair PyTorch"}
+_FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs a repair"}
 
 
 class EngineController(QObject):
-    """Shows the page of the engine's installation in place of runs, while there is no engine."""
+    """Shows the installation page in place of runs while PyTorch is not installed."""
 
     def __init__(self, window: MainWindow, means: Means | None = None) -> None:
         super().__init__(window)
@@ -51,7 +51,7 @@ class EngineController(QObject):
         assert isinstance(application, QGuiApplication)
         application.applicationStateChanged.connect(self._look_if_active)
         if not self.engine.is_usable:
-            self._device.set_device("No engine yet", ())
+            self._device.set_device("PyTorch is not installed", ())
             self._live.set_instead(self.page)
         self._tell_form()
 
@@ -61,7 +61,7 @@ class EngineController(QObject):
 
     @cached_property
     def installing(self) -> EngineSetup:
-        """The set-up that looks at the machine and installs; made on demand, like its page."""
+        """The installation, made on demand like its page."""
         from gui.installation.setup import EngineSetup
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well
@@ -80,7 +80,7 @@ class EngineController(QObject):
         return far_means(self._of) if self._of else self._own_means or own_means()
 
     def _switch(self) -> None:
-        """Another machine has another engine, and another page; an installation in progress is stopped."""
+        """Switch to the PyTorch and the page of another machine. A current installation is stopped."""
         if self._of == self._experiments.machine:
             return
         self._of = self._experiments.machine
@@ -97,21 +97,21 @@ class EngineController(QObject):
             self._experiments.make_way(False)
 
     def _press(self) -> None:
-        """The form's button: a machine that did not answer is asked again, and an engine set up."""
+        """Handle the form's button: reconnect to the machine, or show the installation page."""
         if self._of and self.engine.is_usable:
             self._experiments.look_again()
         else:
             self.show_page()
 
     def show_page_of_machine(self) -> None:
-        """Shows the page for the engine of the machine in use, whatever its state."""
+        """Show the installation page of the current machine, in any state."""
         from gui.installation.words import Purpose
 
         self.show_page(Purpose.UPDATE if self.engine.is_usable else None)
 
     @cached_property
     def page(self) -> SetupPage:
-        """The page, made on demand: most starts do without."""
+        """The page, made on demand, because most starts do not need it."""
         from gui.installation.page import SetupPage
 
         page = SetupPage(self.installing, self.engine, self._live)
@@ -137,7 +137,7 @@ class EngineController(QObject):
         return super().eventFilter(watched, event)
 
     def begin(self) -> None:
-        """Looks, after the window's first paint, at what takes longer than that."""
+        """Run the slow checks of the installation after the window's first paint."""
         if self.engine.state is State.READY:
             self._look_after()
         elif self.engine.state is not State.OWN and not self.page.isVisible():
@@ -146,7 +146,7 @@ class EngineController(QObject):
                 self._offer_repair(self.engine.problem)
 
     def show_page(self, purpose: Purpose | None = None) -> None:
-        """Shows the page, with the offer of that purpose or as it is."""
+        """Show the page, with the offer of that purpose or as it is."""
         if purpose is not None:
             self.page.offer(purpose)
         self._live.set_instead(self.page)
@@ -154,14 +154,14 @@ class EngineController(QObject):
         self.page.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def repair(self) -> None:
-        """Installs anew what is there now, on the page."""
+        """Install the present build again, on the page."""
         from gui.installation.words import first_choice
 
         self.show_page()
         self.installing.start(first_choice(self.engine))
 
     def look_again(self) -> None:
-        """Takes an engine that was set up elsewhere, as from a command line."""
+        """Use a PyTorch that was installed elsewhere, such as by a command line."""
         if self._of or self.engine.is_usable:
             return
         if not self.installing.is_busy and engine_here().is_usable:
@@ -169,7 +169,7 @@ class EngineController(QObject):
             self._experiments.start_engine()
 
     def show_dialog(self) -> None:
-        """Opens Help > Engine; for another machine the page that sets it up."""
+        """Open Help > PyTorch. For a remote machine, show its installation page."""
         if self._of:
             self.show_page_of_machine()
             return
@@ -178,7 +178,7 @@ class EngineController(QObject):
         show_engine_dialog(self._window, self.installing, self.engine, self.show_page)
 
     def stop(self) -> None:
-        """Ends what is in progress, which keeps what it has fetched: the window closes."""
+        """Stop the installation as the window closes. The download so far is kept."""
         self._background.stop()
         if "installing" in vars(self):
             self.installing.shut_down()
@@ -187,12 +187,12 @@ class EngineController(QObject):
         return self.page.state() if "page" in vars(self) else {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Offers to go on with an installation that was interrupted. Raises KeyError or TypeError."""
+        """Offer to resume an interrupted installation. Raises KeyError or TypeError."""
         if not state:
             return
         self.page.restore(state)
         if self.engine.is_usable and state["begun"]:
-            self._notice.tell(_NOT_FINISHED, _KEPT, "Go on", self.show_page)
+            self._notice.tell(_NOT_FINISHED, _KEPT, "Resume", self.show_page)
 
     def _begin(self) -> None:
         self._notice.take_back(self._message)
@@ -265,7 +265,7 @@ class EngineController(QObject):
         self.train_if_asked()
 
     def train_if_asked(self) -> None:
-        """Trains, as the page was asked to, once it is known what this machine can do."""
+        """Start the training requested on the page, once the catalog is known."""
         if self._trains_next and self._experiments.catalog is not None:
             self._trains_next = False
             self._form.run_action.trigger()

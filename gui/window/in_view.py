@@ -1,4 +1,4 @@
-"""The runs on the page of a comparison: those that train, as they train, and those opened in the table."""
+"""The runs on the page of a comparison: current ones, and those opened in the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RunsInView(QObject):
-    """Follows what trains, on the window's pages."""
+    """Shows current and opened runs on the window's pages."""
 
     def __init__(self, window: MainWindow, table: RunsController, repaint_hz: int | None) -> None:
         super().__init__(window)
@@ -42,17 +42,17 @@ class RunsInView(QObject):
         self._experiments.ended.connect(self._end)
 
     def open(self, run_id: str) -> None:
-        """Shows a run with the others of its comparison."""
+        """Show a run with the others of its comparison."""
         self._followed.show_group(run_id)
         self._window.bring_up("compare")
 
     def show(self, run_ids: tuple[str, ...]) -> None:
-        """Shows these runs; none for the empty page."""
+        """Show these runs, or the empty page without any."""
         self._followed.show(run_ids)
         self._window.bring_up("compare")
 
     def show_submitted(self, run_id: str) -> None:
-        """Shows the comparison of a run that was added, unless another one trains."""
+        """Show the comparison of a run that was added, unless another one trains."""
         if self._experiments.running is None:
             self._followed.show_group(run_id)
         self._window.bring_up("compare")

@@ -1,4 +1,4 @@
-"""The machines in the window: the list below the device's chip, and what a switch to another changes."""
+"""The machines in the window: the list below the device chip, and the switch to another one."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from gui.widgets.notice import Message
     from gui.window.main_window import MainWindow
 
-_FORGET, _REMOVE = "Only from the list", "Also all that is there"
+_FORGET, _REMOVE = "Keep its files", "Delete its files too"
 
 
 class MachinesController(QObject):
-    """Everything that asks a machine does so in a thread."""
+    """Lists, adds, checks and removes machines. All connections are made in a thread."""
 
     def __init__(self, window: MainWindow) -> None:
         super().__init__(window)
         self._window, self._experiments, self._chip = window, window.experiments, window.top_bar.device
         self._background = Background(self)
         self.stop = self._background.stop
-        """Waits for what is asked of a machine, which nothing shows any more: the window closes."""
+        """Waits for a pending connection as the window closes."""
         self._states: dict[str, str] = {}
         self._message: Message | None = None
         self._chip.clicked.connect(self.open_list)
@@ -45,16 +45,16 @@ class MachinesController(QObject):
         self._experiments.machine_waits.connect(self._show_wait)
 
     def state(self) -> str:
-        """The name of the machine in use, to be remembered."""
+        """Return the name of the current machine, to be remembered."""
         return self._experiments.machine
 
     def restore(self, name: str) -> None:
-        """Uses the machine of the last window, if it is still known."""
+        """Use the machine of the last window, if it is still known."""
         if name and any(machine.name == name for machine in Machines().all()):
             self.use(name)
 
     def list_menu(self) -> QMenu:
-        """The list as it is now. Raises ProblemError where the file of machines cannot be read."""
+        """Return the menu of machines. Raises ProblemError if the machines cannot be read."""
         machines, current = Machines().all(), self._experiments.machine
         menu = QMenu(self._window)
         menu.setAccessibleName("Machines")
@@ -68,17 +68,19 @@ class MachinesController(QObject):
         if current:
             menu.addAction(f"Edit {current}…").triggered.connect(lambda: self.edit(current))
             menu.addAction(f"Check {current}").triggered.connect(lambda: self.check())
-            menu.addAction(f"Engine on {current}…").triggered.connect(
+            menu.addAction(f"PyTorch on {current}…").triggered.connect(
                 self._window.engine.show_page_of_machine
             )
             if any(each.name == current and each.slurm is not None for each in machines):
-                menu.addAction(f"Read {current}'s devices again").triggered.connect(lambda: self.read_again())
+                menu.addAction(f"Refresh the devices of {current}").triggered.connect(
+                    lambda: self.read_again()
+                )
             menu.addAction(f"Remove {current}…").triggered.connect(lambda: self.remove(current))
         menu.aboutToHide.connect(menu.deleteLater)
         return menu
 
     def open_list(self) -> None:
-        """Opens the list below the chip."""
+        """Open the list below the chip."""
         try:
             menu = self.list_menu()
         except ProblemError as error:
@@ -89,12 +91,12 @@ class MachinesController(QObject):
         menu.popup(self._chip.mapToGlobal(QPoint(self._chip.width() - width, self._chip.height() + 4)))
 
     def use(self, name: str) -> None:
-        """New work is for this machine from now on, "" for the one that the window runs on."""
+        """Use a machine for new work, "" for the one that the window runs on."""
         if name != self._experiments.machine:
             self._experiments.set_machine(name)
 
     def add(self) -> None:
-        """Opens the dialog that adds a machine."""
+        """Open the dialog that adds a machine."""
         self._open_dialog(None, self.use)
 
     def edit(self, name: str) -> None:
@@ -115,22 +117,22 @@ class MachinesController(QObject):
         dialog.open()
 
     def check(self) -> None:
-        """Opens the doctor of the machine in use."""
+        """Open the doctor of the machine in use."""
         from gui.installation.doctor_page import show_doctor
 
         experiments = self._experiments
         show_doctor(self._window, lambda: not experiments.is_idle, experiments.machine)
 
     def read_again(self) -> None:
-        """Asks the cluster in use what its devices can do, in a job; else that is read only once."""
+        """Read the devices of the current cluster again, in a job. Otherwise they are read only once."""
         forget_catalog(self._experiments.machine)
         self._experiments.look_again()
 
     def remove(self, name: str) -> None:
-        """Asks, and takes a machine from the list, with or without what is there."""
+        """Ask, then remove a machine from the list, with or without its files."""
         text = (
-            f"Remove {name}? Its runs stay among the results. All that Ammeter put there (program, engine, "
-            "datasets, checkpoints) can go, too."
+            f"Remove {name}? Its runs stay in Results. You can also delete all of Ammeter's files there "
+            "(program, PyTorch, datasets, checkpoints)."
         )
         chosen = choose(self._window, text, (_REMOVE, _FORGET))
         if chosen is not None:
@@ -145,7 +147,7 @@ class MachinesController(QObject):
         self._states.pop(name, None)
         if self._experiments.machine == name:
             self.use("")
-        self._window.notice.tell(f"{name} is removed.")
+        self._window.notice.tell(f"Removed {name}.")
 
     def _line(self, machine: Machine) -> str:
         state = self._states.get(machine.name) or ("set up" if machine.program else "not set up yet")
@@ -165,7 +167,7 @@ class MachinesController(QObject):
             )
 
     def _show_kept(self, name: str, kept: tuple[Catalog, datetime] | None) -> None:
-        """What the machine could do when it last answered, until it answers."""
+        """Show the machine's last known catalog until it answers."""
         if kept is not None and self._experiments.machine == name and self._experiments.catalog is None:
             catalog, read = kept
             self._window.setup.set_catalog(catalog)
@@ -191,7 +193,7 @@ class MachinesController(QObject):
 
 
 def _remove(name: str, store: Store, *, everything: bool) -> None:
-    """Raises ProblemError where a run still trains there, or where what is there cannot be removed."""
+    """Remove a machine. Raises ProblemError if a run still trains there, or its files cannot be removed."""
     from engine.machines.program import remove_all
 
     with store:

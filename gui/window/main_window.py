@@ -37,12 +37,12 @@ from gui.widgets.boxes import in_column, wide
 from gui.widgets.messages import LEAVE, may_leave, may_stop
 from gui.widgets.shortcuts import install, keys_of
 from gui.window.body import Body, ModelDrops, Offers
+from gui.window.busy_machine import BusyMachineMonitor
 from gui.window.chips import DeviceMemory, activity_of, begins_text
 from gui.window.engine import EngineController
 from gui.window.in_view import RunsInView
 from gui.window.machines import MachinesController
 from gui.window.queue_popover import QueuePopover
-from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
@@ -144,13 +144,13 @@ class MainWindow(QMainWindow):
             queue=self._submit,
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
-            tell=self.tell,
-            tell_changed=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
+            report=self.tell,
+            notify_change=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
             expected_seconds=self.experiments.queue.known.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
-        self.setup.surveyor.evidence = lambda: Evidence(
+        self.setup.survey_thread.evidence = lambda: Evidence(
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),
         )
@@ -162,11 +162,11 @@ class MainWindow(QMainWindow):
         self._offers = Offers(self.setup, self)
         self._offers.take([self.live.empty.button])
         self.live.failure_made.connect(self._offers.watch)
-        self._quiet = Quiet(self.setup, self._may_look_around, self._submit, self)
+        self._busy_machine = BusyMachineMonitor(self.setup, self._may_look_around, self._submit, self)
 
     @cached_property
     def others(self) -> OtherPages:
-        """The pages other than that of a comparison, made on demand, or after the first paint."""
+        """All pages except that of a comparison, made on demand or after the first paint."""
         from gui.window.pages import OtherPages
 
         others = OtherPages(self, self._store_path)
@@ -182,7 +182,7 @@ class MainWindow(QMainWindow):
 
     @cached_property
     def _notifications(self) -> Notifications:
-        """Made with the first one: it loads a network library."""
+        """The notifications, made on first use because they load a network library."""
         from gui.window.desktop import Notifications
 
         return Notifications(self)
@@ -214,7 +214,7 @@ class MainWindow(QMainWindow):
         self.experiments.logged.connect(self.backstage.log.append)
         self.experiments.problem.connect(self._tell_of_run)
         self.experiments.queue.finished.connect(
-            lambda text: self._notifications.tell("Ammeter is done", text)
+            lambda text: self._notifications.tell("Ammeter has finished", text)
         )
         self._runs_controller.wanted.connect(self._submit)
 
@@ -257,7 +257,7 @@ class MainWindow(QMainWindow):
         return {
             f"Guide\t{keys_of('help')}": lambda: self.show_guide(),
             f"Log\t{keys_of('log')}": lambda: self.backstage.show_page("log"),
-            "Engine…": lambda: self.engine.show_dialog(),
+            "PyTorch…": lambda: self.engine.show_dialog(),
             "Doctor": show_doctor,
             "About Ammeter": show_about,
         }
@@ -269,7 +269,7 @@ class MainWindow(QMainWindow):
         show_help(self, page or GUIDES.get(self.page))
 
     def show_page(self, key: str) -> None:
-        """Shows a place ("experiment", "results", "show"), or the page of a question, which is asked then.
+        """Show a place ("experiment", "results", "show"), or the page of a question, and set the question.
 
         Raises ValueError for an unknown key.
         """
@@ -279,7 +279,7 @@ class MainWindow(QMainWindow):
             self.setup.ask(question)
 
     def bring_up(self, key: str) -> None:
-        """Shows a page, whatever the form asks."""
+        """Show a page without changing the question in the form."""
         others = self.others if key != "compare" or self._has_others else None
         self.body.show_page(key)
         if others is not None:
@@ -288,17 +288,17 @@ class MainWindow(QMainWindow):
 
     @property
     def page(self) -> str:
-        """The page in sight: a question, "results" or "show"."""
+        """The current page: a question, "results" or "show"."""
         return self.body.page
 
     @property
     def place(self) -> str:
-        """The place in sight: "experiment", "results" or "show"."""
+        """The current place: "experiment", "results" or "show"."""
         return self.body.place
 
     def _show_activity(self, schedule: Schedule) -> None:
         self.top_bar.activity.show_activity(activity_of(schedule))
-        self.setup.foot.tell(begins=begins_text(schedule))
+        self.setup.foot.set_facts(begins=begins_text(schedule))
 
     def _show_item(self, item: QueueItem) -> None:
         self.backstage.dismiss()
@@ -308,14 +308,14 @@ class MainWindow(QMainWindow):
             self.others.open(item.kind, item.key)
 
     def import_archive(self, path: Path) -> None:
-        """Comes to the front and imports the runs of an archive."""
+        """Bring the window to the front and import the runs of an archive."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
         self.activateWindow()
         self.others.comparisons.importing.take(path)
 
     def close_without_asking(self) -> None:
-        """Closes even during a run, which is stopped and keeps what it recorded."""
+        """Close without asking. A current run is stopped, and its results so far are kept."""
         self._asks_before_closing = False
         self.close()
 
@@ -332,7 +332,7 @@ class MainWindow(QMainWindow):
         self._load_next(iter(_LATER))
 
     def _load_next(self, modules: Iterator[str]) -> None:
-        """Import what the first view does without, and make it; the user's events come in between."""
+        """Import and make the pages behind the first view, and handle events in between."""
         if self.isHidden():
             return
         for name in modules:
@@ -353,7 +353,7 @@ class MainWindow(QMainWindow):
         if self._has_others:
             self.others.stop()
         self._memory.stop()
-        self._quiet.stop()
+        self._busy_machine.stop()
         self.engine.stop()
         self.machines.stop()
         if "_notifications" in vars(self):
@@ -384,7 +384,7 @@ class MainWindow(QMainWindow):
             self.top_bar.device.set_usage(None, "")
         else:
             self._memory.start(device)
-            self._quiet.start()
+            self._busy_machine.start()
         self.live.fit_profile()
         self.engine.train_if_asked()
         if self._has_others:
@@ -393,11 +393,11 @@ class MainWindow(QMainWindow):
     def _may_look_around(self) -> bool:
         if self.experiments.machine:
             return False
-        return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())
+        return self.experiments.is_idle and (self._busy_machine.is_waiting or self.setup.isVisible())
 
     def _run(self, request: Request) -> None:
         # what is trained at once takes the place of what waits for quiet
-        self._quiet.wait(None)
+        self._busy_machine.wait(None)
         self._submit(request)
 
     def _submit(self, request: Request) -> None:
@@ -431,7 +431,7 @@ class MainWindow(QMainWindow):
         self.setup.picker.open(path)
 
     def go_to_form(self) -> None:
-        """Shows the form, with the focus on its button."""
+        """Show the form, with the focus on its button."""
         self.show_page("experiment")
         self.setup.foot.run_button.setFocus()
 
@@ -451,7 +451,7 @@ class MainWindow(QMainWindow):
         self.notice.tell(problem.message, problem.remedy)
 
     def _restore(self) -> None:
-        """Starts from the first preset, and restores what the last window remembered."""
+        """Start from the first preset, and restore what the last window remembered."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
         is_first = self._settings.is_new and not self.experiments.runs.records()

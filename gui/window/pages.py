@@ -1,4 +1,4 @@
-"""The pages other than that of a comparison, which are made after the window's first paint."""
+"""All pages except that of a comparison. They are made after the window's first paint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class OtherPages(QObject):
-    """Makes the panels in the window's body, and joins their controllers."""
+    """The panels in the window's body and their controllers."""
 
     def __init__(self, window: MainWindow, store_path: Path) -> None:
         super().__init__(window)
@@ -92,7 +92,7 @@ class OtherPages(QObject):
         self._connect()
 
     def parts(self) -> dict[Key, HasState]:
-        """Returns what of the pages is remembered."""
+        """Return the parts of the pages that are remembered."""
         return {
             Key.LIMIT: self.limit_panel,
             Key.NUMERICS: self.numerics_panel,
@@ -116,12 +116,12 @@ class OtherPages(QObject):
         self._controllers[kind].open(key)
 
     def offers(self) -> tuple[Button, ...]:
-        """Returns the buttons of the empty pages that ask what the form asks."""
+        """Return the buttons of empty pages that do the same as the form's button."""
         empty = (self.limit_panel.empty, self.numerics_panel.empty, self.profile_panel.empty)
         return (*(page.button for page in empty), self.tune_panel.page.offer)
 
     def stop(self) -> None:
-        """Waits for what is being read or written, before the window closes."""
+        """Wait for pending reads and writes before the window closes."""
         self.results.stop()
         self.answers.stop()
         for controller in self._controllers.values():
@@ -129,7 +129,7 @@ class OtherPages(QObject):
         self.shows.stop()
 
     def focus_stop(self, what: str | None) -> None:
-        """Puts the focus on the button that stops an order of this kind."""
+        """Focus the button that stops a job of this kind."""
         if (controller := self._controllers.get(what or "")) is not None:
             controller.stop_button.setFocus()
 
@@ -170,20 +170,20 @@ class OtherPages(QObject):
             trouble = f"The loss of “{run.title}” is NaN from step {step:,} on."
         elif (scale := run.summary.final_grad_scale or 1.0) < 1.0:
             trouble = (
-                f"The loss scale of “{run.title}” sank to {scale:g}: its gradients overflow at any scale."
+                f"The loss scale of “{run.title}” fell to {scale:g}: its gradients overflow at any scale."
             )
         else:
             return
         self._notice.tell(
             trouble,
-            "Numerics repeats the steps before it and names the operation that made it.",
+            "Numerics repeats the steps before it and names the operation that caused it.",
             "Find it",
             lambda: self.numerics.find_nonfinite(run),
         )
 
 
 class AnswerController(QObject):
-    """Reads the runs in a thread: none of it may wait for the store."""
+    """Reads and compares the runs in a thread, so the window never waits for the store."""
 
     def __init__(
         self, store_path: Path, experiments: Experiments, live: LivePanel, parent: QObject | None = None
@@ -194,7 +194,7 @@ class AnswerController(QObject):
         self.stop = self._background.stop
 
     def read(self, run_ids: tuple[str, ...]) -> None:
-        """Reads and compares these runs, with their repeats, and shows the answer."""
+        """Read and compare these runs, with their repeats, and show the answer."""
         runs = self._compared(run_ids)
         if len(runs) < 2:
             return
@@ -222,7 +222,7 @@ class AnswerController(QObject):
 
 
 def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) -> Answer | None:
-    """A comparison's result for its best side; None without a second side."""
+    """Return a comparison's result for its best side; None if it has only one side."""
     if not comparison.ranked or not runs:
         return None
     report = comparison.ranked[0]
@@ -235,7 +235,7 @@ def answer_of(comparison: Comparison, runs: Sequence[RunRecord], now: datetime) 
 
 
 def _quiet(report: SideReport) -> tuple[str, ...]:
-    """The certainty that the large lines leave out, notes, and doubts: clauses without brackets or stops."""
+    """Return the uncertainty, notes and doubts as clauses without brackets or periods."""
     asides = [piece for line in report.verdict.lines for piece in line if piece.role == "aside"]
     doubts = [doubt.sentence for doubt in report.unreported_doubts]
     clauses = [joined(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]

@@ -46,7 +46,7 @@ class QueuePopover(Popover):
         return "queue" if self._pages.currentWidget() is self.queue else "log"
 
     def show_page(self, page: str) -> None:
-        """Opens with the "queue" or the "log"."""
+        """Open with the "queue" or the "log"."""
         self._pages.setCurrentIndex(0 if page == "queue" else 1)
         self.setFocusProxy(self.queue.table if page == "queue" else self.log.view)
         if self.is_open:
@@ -55,7 +55,7 @@ class QueuePopover(Popover):
             self.open()
 
     def toggle_page(self, page: str) -> None:
-        """Opens with a page, or closes where that is shown."""
+        """Open with a page, or close if that page is shown."""
         if self.page == page:
             self.dismiss()
         else:
@@ -108,7 +108,7 @@ class LogPanel(QWidget):
         self._fit()
 
     def append(self, level: str, message: str, run_name: str | None = None) -> None:
-        """Adds a message; its lines after the first are indented."""
+        """Add a message; its lines after the first are indented."""
         bar = self.view.verticalScrollBar()
         at_end = bar.value() >= bar.maximum()
         head = f"{datetime.now():%H:%M:%S}  {level:<{_LEVEL_WIDTH}}  "
@@ -120,13 +120,13 @@ class LogPanel(QWidget):
             bar.setValue(bar.maximum())
 
     def copy(self) -> None:
-        """Copies the selected text to the clipboard, or the whole log if none is selected."""
+        """Copy the selected text to the clipboard, or the whole log if none is selected."""
         cursor: QTextCursor = self.view.textCursor()
         selected = cursor.selectedText().replace("\u2029", "\n")
         QGuiApplication.clipboard().setText(selected or self.text())
 
     def set_wrapped(self, wrapped: bool) -> None:
-        """Wraps long lines at the panel's edge, or not."""
+        """Wrap long lines at the panel's edge, or not."""
         modes = QPlainTextEdit.LineWrapMode
         self.view.setLineWrapMode(modes.WidgetWidth if wrapped else modes.NoWrap)
         self._wrap.setChecked(wrapped)
@@ -138,21 +138,21 @@ class LogPanel(QWidget):
         self._wrap.toggled.connect(self.set_wrapped)
         copy = _button("Copy", "Copy the selected lines, or all of them if none are selected")
         copy.clicked.connect(self.copy)
-        clear = _button("Clear", "Clear this view; nothing that was saved with a run is lost")
+        clear = _button("Clear", "Clear this view (saved logs of runs are kept)")
         clear.clicked.connect(self.clear)
         self._needing_text = (copy, clear)
         in_row(Stretch(), self._wrap, copy, clear, parent=row, margins=(16, 6, 12, 6), spacing=4)
         return row
 
     def _fit(self) -> None:
-        """Disables the buttons of an empty log."""
+        """Disable the buttons of an empty log."""
         has_text = not self.view.document().isEmpty()
         for button in self._needing_text:
             button.setEnabled(has_text)
 
 
 class _Ink(QSyntaxHighlighter):
-    """Colours the log: the time is faintest, a warning's level strongest."""
+    """Colors the log: the time is faintest, a warning's level strongest."""
 
     def __init__(self, panel: LogPanel) -> None:
         super().__init__(panel.view.document())

@@ -62,7 +62,7 @@ class Settings:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Settings:
-        """Reads the settings file, or its backup if that is broken, or starts empty. Never raises."""
+        """Read the settings file, or its backup if that is broken, or start empty. Never raises."""
         file = path or config_folder() / "window.json"
         for candidate in (file, _backup(file)):
             values = _read(candidate)
@@ -81,11 +81,11 @@ class Settings:
         return value if isinstance(value, type(default)) else default
 
     def set(self, key: str, value: Any) -> None:
-        """Sets a JSON value, for `save`."""
+        """Set a JSON value, for `save`."""
         self._values[key] = value
 
     def restore(self, key: str, apply: Callable[[Any], object]) -> bool:
-        """Passes the remembered value to `apply`; whether that worked.
+        """Pass the remembered value to `apply`. Return True if that worked.
 
         A value that raises is logged and forgotten: a broken part must not affect the others or the window.
         """
@@ -100,7 +100,7 @@ class Settings:
         return True
 
     def save(self) -> bool:
-        """Replaces the file, keeping the previous one as the backup; False if it cannot be written."""
+        """Replace the file and keep the previous one as a backup. Return False if it cannot be written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # a broken file must not replace a good backup
@@ -124,10 +124,10 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        _log.warning("%s could not be read and was left out: %s", path, error)
+        _log.warning("%s could not be read and was ignored: %s", path, error)
         return None
     if not isinstance(values, dict):
-        _log.warning("%s holds no table of settings and was left out.", path)
+        _log.warning("%s contains no table of settings and was ignored.", path)
         return None
     return values
 
@@ -160,19 +160,19 @@ def kept_bytes(key: Key, read: Callable[[], QByteArray], write: Callable[[QByteA
 
     def write_text(text: str) -> None:
         if not write(QByteArray(base64.b64decode(text, validate=True))):
-            raise ValueError(f"Qt does not take this {key}.")
+            raise ValueError(f"Qt does not accept this {key}.")
 
     return Kept(key, read_text, write_text)
 
 
 def restore(settings: Settings, parts: Sequence[Kept]) -> None:
-    """Restores the parts; one that fails is logged and keeps its default."""
+    """Restore the parts. A part that fails is logged and keeps its default."""
     for part in parts:
         settings.restore(part.key, part.write)
 
 
 def remember(settings: Settings, parts: Sequence[Kept]) -> None:
-    """Reads every part and saves the settings."""
+    """Read every part and save the settings."""
     for part in parts:
         settings.set(part.key, part.read())
     settings.save()
@@ -187,7 +187,7 @@ class HasState(Protocol):
 
 
 def state_parts(states: Mapping[Key, HasState]) -> tuple[Kept, ...]:
-    """A widget that keeps a state of its own."""
+    """Return the remembered state of a widget that has `state` and `restore`."""
     return tuple(Kept(key, part.state, part.restore) for key, part in states.items())
 
 
@@ -202,7 +202,7 @@ def kept_parts(
     states: Mapping[Key, HasState],
     show_page: Callable[[str], object],
 ) -> tuple[Kept, ...]:
-    """The parts in the order of their restoring: the page after what it shows."""
+    """Return the parts in the order of restoring: the page after its contents."""
     runs = results.runs
     return (
         Kept(Key.RUNS_TABLE, runs.state, runs.restore),

@@ -1,4 +1,4 @@
-"""The top bar: the program's name, the places, what runs, the device with its memory in use, theme, help."""
+"""The top bar: the program's name, places, current job, device with memory in use, theme and help."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gui.widgets.labels import describe
 from gui.window.chips import ActivityChip, DeviceChip
 
 PLACES = (
-    ("experiment", "Experiment", "Ask something of this machine, and watch the answer come (Ctrl+1)"),
-    ("results", "Results", "Everything that was measured, to compare, export and use again (Ctrl+2)"),
+    ("experiment", "Experiment", "Set up an experiment and watch it run (Ctrl+1)"),
+    ("results", "Results", "Compare, export and reuse saved runs (Ctrl+2)"),
     ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+3)"),
 )
 SIDE_WIDTH = 320
@@ -31,7 +31,7 @@ _PROGRAM = " Ammeter"
 
 
 class _SideWide(QWidget):
-    """As wide as the side column below it where there is room; a fixed width would keep the window wide."""
+    """A widget as wide as the side column below it, if there is room."""
 
     def sizeHint(self) -> QSize:
         return QSize(SIDE_WIDTH, super().sizeHint().height())
@@ -47,7 +47,7 @@ class BarActions:
 
 
 class TopBar(Surface):
-    """52 pixels above everything else."""
+    """The bar at the top of the window, 52 pixels high."""
 
     def __init__(self, actions: BarActions, parent: QWidget | None = None) -> None:
         super().__init__("bar", parent=parent)
@@ -57,7 +57,7 @@ class TopBar(Surface):
         self.device, self.activity = DeviceChip(), ActivityChip()
         self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
         self._theme_button.clicked.connect(theme().toggle)
-        self._help_button = IconButton("help", "Help", "Guide (F1), doctor, and versions", do=self._open_help)
+        self._help_button = IconButton("help", "Help", "Guide (F1), doctor and versions", do=self._open_help)
         self.help_menu = QMenu(self)
         self.help_menu.setAccessibleName("Help")
         for text, do in actions.helps.items():
@@ -69,17 +69,17 @@ class TopBar(Surface):
         self._recolor()
 
     def add_chip(self, chip: QWidget) -> None:
-        """Puts a chip to the left of the others."""
+        """Put a chip to the left of the others."""
         place = self._row.indexOf(self.activity)
         self._row.insertWidget(place, chip)
         self._row.insertSpacing(place + 1, 8)
 
     def set_place(self, key: str) -> None:
-        """Shows a place's tab as the current one."""
+        """Show a place's tab as the current one."""
         self._tabs[key].setChecked(True)
 
     def set_device(self, device: DeviceEntry) -> None:
-        """Shows the device that experiments train on, of the machine that the chip names."""
+        """Show the device of the current machine that experiments train on."""
         facts = [memory_text(device.memory_mib)]
         bf16 = device.precision(Precision.BF16)
         able = [
@@ -105,7 +105,7 @@ class TopBar(Surface):
     def _name(self) -> QWidget:
         self._logo = QPushButton(_PROGRAM)
         self._logo.setProperty("kind", "app")
-        describe(self._logo, "Welcome", "Welcome: what Ammeter does, and three ways to begin")
+        describe(self._logo, "Welcome", "Welcome: what Ammeter does, and three ways to start")
         self._logo.setIconSize(QSize(24, 24))
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
         self._logo.clicked.connect(lambda: self._actions.welcome())

@@ -44,7 +44,7 @@ def train(cluster: Cluster, store: Store, repeats: int, kill_at: int) -> str:
         sweeper = Sweeper(store, launcher, CATALOG)
         sweep_id = sweeper.prepare("Blocks", grid_of(_BASE, _AXES), Plan(repeats=repeats))
         turns = 0
-        for event in sweeper.carry_on(sweep_id):
+        for event in sweeper.run(sweep_id):
             if isinstance(event, TurnStarted):
                 turns += event.turn.kind == "run"
             elif isinstance(event, Samples) and turns == kill_at:

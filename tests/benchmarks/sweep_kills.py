@@ -57,7 +57,7 @@ def train(path: Path, sweep_id: str) -> None:
     with Store(path) as store, Launcher(command=(sys.executable, "-c", _WORKER)) as launcher:
         store.recover()
         with path.with_suffix(".turns").open("a", encoding="utf-8") as ended:
-            for event in Sweeper(store, launcher).carry_on(sweep_id):
+            for event in Sweeper(store, launcher).run(sweep_id):
                 if isinstance(event, TurnEnded):
                     turn = event.turn
                     print(sweep_id, turn.kind, turn.cell, turn.repeat, file=ended, flush=True)

@@ -65,7 +65,7 @@ def measure(store: Store, launcher: Launcher, grid: Grid, plan: Plan) -> tuple[f
     sweeper = Sweeper(store, launcher)
     sweep_id = sweeper.prepare("", grid, plan)
     told, since = 0.0, time.monotonic()
-    for event in sweeper.carry_on(sweep_id):
+    for event in sweeper.run(sweep_id):
         if isinstance(event, TurnEnded) and event.problem is not None:
             raise SystemExit(event.problem.message)
         if isinstance(event, TurnEnded) and event.turn.kind == "pilot":

@@ -246,7 +246,7 @@ def test_pausing_and_going_on_reach_the_job_that_runs(store, scripted):
             runner.pause()
         if event.event == "log":
             heard.append(event.message)
-            runner.go_on()
+            runner.resume()
     assert heard == ["pause", "continue"]
 
 

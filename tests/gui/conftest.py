@@ -297,7 +297,7 @@ def _is_active(thing: QObject | None) -> bool:
 def goes_on(window: MainWindow) -> Iterator[Event]:
     """A study has begun, and does nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
-    window.experiments._thread.order_began.connect(
+    window.experiments._thread.job_began.connect(
         lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
     )
     yield goes_on

@@ -260,7 +260,7 @@ class TrainingFacts:
 
     @property
     def _is_of_torchao(self) -> bool:
-        return self.experiment.optimizer.has_few_bits or self.experiment.rounds_stochastically
+        return self.experiment.optimizer.is_low_bit or self.experiment.rounds_stochastically
 
     @property
     def zero_momentum(self) -> bool:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from engine.experiment.catalog import OWN, Precision
+from engine.experiment.catalog import OWN_DATA, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
@@ -268,7 +268,7 @@ class Pass:
         finding = raised(error, experiment, *self._names)
         changes: dict[str, str] = {} if self.counts else {"severity": "warning"}
         is_ours = isinstance(error, ProblemError) or experiment.own_code is None
-        if not is_ours and experiment.dataset != OWN:
+        if not is_ours and experiment.dataset != OWN_DATA:
             inputs = f"{experiment.dataset}, {places.tensors_text(self._subject.batches[0][0])}"
             choices = "Correct the model, choose other data, or define batch(size) or dataset()"
             changes["remedy"] = f"The inputs come from {inputs}. {choices}."

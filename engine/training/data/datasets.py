@@ -115,7 +115,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             needs_path=True,
             **loaded,
         ),
-        DatasetEntry(name=catalog.OWN, title="The model's own data", task="own"),
+        DatasetEntry(name=catalog.OWN_DATA, title="The model's own data", task="own"),
     )
 
 

@@ -45,7 +45,7 @@ from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.run import Run
 from engine.training.runs.tokens import batch_tokens
 from engine.training.runs.workload import Workload
-from engine.training.steps.few_bits import check_torchao
+from engine.training.steps.low_bit_optimizers import check_torchao
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import cudnn_search
 

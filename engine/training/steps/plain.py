@@ -22,7 +22,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded, whole
 from engine.training.ranks.sharing import Shared, send_gradients, shared
-from engine.training.steps.few_bits import is_torchaos, torchao_optimizer
+from engine.training.steps.low_bit_optimizers import is_torchaos, torchao_optimizer
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000

@@ -1,4 +1,4 @@
-"""The columns of the runs table: how a run is written, sorted and explained in each. No Qt."""
+"""The columns of the runs table: the text, sort value and tooltip of a run in each. No Qt."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 _IN_COLUMNS = ("model", "dataset", "precision", "step.recipe", "batch_size")
 _DEFAULTS = {key: value for key, value in flattened(Experiment()).items() if key not in _IN_COLUMNS}
-_TICK = "Tick runs to see and compare their curves; this box ticks all shown, or none"
+_TICK = "Select runs to compare their curves. This box selects all shown, or none."
 _LONGEST = 600
 _LEAST_GIB = 0.01
-"""With two decimals less would be nothing."""
+"""Below this, two decimals would show zero."""
 _PRECISION_ORDER, _STATUS_ORDER = list(Precision), list(STATUS_WORDS)
 
 
@@ -69,7 +69,7 @@ class Column(IntEnum):
 
     @property
     def setting(self) -> str | None:
-        """The dotted key of the setting that it shows; None for another column."""
+        """The dotted key of the setting in this column, or None."""
         return self.name if self > Column.FOLDER else None
 
 
@@ -122,29 +122,29 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "",
             lambda _line: "",
             tip=_TICK,
-            about=lambda line: "This run has not begun yet" if line.run.status is Status.QUEUED else _TICK,
+            about=lambda line: "This run has not started yet" if line.run.status is Status.QUEUED else _TICK,
         ),
         Column.NAME: Shown(
-            "Name", lambda line: line.run.title, None, "What it is called; F2 renames it", about=_whole
+            "Name", lambda line: line.run.title, None, "The name of the run. F2 renames it.", about=_whole
         ),
         Column.TAGS: Shown(
             "Tags",
             lambda line: ", ".join(line.run.tags),
             lambda line: "\n".join(line.run.tags).casefold() or None,
-            "What the run was tagged with; right-click a run to tag it",
+            "The tags of the run. Right-click a run to tag it.",
             about=lambda line: "\n".join(line.run.tags),
         ),
         Column.WHEN: Shown(
             "When",
             lambda _line: "",
             _when,
-            "When it was started; press it to see runs below their comparisons again",
+            "When the run started. Click to see runs below their comparisons again.",
         ),
         Column.SPEED: Shown(
             "samples/s",
             lambda line: SPEED.text(line.overview.samples_per_second),
             lambda line: line.overview.samples_per_second,
-            "Samples trained in a second, warm-up not counted",
+            "Samples trained per second, excluding warm-up",
             is_number=True,
             about=_speed,
         ),
@@ -152,7 +152,7 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "Peak GiB",
             lambda line: _memory(line.overview.peak_mib),
             lambda line: line.overview.peak_mib,
-            "The most memory that training took, warm-up not counted",
+            "Peak memory of the training, excluding warm-up",
             is_number=True,
         ),
         Column.ACCURACY: Shown(
@@ -162,32 +162,32 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "Validation accuracy at the end of the run",
             is_number=True,
         ),
-        Column.RATIO: compared(Column.RATIO, "vs {}", "Speed as a multiple of that of {}"),
-        Column.MODEL: Shown("Model", lambda line: line.overview.model, None, "The network that was trained"),
+        Column.RATIO: compared(Column.RATIO, "vs {}", "Speed relative to {}"),
+        Column.MODEL: Shown("Model", lambda line: line.overview.model, None, "The model that was trained"),
         Column.DATASET: Shown(
             "Dataset",
             lambda line: sized_dataset(line.overview.dataset, line.overview.image_size),
             None,
-            "What it was trained on",
+            "The dataset that it was trained on",
         ),
         Column.PRECISION: Shown(
             "Precision",
             lambda line: line.overview.precision.label,
             lambda line: _PRECISION_ORDER.index(line.overview.precision),
-            "The number format it was trained in",
+            "The precision that it was trained in",
         ),
         Column.RECIPE: Shown(
-            "Recipe",
+            "Optimizations",
             lambda line: recipe_title(line.overview.recipe),
             None,
-            "How a step is made: plain, fast, or some parts of that",
+            "Optimizations of the training step: plain, fast or custom",
             about=_recipe,
         ),
         Column.BATCH: Shown(
             "Batch",
             lambda line: f"{line.overview.batch_size:,}",
             lambda line: line.overview.batch_size,
-            "Samples that go through the network at once",
+            "Samples in a batch",
             is_number=True,
         ),
         Column.STATUS: Shown(
@@ -199,25 +199,21 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
                 f"{line.run.problem.message} {line.run.problem.remedy}" if line.run.problem else ""
             ),
         ),
-        Column.STEP_RATIO: compared(
-            Column.STEP_RATIO, "Step vs {}", "Time of a step as a multiple of that of {}"
-        ),
-        Column.PEAK_RATIO: compared(
-            Column.PEAK_RATIO, "Peak vs {}", "Peak memory as a multiple of that of {}"
-        ),
+        Column.STEP_RATIO: compared(Column.STEP_RATIO, "Step vs {}", "Time of a step relative to {}"),
+        Column.PEAK_RATIO: compared(Column.PEAK_RATIO, "Peak vs {}", "Peak memory relative to {}"),
         Column.ACCURACY_GAIN: compared(
-            Column.ACCURACY_GAIN, "Acc. vs {}", "Validation accuracy, in percentage points above that of {}"
+            Column.ACCURACY_GAIN, "Acc. vs {}", "Validation accuracy minus that of {}, in percentage points"
         ),
         Column.LOSS_GAIN: compared(
-            Column.LOSS_GAIN, "Loss vs {}", "Mean training loss of the last epoch, less that of {}"
+            Column.LOSS_GAIN, "Loss vs {}", "Mean training loss of the last epoch, minus that of {}"
         ),
         Column.STEP_MS: recorded(
-            _BY_NAME["step_ms"], "Step ms", "Time of a step in milliseconds, warm-up not counted"
+            _BY_NAME["step_ms"], "Step ms", "Step time in milliseconds, excluding warm-up"
         ),
         Column.LOSS: recorded(LOSS, "Loss", "Mean training loss of the last epoch"),
-        Column.ENERGY: recorded(ENERGY, "J/1,000", "Energy for 1,000 samples in joules, warm-up not counted"),
+        Column.ENERGY: recorded(ENERGY, "J/1,000", "Energy for 1,000 samples in joules, excluding warm-up"),
         Column.GRAD_SCALE: Shown(
-            "Grad scale",
+            "Loss scale",
             lambda line: number(_grad_scale(line)),
             _grad_scale,
             "The loss scale at the end of the run",
@@ -230,14 +226,14 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "Duration",
             lambda line: NONE if (seconds := _duration(line)) is None else duration(seconds),
             _duration,
-            "How long training took, validation not counted",
+            "How long training took, excluding validation",
             is_number=True,
         ),
         Column.FOLDER: Shown(
             "Folder",
             lambda line: line.run.folder,
             lambda line: line.run.folder.casefold() or None,
-            "The folder that the run is in",
+            "The folder of the run",
         ),
         **{Column[key]: _setting(key) for key in _DEFAULTS},
     }
@@ -280,9 +276,9 @@ def _recipe(line: Line) -> str:
     left_out = left_out_words(summary.left_out) if summary else ""
     is_whole = summary is None or summary.recipe in (None, asked)
     in_force = (
-        "" if is_whole or not summary or not summary.recipe else f"\nIn force: {recipe_title(summary.recipe)}"
+        "" if is_whole or not summary or not summary.recipe else f"\nApplied: {recipe_title(summary.recipe)}"
     )
-    return f"{recipe_title(asked)}{in_force}" + (f"\nLeft out:\n{left_out}" if left_out else "")
+    return f"{recipe_title(asked)}{in_force}" + (f"\nNot applied:\n{left_out}" if left_out else "")
 
 
 def _speed(line: Line) -> str:
@@ -301,10 +297,10 @@ def _about_change(runs: RunsList, line: Line, figure: Figure) -> str:
     if baselines.change(line, figure) is None:
         baseline = baselines.of(line)
         are_known = baseline is not None and None not in (line.figure(figure), baseline.figure(figure))
-        return "The two runs' figures count different things" if are_known else ""
+        return "The two runs' metrics count different things" if are_known else ""
     spoiled = [spoiled.run for spoiled in baselines.spoiled(line)] if figure.is_of_time else []
     reasons = [f"“{run.title}” {what}." for run in spoiled for _, what in about_machine(run.summary)]
-    return "\n".join(["Not clean: nothing follows from this ratio.", *reasons]) if reasons else ""
+    return "\n".join(["This ratio is not reliable:", *reasons]) if reasons else ""
 
 
 def _duration(line: Line) -> float | None:

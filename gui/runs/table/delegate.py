@@ -1,4 +1,4 @@
-"""Paints the runs table: headings, ticks, names with their icons, figures, results, tags as chips."""
+"""Painting of the runs table: headings, check boxes, names with icons, metrics, results and tags."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _STATUS_ICONS = {
     Status.INTERRUPTED: "cross-outline",
 }
 _BUTTONS = {
-    Status.RUNNING: ("stop", "Stop this run. What it has trained so far is kept."),
-    Status.QUEUED: ("cross", "Take this run out of the queue."),
+    Status.RUNNING: ("stop", "Stop this run and keep its results so far."),
+    Status.QUEUED: ("cross", "Remove this run from the queue."),
 }
 
 
@@ -294,7 +294,7 @@ class RunsDelegate(QStyledItemDelegate):
 
 
 class RunsHeader(QHeaderView):
-    """A box that ticks all, the arrow beside the sorted column's word, and figures' headings at the right.
+    """The header: a box that selects all, and the arrow next to the heading of the sorted column.
 
     Headings can be dragged to another place, and their edges to another width.
     """
@@ -311,8 +311,8 @@ class RunsHeader(QHeaderView):
         self.setSectionsMovable(True)
         self.setFirstSectionMovable(False)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.setAccessibleName("Columns of the runs; press one to sort by it")
-        self.setToolTip("Press a heading to sort by it, drag it to move the column, right-click it for more")
+        self.setAccessibleName("Columns of the runs. Click one to sort by it.")
+        self.setToolTip("Click a heading to sort by it. Drag it to move the column. Right-click it for more.")
         self.sectionResized.connect(self._note_width)
         theme().changed.connect(self.viewport().update)
         runs.checked_changed.connect(lambda _ids: self.viewport().update())

@@ -1,4 +1,4 @@
-"""A line of the runs table: a run, what it is measured against, and dragging runs."""
+"""A line of the runs table: a run, its baseline, and the data of dragged runs."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def status_words(run: RunRecord) -> str:
 
 
 def sized_dataset(dataset: str, image_size: int | None) -> str:
-    """The dataset, with the picture size where the dataset has none of its own."""
+    """Return the dataset, with the image size if the dataset has none of its own."""
     is_sized = dataset == SYNTHETIC and image_size is not None
     return f"{dataset} {image_size}" if is_sized else dataset_words(dataset)
 
 
-def moment_words(moment: datetime, now: datetime) -> str:
+def short_time_text(moment: datetime, now: datetime) -> str:
     """A moment, as short as possible: "14:02", "19 Nov", "Nov 2025"."""
     moment = moment.astimezone(now.tzinfo)
     if moment.date() == now.date():
@@ -52,7 +52,7 @@ def moment_words(moment: datetime, now: datetime) -> str:
 
 
 def begun(run: RunRecord) -> datetime:
-    """When the run began, or was queued if it has not begun."""
+    """Return when the run started, or was queued if it has not started."""
     return run.started or run.created
 
 
@@ -79,7 +79,7 @@ def dropped_runs(data: QMimeData) -> tuple[str, ...]:
 
 
 class Line:
-    """A run with what the table shows of it; costly parts are worked out on first use."""
+    """A run with the texts and values of its row. Costly parts are computed on first use."""
 
     def __init__(self, run: RunRecord) -> None:
         self.run, self.key = run, run.id
@@ -88,17 +88,17 @@ class Line:
 
     @property
     def has_pictures(self) -> bool:
-        """True if its samples are pictures, so that its speed is one of "img/s"."""
+        """True if its samples are images, so its speed is in "img/s"."""
         return DataRef(self.overview.dataset).task == "classification"
 
     def figure(self, figure: Figure) -> float | None:
-        """The run's value of a figure."""
+        """Return the run's value of a metric."""
         # thousands are sorted by their speed, and parsing a summary takes long
         return self.overview.samples_per_second if figure is SPEED else figure.value(self.run)
 
     @property
     def side(self) -> tuple[object, ...]:
-        """The same for the repeats of a side of its comparison."""
+        """A key that is equal for the repeats of one side of a comparison."""
         overview = self.overview
         return self.run.label, overview.precision, overview.recipe, overview.batch_size
 
@@ -177,6 +177,6 @@ class Baselines:
         return mine / theirs if figure.has_ratio else mine - theirs
 
     def spoiled(self, line: Line) -> tuple[Line, ...]:
-        """Those of the run and its baseline that were disturbed: their ratio means nothing."""
+        """Return the run, its baseline, or both, if disturbed. Their ratio is then not reliable."""
         lines = dict.fromkeys((line, self.of(line) or line))
         return tuple(line for line in lines if line.is_spoiled)

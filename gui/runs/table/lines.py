@@ -1,4 +1,4 @@
-"""Everything saved: which rows the filter shows, in what order, and what they say. No Qt."""
+"""The list of saved results: filter, order and texts of its rows. No Qt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import times
 from gui.runs.table.columns import COMPARED, Column, columns_of
-from gui.runs.table.line import Baselines, Line, begun, moment_words
+from gui.runs.table.line import Baselines, Line, begun, short_time_text
 from gui.runs.table.rows import (
     KINDS,
     Heading,
@@ -24,19 +24,18 @@ from gui.runs.table.rows import (
 )
 from gui.widgets.table.columns import in_order
 
-_PICTURES_HEADING = ("img/s", "Pictures trained in a second, warm-up not counted")
+_PICTURES_HEADING = ("img/s", "Images trained per second, excluding warm-up")
 _DEFAULT_BASELINE = "the first run of its own comparison"
 _RANKS = {Status.RUNNING: 2, Status.QUEUED: 1}
 _FAILED = (Status.FAILED, Status.INTERRUPTED)
 
 
 class RunsList:
-    """`lines` by the runs' ids. `queue` holds the ids of queued runs, the next one first; `paused` is the id
-    of the run that is paused. `tags` in use begin with the most frequent; `folders` count their runs.
+    """The list of saved results. `lines` are the runs by id, `queue` the ids of queued runs, next first.
 
-    In the order of time the rows are a tree: comparisons and studies with their runs below them, under the
-    headings of the days. In any other order runs stand alone: the fastest of all is found so. `found` has the
-    ids of those that pass the filter, `shown` the rows.
+    `paused` is the id of the paused run. `tags` start with the most frequent; `folders` count their runs.
+    Sorted by time, the rows are a tree: comparisons and studies with their runs, under the headings of days.
+    In any other order, runs are a flat list. `found` has the ids of runs in the filter, `shown` the rows.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class RunsList:
         self._column, self._is_descending = Column.WHEN, True
 
     def hold(self, runs: Iterable[RunRecord]) -> bool:
-        """Holds these runs and no others; returns True if anything has changed."""
+        """Replace all runs. Return True if anything has changed."""
         lines = {run.id: self._line(run) for run in runs}
         if lines == self.lines:
             return False
@@ -82,16 +81,16 @@ class RunsList:
         return line if line is not None and (line.run is run or line.run == run) else Line(run)
 
     def hold_studies(self, studies: Iterable[StudyRow]) -> bool:
-        """Holds these studies and no others; returns True if anything has changed."""
+        """Replace all studies. Return True if anything has changed."""
         held, self._studies = self._studies, tuple(studies)
         if held != self._studies:
             self._arrange()
         return held != self._studies
 
     def measure_against(self, run_id: str | None) -> None:
-        """Chooses the baseline of all runs; None for the first run of each one's comparison.
+        """Set the baseline of all runs. None means the first run of each comparison.
 
-        The default also holds while there is no such run.
+        The default also applies if no run has this id.
         """
         self.baseline = run_id
         self._arrange()
@@ -102,18 +101,18 @@ class RunsList:
         self.items, self._owners = items_of(self.lines.values(), self._studies, self.baselines)
 
     def look_for(self, text: str) -> None:
-        """Filters by `text`, as `Search` understands it."""
+        """Filter by `text`, as `Search` understands it."""
         self._search = Search(text)
 
     def look_at(self, kind: ItemKind | None) -> None:
-        """Shows what is of one kind; None for everything."""
+        """Show the results of one kind, or all for None."""
         self._kind = kind
 
     def order_by(self, column: Column, is_descending: bool) -> None:
         self._column, self._is_descending, self._ordered = column, is_descending, None
 
     def known(self, run_id: str) -> RunRecord | None:
-        """The run of that id, shown or not."""
+        """Return the run of that id, shown or not."""
         line = self.lines.get(run_id)
         return None if line is None else line.run
 
@@ -209,12 +208,12 @@ class RunsList:
         return isinstance(row, Line) and self._is_tree and row.key in self._owners
 
     def is_base(self, row: int) -> bool:
-        """True if the run in a row is what its ratio is against."""
+        """Return True if the run in a row is its own baseline."""
         shown = self.shown[row]
         return isinstance(shown, Line) and self.baselines.of(shown) is shown
 
     def is_spoiled(self, row: int, column: Column = Column.RATIO) -> bool:
-        """True if a comparison of times means nothing, since the run or its baseline was disturbed."""
+        """Return True if a ratio of times is not reliable, because the run or its baseline was disturbed."""
         shown, figure = self.shown[row], COMPARED.get(column)
         if isinstance(shown, Item):
             return column is Column.RATIO and shown.is_spoiled
@@ -237,7 +236,7 @@ class RunsList:
         return words.format(name), tip.format(f"“{chosen.run.title}”")
 
     def result(self, row: int) -> str:
-        """The outcome of a study, or why a run has no figures: it stands across the columns of figures."""
+        """Return the outcome of a study, or why a run has no metrics. It spans the columns of metrics."""
         shown = self.shown[row]
         if isinstance(shown, Item):
             return shown.result
@@ -290,7 +289,7 @@ class RunsList:
         if self._is_tree and not is_pinned:
             # the heading above says the day
             return f"{moment.astimezone():%H:%M}"
-        return moment_words(moment, datetime.now().astimezone())
+        return short_time_text(moment, datetime.now().astimezone())
 
     def tip(self, row: int, column: Column) -> str:
         """The tooltip of a cell; "" for none."""
@@ -304,11 +303,11 @@ class RunsList:
         return "\n".join(filter(None, parts))
 
     def spoken(self, row: int, column: Column) -> str:
-        """A cell as a screen reader says it, but for ticks."""
+        """Return the text of a cell for screen readers, except for check boxes."""
         shown, text = self.shown[row], self.text(row, column)
         if isinstance(shown, Heading):
             return shown.words
-        caution = ", not clean" if self.is_spoiled(row, column) else ""
+        caution = ", not reliable" if self.is_spoiled(row, column) else ""
         words = f"{self.heading(column)[0]}: {text}{caution}"
         if column is not Column.NAME:
             return words

@@ -1,4 +1,4 @@
-"""The table model of everything saved: its rows, their ticks, and how far what runs is."""
+"""The table model of all saved results: rows, check boxes, and the progress of running ones."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gui.widgets.table.model import Index
 _INVALID = QModelIndex()
 _MANY = 64
 """Rows that may leave or change at once; beyond that a reset is quicker."""
-_TICKED = {Qt.CheckState.Checked: "ticked", Qt.CheckState.PartiallyChecked: "ticked in part"}
+_TICKED = {Qt.CheckState.Checked: "selected", Qt.CheckState.PartiallyChecked: "partly selected"}
 
 
 class RunsModel(RunsList, QAbstractTableModel):
-    """Rows are what passes the filter, in the chosen order; runs are known by their ids.
+    """The filtered rows in the chosen order. Runs are identified by their ids.
 
     Sorting is done here and not in a proxy: comparing thousands of rows through Qt takes a second.
     """
@@ -44,7 +44,7 @@ class RunsModel(RunsList, QAbstractTableModel):
         """True while rows come, go or move, and a view's current row with them."""
 
     def take(self, runs: Iterable[RunRecord]) -> None:
-        """Shows these runs and no others; ticks, progress and the views' places stay with their runs."""
+        """Replace all runs. Check boxes, progress and the views' places stay with their runs."""
         had_tags, only_pictures = bool(self.tags), self.only_pictures
         if not self.hold(runs):
             return
@@ -62,16 +62,16 @@ class RunsModel(RunsList, QAbstractTableModel):
         self.set_checked(self._checked)
 
     def take_studies(self, studies: Iterable[StudyRow]) -> None:
-        """Shows these studies and no others."""
+        """Replace all studies."""
         if self.hold_studies(studies):
             self._show()
 
     def update_run(self, run: RunRecord) -> None:
-        """Adds a run, or shows what has changed in it."""
+        """Add a run, or show what has changed in it."""
         self.take({**{run_id: line.run for run_id, line in self.lines.items()}, run.id: run}.values())
 
     def set_baseline(self, run_id: str | None) -> None:
-        """Measures all runs against this one; None for the first run of each one's comparison."""
+        """Set the baseline of all runs. None means the first run of each comparison."""
         if run_id != self.baseline:
             self.measure_against(run_id)
             self._show()
@@ -79,12 +79,12 @@ class RunsModel(RunsList, QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.RATIO, Column.LOSS_GAIN)
 
     def set_filter(self, text: str) -> None:
-        """Shows the runs that `Search` finds by `text`."""
+        """Show the runs that `Search` finds by `text`."""
         self.look_for(text)
         self._show()
 
     def choose_kind(self, kind: ItemKind | None) -> None:
-        """Shows what is of one kind; None for everything."""
+        """Show the results of one kind, or all for None."""
         self.look_at(kind)
         self._show()
 
@@ -95,7 +95,7 @@ class RunsModel(RunsList, QAbstractTableModel):
             self._emit_columns(Column.NAME, Column.NAME)
 
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
-        """Sets how far a running run is, 0 to 1, and whether it is paused."""
+        """Set how far a running run is, 0 to 1, and whether it is paused."""
         self._progress[run_id] = min(max(fraction, 0.0), 1.0)
         self.paused = run_id if is_paused else None
         if (row := self.row_of(run_id)) is not None:
@@ -106,7 +106,7 @@ class RunsModel(RunsList, QAbstractTableModel):
         return self._progress.get(run_id)
 
     def set_checked(self, ids: Iterable[str]) -> None:
-        """Ticks these runs and no others."""
+        """Select exactly these runs."""
         wanted = self.lines.keys() & set(ids)
         if wanted != self._checked:
             self._checked = wanted
@@ -114,29 +114,29 @@ class RunsModel(RunsList, QAbstractTableModel):
             self.checked_changed.emit(self.checked())
 
     def checked(self) -> tuple[str, ...]:
-        """The ticked runs, the oldest first."""
+        """Return the selected runs, oldest first."""
         ticked = [line.run for key, line in self.lines.items() if key in self._checked]
         return tuple(run.id for run in sorted(ticked, key=lambda run: run.number))
 
     def ticks(self) -> Qt.CheckState:
-        """Tells whether all, some or none of the shown runs are ticked; queued runs do not count."""
+        """Return whether all, some or none of the shown runs are selected. Queued runs do not count."""
         return self._state(self._tickable()) if self._checked else Qt.CheckState.Unchecked
 
     def toggle_all(self) -> None:
-        """Ticks all runs that are shown, or none if all are ticked; hidden runs keep their ticks."""
+        """Select all shown runs, or deselect them if all are selected. Hidden runs are unchanged."""
         self.toggle(range(len(self.shown)))
 
     def toggle(self, rows: Iterable[int]) -> None:
-        """Ticks the runs of some rows, or none of them if all are ticked."""
+        """Select the runs of some rows, or deselect them if all are selected."""
         ids = self._tickable(rows)
         self.set_checked(self._checked - ids if ids <= self._checked else self._checked | ids)
 
     def tick(self, row: int) -> Qt.CheckState:
-        """Tells whether the run in a row is ticked, or all, some or none of those of the item there."""
+        """Return whether all, some or none of the runs in a row are selected."""
         return self._state(self._tickable([row]))
 
     def can_tick(self, row: int) -> bool:
-        """True if there is a run in a row with anything to show yet."""
+        """Return True if a row has a run that has started."""
         return bool(self._tickable([row]))
 
     def _tickable(self, rows: Iterable[int] | None = None) -> set[str]:
@@ -195,7 +195,7 @@ class RunsModel(RunsList, QAbstractTableModel):
                 if column is not Column.TICK or isinstance(shown, Heading):
                     return self.spoken(row, column)
                 name = shown.title if isinstance(shown, Item) else shown.run.title
-                return f"{name}, {_TICKED.get(self.tick(row), 'not ticked')}"
+                return f"{name}, {_TICKED.get(self.tick(row), 'not selected')}"
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:

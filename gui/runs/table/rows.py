@@ -1,4 +1,4 @@
-"""The rows of the table: headings, comparisons, studies and the runs below them; and their filter. No Qt."""
+"""The rows of the table: headings, comparisons and studies with their runs, and the filter. No Qt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ StudyKind = Literal["limit", "numerics", "profile", "sweep", "tune"]
 ItemKind = Literal["comparison", "limit", "numerics", "profile", "sweep", "tune"]
 KINDS: dict[ItemKind, tuple[str, str]] = {
     "comparison": ("Comparisons", "compare"),
-    "limit": ("Limits", "limit"),
+    "limit": ("Largest batch", "limit"),
     "numerics": ("Numerics", "pulse"),
     "profile": ("Profiles", "profile"),
     "sweep": ("Sweeps", "sweep"),
@@ -29,10 +29,10 @@ KINDS: dict[ItemKind, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class StudyRow:
-    """A saved limit, numerics, profile, sweep or tuning, as the table shows it.
+    """A saved batch-size search, numerics study, profile, sweep or tuning in the table.
 
-    `result` is what came out, in a few words; `ratio` its gain, None where it has none. `experiment` is what
-    *Use these settings* puts into the form. `is_unfinished` while it runs or waits.
+    `result` is its outcome in a few words, `ratio` its gain, if any. `experiment` has the settings for *Use
+    these settings*. `is_unfinished` while it runs or waits.
     """
 
     kind: StudyKind
@@ -55,7 +55,7 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class Heading:
-    """A line above the rows of a day, of what is in progress, or of what is pinned."""
+    """A heading above the rows of a day, or above the running or pinned ones."""
 
     words: str
 
@@ -66,9 +66,9 @@ class Heading:
 
 @dataclass(frozen=True)
 class Item:
-    """A comparison with its runs, or a study; the runs of a sweep are below it.
+    """A comparison with its runs, or a study. A sweep has runs, too.
 
-    `ratio` is that of two sides. It `is_spoiled` where a disturbed run makes it mean nothing.
+    `ratio` compares two sides. `is_spoiled` if a disturbed run makes it unreliable.
     """
 
     kind: ItemKind
@@ -98,7 +98,7 @@ class Item:
 
     @property
     def rank(self) -> int:
-        """Orders what is in progress, 2, above what waits, 1, and that above the rest."""
+        """The sort rank: 2 if running, 1 if waiting, else 0."""
         states = {line.run.status for line in self.lines}
         if Status.RUNNING in states or (self.study is not None and self.study.is_unfinished):
             return 2
@@ -175,7 +175,7 @@ def _own_name(run: RunRecord) -> str:
 
 
 def name_of_side(run: RunRecord, name: str) -> str:
-    """A run's name where its comparison is called `name`."""
+    """Return a run's name after its comparison is renamed to `name`."""
     rest = run.name[len(own) :] if (own := _own_name(run)) else f", {run.label or run.title}"
     return f"{name}{rest}"
 
@@ -212,9 +212,9 @@ def day_words(day: date, today: date) -> str:
 
 
 TIP = (
-    "Shows what has every word in its name, tags, note, model, dataset, precision, recipe or"
-    " status. A key looks in one place alone: tag:paper, model:resnet50, precision:fp16, status:failed,"
-    ' batch:64, folder:thesis, sweep:lr; quotes keep words together: tag:"figure 2".'
+    "Show results with every word in the name, tags, note, model, dataset, precision, optimizations or"
+    " status. Search one field with tag:paper, model:resnet50, precision:fp16, status:failed, batch:64,"
+    ' folder:thesis or sweep:lr. Quotes keep words together: tag:"table 2".'
 )
 _PLACES: dict[str, Callable[[Line], str]] = {
     "name": lambda line: line.run.name,
@@ -250,7 +250,7 @@ class Search:
         return all(fits(line) for fits in self._terms)
 
     def among(self, lines: Iterable[Line]) -> list[Line]:
-        """Those of the lines that pass the filter, in their order."""
+        """Return the lines that pass the filter, in their order."""
         found = list(lines)
         # term by term: asking for all terms of every line takes twice as long
         for fits in self._terms:

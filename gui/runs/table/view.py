@@ -1,4 +1,4 @@
-"""The table view of everything saved: columns, keys, highlighted rows, and the drag picture."""
+"""The table view of all saved results: columns, keys, highlighted rows, and the drag image."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 _WIDEST_COLUMN = 800
 _OF_ITEMS = frozenset({Column.TICK, Column.NAME, Column.WHEN, Column.MODEL, Column.RATIO, Column.FOLDER})
-"""The columns that tell something of a comparison or study as a whole."""
+"""The columns that have a value for a whole comparison or study."""
 _INSET, _SCROLLED_NAME = 12, 140
 """The room left of a name without a box to tick; the width of the name in a table that scrolls anyway."""
 _WIDTHS = {
@@ -90,8 +90,8 @@ def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
 
 
 class RunsTable(QTableView):
-    """Whole rows are highlighted. Space ticks them, P pins them, Enter shows their curves, F2 renames and
-    Delete deletes; Left and Right close and open a comparison. The panel does what is asked for.
+    """The table of results. Space selects the highlighted rows, P pins them, Enter shows their curves, F2
+    renames and Delete deletes. Left and Right fold and unfold a comparison. The panel carries out actions.
     """
 
     def __init__(self, panel: RunsPanel) -> None:
@@ -105,8 +105,8 @@ class RunsTable(QTableView):
         self.setModel(self._runs)
         self.setAccessibleName("Results")
         self.setToolTip(
-            "Everything saved. Click to open; tick runs to compare them; right-click for more; drag runs to"
-            " the right to add them to the comparison"
+            "All saved results. Click one to open it. Select runs to compare them. Right-click for more. Drag"
+            " runs to the right to add them to the comparison."
         )
         self.setItemDelegate(RunsDelegate(self._runs, self))
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -161,12 +161,12 @@ class RunsTable(QTableView):
         return tuple(row for row in rows if isinstance(row, Item))
 
     def mark(self, keys: Iterable[str]) -> None:
-        """Marks the rows of what is opened, by their keys, with a bar at their left."""
+        """Mark the rows of what is opened, by their keys, with a bar at their left."""
         self.marked = frozenset(keys)
         self.viewport().update()
 
     def rename(self, key: str) -> None:
-        """Edits the name of a run, by its id, or of a comparison, by its key, in its cell."""
+        """Edit the name of a run, by its id, or of a comparison, by its key, in its cell."""
         if (row := self._runs.row_of(key)) is not None:
             self.edit(self._runs.index(row, Column.NAME))
 
@@ -279,7 +279,7 @@ class RunsTable(QTableView):
         return self._chosen.get(column, column in USUAL)
 
     def choose(self, column: Column, is_shown: bool) -> None:
-        """Shows or hides a column, whatever room there is."""
+        """Show or hide a column, regardless of the room."""
         header = self.horizontalHeader()
         if is_shown and column not in USUAL and column not in self._chosen:
             # the ratio stays at the end
@@ -297,7 +297,7 @@ class RunsTable(QTableView):
         }
 
     def set_columns(self, columns: Mapping[str, Any]) -> None:
-        """Takes back what `columns` gave; nothing restores the usual columns. Unknown columns are left out.
+        """Restore columns that `columns` returned. Unknown columns are ignored.
 
         Raises KeyError, TypeError, ValueError or AttributeError for anything else.
         """
@@ -318,7 +318,7 @@ class RunsTable(QTableView):
         header.viewport().update()
 
     def reset_columns(self) -> None:
-        """Brings back the usual columns, in their usual order and widths."""
+        """Restore the default columns, order and widths."""
         self.set_columns({"chosen": {}, "order": [], "widths": {}})
 
     def _fit_columns(self) -> None:

@@ -1,4 +1,4 @@
-"""The one table of the window: columns that say how a row is written, sorted, explained and painted."""
+"""The table widget of the window. Columns define the text, order, tooltip and painting of rows."""
 
 from gui.widgets.table.columns import Column, Group, Look
 from gui.widgets.table.result_table import FilteredTable, ResultTable

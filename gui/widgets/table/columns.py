@@ -1,4 +1,4 @@
-"""The columns of a table: how a row is written, sorted, explained and painted, and how wide a column is."""
+"""The columns of a table: text, sort value, tooltip, painting and width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = TypeVar("Row")
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 GROWS = 1 << 20
-"""The `widest` of a column that takes the room that is left."""
+"""The `widest` of a column that takes the remaining room."""
 _LETTER, _BESIDE_WORDS, _WIDEST_WORDS = 7, 14, 240
 
 
@@ -32,7 +32,7 @@ class Look(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group of neighbouring columns; its name stands above their titles."""
+    """A group of adjacent columns, with its name above their titles."""
 
     title: str
     precision: Precision
@@ -43,17 +43,17 @@ FAINT = Look(ink="text3")
 
 
 def plain_look(_row: Any) -> Look:
-    """The look of cells that have none of their own."""
+    """Return the default look of cells."""
     return PLAIN
 
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column: `text` writes a row's cell, `value` sorts it (by default its text; None comes last).
+    """A column: `text` returns a row's text, and `value` its sort value (default: the text; None is last).
 
-    `paint` draws a cell in the place of its text, `paint_heading` the heading. `short` writes what a
-    narrow cell shows; `about` is a cell's tooltip. The column is `width` pixels wide, or as wide as its
-    texts up to `widest`; a dispensable one is left out where there is no room for all.
+    `paint` draws a cell instead of its text, `paint_heading` the heading. `short` returns the text of a
+    narrow cell, and `about` the tooltip. The column is `width` pixels wide, or as wide as its texts up to
+    `widest`. A dispensable one is hidden if there is no room for all.
     """
 
     title: str
@@ -103,7 +103,7 @@ def number_column(
     absent: str = "",
     look: Callable[[Row], Look] = plain_look,
 ) -> Column[Row]:
-    """A column of numbers, written by `write`; `absent` stands where there is none."""
+    """Return a column of numbers, formatted by `write`, or `absent` for None."""
 
     def text(row: Row) -> str:
         known = value(row)

@@ -1,4 +1,4 @@
-"""The rows of a table for Qt, sorted and filtered; a proxy of Qt's would ask for pairs of rows."""
+"""The Qt model of a table, which sorts and filters its rows without a proxy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def selection_of(model: QAbstractItemModel, places: Iterable[int]) -> QItemSelec
 
 
 class RowModel(QAbstractTableModel, Generic[Row]):
-    """Rows told apart by `key`. `about` is a row's tooltip, `found_by` the text that a filter looks through.
+    """Rows identified by `key`. `about` returns a row's tooltip, `found_by` the text that a filter searches.
 
     Rows that are `pinned` stay on top in every order.
     """
@@ -68,33 +68,33 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         self._descends = False
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column[Row]]) -> None:
-        """Shows these in the place of others, filtered and sorted as before."""
+        """Replace all rows, filtered and sorted as before."""
         before, titles = list(map(self.key, self.rows)), [column.key for column in self.columns]
         is_same = titles == [column.key for column in columns]
         self.given, self._texts = tuple(rows), None
         shown = self._in_order(columns)
         if is_same and before == list(map(self.key, shown)):
             self.columns, self.rows = tuple(columns), shown
-            self.tell_changed()
+            self.update_texts()
             return
         self.beginResetModel()
         self.columns, self.rows = tuple(columns), shown
         self.endResetModel()
 
-    def tell_changed(self) -> None:
-        """The same rows are written otherwise."""
+    def update_texts(self) -> None:
+        """Update the texts of all rows."""
         if self.rows and self.columns:
             self.dataChanged.emit(self.index(0, 0), self.index(len(self.rows) - 1, len(self.columns) - 1))
 
     def set_filter(self, text: str, keeps: Callable[[Row], bool] | None) -> None:
-        """Keeps the rows that have every word of the text, in any case, and those that `keeps` says."""
+        """Keep the rows that have every word of the text, in any case, and for which `keeps` returns True."""
         self.beginResetModel()
         self._words, self._keeps = text.lower().split(), keeps
         self.rows = self._in_order(self.columns)
         self.endResetModel()
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """Sorts by a column; -1 brings back the order in which the rows were given."""
+        """Sort by a column; -1 restores the original order."""
         self.layoutAboutToBeChanged.emit()
         before = [self.key(self.rows[index.row()]) for index in self.persistentIndexList()]
         self._sorted_by = self.columns[column].key if 0 <= column < len(self.columns) else None

@@ -1,4 +1,4 @@
-"""The table of results: sorted, filtered, copied, selected and explained alike wherever there is one."""
+"""The table of results, with the same sorting, filtering, copying and tooltips everywhere."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from gui.widgets.table.painting import PADDING, Cells, Header, cell_font, cell_w
 
 ROW_HEIGHT = 28
 _MEASURED = 60
-"""Rows of which the texts are measured."""
+"""The number of rows whose texts are measured for widths."""
 _FLAGS = QItemSelectionModel.SelectionFlag
 
 
 class ResultTable(QTableView, Generic[Row]):
-    """Sorted by a click on a heading; a third click takes the order back. Ctrl+C copies rows.
+    """A table that is sorted by a click on a heading; a third click restores the order. Ctrl+C copies rows.
 
-    `selected` carries the rows that the user has selected. `empty` is said where there is no row, `shaded`
+    `selected` carries the rows that the user has selected. `empty` is shown if there are no rows, `shaded`
     rows stand out, and the other arguments are those of `RowModel`. A `whole` table is as high as its rows:
     the page scrolls, not the table.
     """
@@ -80,7 +80,7 @@ class ResultTable(QTableView, Generic[Row]):
         self.show_rows(())
 
     def show_rows(self, rows: Sequence[Row], columns: Sequence[Column[Row]] | None = None) -> None:
-        """Shows these, sorted, filtered and selected as before; `columns` in the place of those so far."""
+        """Show these rows, sorted, filtered and selected as before. `columns` replace the present ones."""
         if columns is not None:
             self._columns = tuple(columns)
         kept = [self.row_model.key(row) for row in self.selected_rows()]
@@ -89,13 +89,13 @@ class ResultTable(QTableView, Generic[Row]):
         self._after_rows(kept, current)
 
     def set_filter(self, text: str, keeps: Callable[[Row], bool] | None = None) -> None:
-        """Shows the rows that have every word of the text, and of these those that `keeps` says."""
+        """Show the rows that have every word of the text, and for which `keeps` returns True."""
         kept = [self.row_model.key(row) for row in self.selected_rows()]
         self.row_model.set_filter(text, keeps)
         self._after_rows(kept, self.currentIndex().column())
 
     def set_empty(self, words: str) -> None:
-        """Says `words` where there is no row."""
+        """Set the text that is shown if there are no rows."""
         self._empty = words
         self.setAccessibleDescription("" if self.row_model.rows else words)
         self.viewport().update()
@@ -127,7 +127,7 @@ class ResultTable(QTableView, Generic[Row]):
         return tuple(self.row_model.rows[place] for place in selected_places(self.selectionModel()))
 
     def select_keys(self, keys: Iterable[Hashable], column: int = 0) -> None:
-        """Selects the rows of these keys, without `selected`."""
+        """Select the rows of these keys, without `selected`."""
         wanted, model = set(keys), self.row_model
         places = [place for place, row in enumerate(model.rows) if model.key(row) in wanted]
         chooser = self.selectionModel()
@@ -139,7 +139,7 @@ class ResultTable(QTableView, Generic[Row]):
         self.viewport().update()
 
     def copy_rows(self) -> None:
-        """Puts the selected rows, or else all, on the clipboard for a spreadsheet, below their headings."""
+        """Put the selected rows, or else all, on the clipboard for a spreadsheet, below their headings."""
         chosen = self.selected_rows() or self.row_model.rows
         copy_lines([self.row_model.titles(), *map(self.row_model.line, chosen)])
 
@@ -253,7 +253,7 @@ class ResultTable(QTableView, Generic[Row]):
 
 
 def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
-    """Puts lines of cells on the clipboard, for a spreadsheet."""
+    """Put lines of cells on the clipboard, for a spreadsheet."""
     # in which no text is a formula, or ends its cell
     cells = (
         (cell_text(one_line(cell)) if isinstance(cell, str) else str(cell) for cell in line) for line in lines
@@ -262,7 +262,7 @@ def copy_lines(lines: Sequence[Sequence[Any]]) -> None:
 
 
 class FilteredTable(QWidget, Generic[Row]):
-    """`before` and `after` stand beside the filter of the `table`, whose rows are each a `noun`."""
+    """A table with a filter. `before` and `after` are placed next to it; `noun` names a row."""
 
     def __init__(
         self,
@@ -284,17 +284,17 @@ class FilteredTable(QWidget, Generic[Row]):
         in_column(head, wide(table), parent=self, margins=(0, 8, 0, 0), spacing=8)
 
     def keep(self, keeps: Callable[[Row], bool] | None, nothing_passes: str = "") -> None:
-        """Shows only the rows that `keeps` says; `nothing_passes` is said where there are none of them."""
+        """Show only rows for which `keeps` returns True. `nothing_passes` is shown if there are none."""
         self._keeps, self._nothing_passes = keeps, nothing_passes
         self._filter()
 
     def tell(self, none: str, noun: str = "") -> None:
-        """Says how many rows there are, and `none` where there is not one; `noun` is that of other rows."""
+        """Show the number of rows, or `none` if there are none. `noun` names a row from now on."""
         self._none, self._noun = none, noun or self._noun
         shown, count = len(self.table.rows()), len(self.table.row_model.given)
         of_all = counted(count, self._noun)
         set_text(self._count, of_all if shown == count else f"{shown:,} of {of_all}")
-        nothing_passes = self._nothing_passes or f"No {self._noun} passes the filter."
+        nothing_passes = self._nothing_passes or f"No {self._noun} matches the filter."
         self.table.set_empty(nothing_passes if count else none)
 
     def count_text(self) -> str:

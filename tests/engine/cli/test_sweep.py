@@ -151,7 +151,7 @@ def test_model_files_of_ones_own_are_swept_with_their_code(answer, tmp_path):
     [
         (["--sweep", "batch_size="], "Batch size is swept, but has no values."),
         (["--sweep", "batch_size=8,8"], "Batch size has the value 8 twice."),
-        (["--sweep", "batch_size=8,x"], "The cell batch size x cannot be trained: Batch size is 'x'"),
+        (["--sweep", "batch_size=8,x"], "The combination batch size x cannot be trained: Batch size is 'x'"),
         (["--sweep", "bach=8"], "There is no setting named 'bach'."),
         (["--sweep", "seed=1,2", "--to-within", "0"], "--to-within is '0'"),
         (["--sweep", "seed=1,2", "--time-limit", "soon"], "--time-limit is 'soon'"),
@@ -226,14 +226,14 @@ def test_a_presets_variants_and_sweep_are_axes() -> None:
 @pytest.mark.parametrize(
     ("swept", "options", "words"),
     [
-        (["batch_size=32,0"], {}, "The cell batch size 0 cannot be trained: Batch size is"),
-        (["precision=fp32,fp99"], {}, "The cell fp99 cannot be trained: Precision is 'fp99'"),
+        (["batch_size=32,0"], {}, "The combination batch size 0 cannot be trained: Batch size is"),
+        (["precision=fp32,fp99"], {}, "The combination fp99 cannot be trained: Precision is 'fp99'"),
         (["batch_size=32,32"], {}, "Batch size has the value 32 twice."),
         (["nope=1"], {}, "There is no setting named 'nope'."),
         (["seed=1,2", "seed=3"], {}, "Seed is swept twice."),
         (["batch_size=8,16"], {"preset": "resnet50-memory"}, "the variants of the preset set it themselves"),
         (["precision=fp32"], {"precisions": ["fp32", "bf16"]}, "is given by --precision and by --sweep"),
-        ([f"seed={','.join(map(str, range(5_001)))}", "batch_size=1,2"], {}, "10,002 cells, but it can have"),
+        ([f"seed={','.join(map(str, range(5_001)))}", "batch_size=1,2"], {}, "10,002 combinations, but"),
         (["model=nowhere/net.py,small-cnn"], {}, "net.py does not exist"),
     ],
 )

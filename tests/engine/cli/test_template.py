@@ -60,7 +60,7 @@ def test_every_setting_is_listed_with_its_default(capsys: Capture) -> None:
 
 def test_an_unknown_setting_is_answered_with_those_that_may_be_meant(capsys: Capture) -> None:
     shown = told(capsys, "run", "--set", "lr=1")
-    assert "Did you mean optimizer.learning_rate? `ammeter settings` lists all of them." in shown
+    assert "Did you mean optimizer.learning_rate? `ammeter settings` lists all settings." in shown
 
 
 @pytest.mark.parametrize("verb", ["run", "compare", "sweep"])

@@ -153,7 +153,7 @@ def test_a_pause_leaves_the_line_and_going_on_takes_it_up_there(index, wheels, f
     while next(events).done_bytes < HALF:
         pass
     control.pause()
-    threading.Timer(0.3, control.go_on).start()
+    threading.Timer(0.3, control.resume).start()
     assert list(events)[-1].done_bytes == (wheels / TORCH).stat().st_size
     assert begins(index) == [None, HALF]
 

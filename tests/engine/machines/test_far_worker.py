@@ -130,7 +130,7 @@ def test_pause_and_going_on_reach_it(near: FarMachine) -> None:
         session.pause()
         # paused, it says the same step again and again
         eventually(lambda: len(set(steps_of([e for _ in range(9) if (e := session.next_event(1))]))) == 1)
-        session.go_on()
+        session.resume()
         (step,) = set(steps_of(until(session, 1)))
         until(session, step + 5)
         session.stop()

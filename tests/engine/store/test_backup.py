@@ -25,7 +25,7 @@ from engine.store.queue import WaitingItem
 from engine.store.saved.study import Study
 from engine.store.schema import VERSION
 from engine.store.store import Store
-from gui.session.order import order_of
+from gui.session.jobs import job_of
 
 Older = Callable[[], None]
 KILLED_AT_EACH_STATEMENT = """
@@ -194,4 +194,4 @@ def test_an_order_that_cannot_be_read_says_so(path: Path, older: Callable[[], No
         store.waiting.add([WaitingItem("strange", "limit", "A search", "{}")])
         (strange,) = (item for item in store.waiting.claimable() if item.key == "strange")
     with pytest.raises(ProblemError, match="cannot be read from the queue"):
-        order_of(strange)
+        job_of(strange)

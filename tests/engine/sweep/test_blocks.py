@@ -124,7 +124,7 @@ class Night:
     def train(self, cluster: Cluster, grid: Grid = PAIR, **options: Any) -> list[TurnEnded]:
         sweeper = Sweeper(self.store, cluster, CATALOG)
         self.id = self.id or sweeper.prepare("Night", grid, Plan(repeats=3))
-        return [event for event in sweeper.carry_on(self.id, **options) if isinstance(event, TurnEnded)]
+        return [event for event in sweeper.run(self.id, **options) if isinstance(event, TurnEnded)]
 
     @property
     def nodes(self) -> dict[tuple[int, int], str | None]:
@@ -178,7 +178,7 @@ def test_a_block_is_submitted_again_no_more_than_twice(night: Night) -> None:
 
 
 def test_a_block_that_was_interrupted_goes_on_on_its_node(night: Night) -> None:
-    night.train(night.cluster("n2"), gives_way=lambda: True)
+    night.train(night.cluster("n2"), should_yield=lambda: True)
     later = night.cluster("n1", "n3")
     night.train(later)
     assert later.nodes.pinned[0] == "n2"
@@ -190,7 +190,7 @@ def test_a_block_whose_job_ended_between_two_turns_is_trained_again(night: Night
     cluster = night.cluster("n1", "n2", "n3", "n1", "n2")
     sweeper = Sweeper(night.store, cluster, CATALOG)
     night.id = sweeper.prepare("Night", PAIR, Plan(repeats=3))
-    for event in sweeper.carry_on(night.id):
+    for event in sweeper.run(night.id):
         if isinstance(event, TurnEnded) and cluster.count == 1:
             cluster.nodes.end_job()
     assert {repeat: node for (_, repeat), node in night.nodes.items()} == {1: "n3", 2: "n1", 3: "n2"}

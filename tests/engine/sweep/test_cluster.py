@@ -32,7 +32,7 @@ def test_the_block_of_a_lost_node_is_trained_again_on_the_other(
     with launcher_on(cluster.machine) as launcher:
         sweeper = Sweeper(store, launcher, CATALOG)
         sweep = sweeper.prepare("Night", PAIR, Plan(repeats=1))
-        for event in sweeper.carry_on(sweep):
+        for event in sweeper.run(sweep):
             turns += isinstance(event, TurnStarted)
             # in the second turn: the first is done, and is taken again
             if isinstance(event, Samples) and turns == 2 and not lost:

@@ -68,10 +68,10 @@ class Night:
         """Gives every cell its pilot, and nothing else."""
         self.prepare()
         for _ in range(PAIR.size):
-            self.events(gives_way=lambda: True)
+            self.events(should_yield=lambda: True)
 
     def events(self, script: str = TRAINED, **options: Any) -> list[SweepEvent]:
-        return list(self.sweeper(script).carry_on(self.id, **options))
+        return list(self.sweeper(script).run(self.id, **options))
 
     def turns(self, script: str = TRAINED, **options: Any) -> list[tuple[int, str, int]]:
         return outline(self.events(script, **options))
@@ -79,7 +79,7 @@ class Night:
     def interrupt(self, script: str, act: Callable[[Sweeper], None]) -> Finished:
         """The end of a sweep on which somebody acts in each turn's first phase."""
         sweeper, event = self.sweeper(script), None
-        for event in sweeper.carry_on(self.id):
+        for event in sweeper.run(self.id):
             if isinstance(event, Phase):
                 act(sweeper)
         assert isinstance(event, Finished)
@@ -145,7 +145,7 @@ def test_a_full_disk_ends_the_sweep_and_no_cell(night):
 
 def test_stopped_it_goes_on_with_the_turn_in_flight(night):
     night.prepare()
-    assert night.turns(gives_way=lambda: True) == [(0, "pilot", 1)]
+    assert night.turns(should_yield=lambda: True) == [(0, "pilot", 1)]
     assert night.interrupt(WAITS, Sweeper.stop).stopped
     assert night.record.cells[1].problem is None
     assert night.turns() == [(1, "pilot", 1), (0, "run", 1), (1, "run", 1)]
@@ -166,7 +166,7 @@ def test_a_stopped_run_is_trained_anew_and_a_skipped_one_is_not(night):
 
 def test_a_left_iterator_lets_go_of_the_sweep(night):
     night.pilot()
-    events = night.sweeper().carry_on(night.id)
+    events = night.sweeper().run(night.id)
     assert isinstance(next(events), SweepStarted) and isinstance(next(events), TurnStarted)
     events.close()
     assert not night.record.is_claimed and len(night.turns()) == 2
@@ -179,7 +179,7 @@ def test_no_turn_begins_once_the_time_is_used_up_over_restarts_and_without_pause
     night.prepare()
     # this pause is longer than all the rest
     paused = TRAINED.replace("peak_resident_mib=7.0", "peak_resident_mib=7.0, paused_seconds=1000.0")
-    night.events(paused, gives_way=lambda: True)
+    night.events(paused, should_yield=lambda: True)
     assert night.record.spent_seconds < 0
 
 
@@ -219,4 +219,4 @@ def test_another_programs_sweep_is_not_carried_on(night, path):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE sweeps SET owner = json_set(owner, '$.host', 'elsewhere.example')")
     with pytest.raises(ProblemError, match="Night is running in another instance of Ammeter"):
-        next(night.sweeper().carry_on(night.id))
+        next(night.sweeper().run(night.id))

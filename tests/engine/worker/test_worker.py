@@ -80,7 +80,7 @@ def test_a_run_pauses_goes_on_beats_and_stops_after_the_step_in_flight(launcher)
             session.pause()
         if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
             paused = True
-            session.go_on()
+            session.resume()
         if paused and isinstance(event, Samples):
             trained_on = True
         if trained_on and isinstance(event, Heartbeat) and event.step > 0:

@@ -16,7 +16,7 @@ from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
 
 LOSS = PlotSpec("Training loss", "nats", "The loss of each step", smooths=True)
-SCALE = PlotSpec("Grad scale", "log2 axis", "The loss scale", powers_of_two=True)
+SCALE = PlotSpec("Loss scale", "log2 axis", "The loss scale", powers_of_two=True)
 SPEED = PlotSpec("Throughput", "img/s", "Samples a second", smooths=True, shows_warmup=True)
 
 

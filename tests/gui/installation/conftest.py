@@ -73,7 +73,7 @@ class Performed:
     def pause(self) -> None:
         self.asked.append("pause")
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.asked.append("go on")
 
     def stop(self) -> None:

@@ -72,7 +72,7 @@ def window(
 def search_goes_on(window: MainWindow) -> Iterator[Event]:
     """A limit has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
-    window.experiments._thread.order_began.connect(
+    window.experiments._thread.job_began.connect(
         lambda _series: goes_on.wait(), Qt.ConnectionType.DirectConnection
     )
     yield goes_on
@@ -186,7 +186,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
-    window.setup.take_orders("limit", asked.append, asked.append)
+    window.setup.register_handler("limit", asked.append, asked.append)
     window.setup.order("limit")
     assert [one.memory_cap_gib for _, one in asked[0].experiments] == [2.0]
 
@@ -216,7 +216,7 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     window.setup.use_settings(LINEAR)
     assert need.text() == "", "nothing is estimated beside a run"
     wanted = window.setup.outcome().experiments[0][1]
-    window.experiments.forecaster._take(wanted, known_forecast(wanted, 100.0, 10.24))
+    window.experiments.forecaster._on_forecast(wanted, known_forecast(wanted, 100.0, 10.24))
     assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
     window.setup.set_text("batch_size", "20")
     assert need.text() == "Needs about 305 MiB of 1.0 GiB fits"

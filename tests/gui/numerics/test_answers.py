@@ -48,7 +48,7 @@ def test_advice_comes_with_its_evidence_and_its_button(advices: Advices, qtbot: 
         button.click()
     assert changes.args == [(("precision", "bf16"),)]
     view.show_advices(Advices())
-    assert view.text().startswith("There is nothing to advise.")
+    assert view.text().startswith("No advice.")
 
 
 def test_the_fp32_modules_their_price_and_their_trials_are_shown(islands: Fp32Modules, qtbot: QtBot) -> None:

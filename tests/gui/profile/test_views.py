@@ -161,7 +161,7 @@ def test_text_and_part_filter_the_rows(view: RowsView, qtbot: QtBot) -> None:
     view.show_part(StepPart.MATRIX)
     assert len(names(view)) == 1 and view.part.isVisible()
     view.show_part(StepPart.COPIES)
-    assert view.table.accessibleDescription() == "No kernel passes the filter."
+    assert view.table.accessibleDescription() == "No kernel matches the filter."
     qtbot.mouseClick(view.part, Qt.MouseButton.LeftButton)
     assert len(names(view)) == 3 and not view.part.isVisible()
 

@@ -298,7 +298,7 @@ def test_the_answer_on_the_page_of_a_question_stays_when_another_one_starts(
     for _ in range(2):
         STUDIES[kind][0](store)
     window = start()
-    work, controller = window.experiments.orders[kind], window.others._controllers[kind]
+    work, controller = window.experiments.jobs[kind], window.others._controllers[kind]
     newest, older = work.saved()
     work.began.emit(older)
     assert controller._key == newest, "an empty page shows what there is"

@@ -33,7 +33,7 @@ def test_every_run_can_be_measured_against_a_chosen_run_that_has_figures(panel: 
         )
         panel.update_run(replace(rows.runs[number], summary=summary, status=Status.FINISHED))
     unborn = entry(panel.menu_for(rows.runs[7]), "Use as baseline")
-    assert not unborn.isEnabled() and unborn.toolTip() == "It has no figures yet."
+    assert not unborn.isEnabled() and unborn.toolTip() == "This run has no results yet."
     entry(panel.menu_for(rows.runs[2]), "Use as baseline").trigger()
     assert [panel.model.heading(column)[0] for column in COMPARED] == [
         *("vs FP16 AMP", "Step vs FP16 AMP", "Peak vs FP16 AMP", "Acc. vs FP16 AMP", "Loss vs FP16 AMP")
@@ -46,7 +46,7 @@ def test_every_run_can_be_measured_against_a_chosen_run_that_has_figures(panel: 
     for numbers, words in ((range(3, 9), "Ratio"), (range(1, 9), "vs FP16 AMP")):
         panel.set_runs([rows.runs[number] for number in numbers])
         assert panel.model.heading(Column.RATIO)[0] == words
-    entry(panel.menu_for(rows.runs[2]), "No baseline").trigger()
+    entry(panel.menu_for(rows.runs[2]), "Clear the baseline").trigger()
     assert panel.model.heading(Column.RATIO)[0] == "Ratio"
 
 
@@ -86,7 +86,7 @@ def test_a_colour_is_chosen_in_the_menu_and_painted(
     panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     before = panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage()
-    colours = panel.menu_for(rows.runs[2]).findChild(QMenu, "colour")
+    colours = panel.menu_for(rows.runs[2]).findChild(QMenu, "color")
     assert colours is not None and entry(colours, "Default").isChecked()
     entry(colours, "Teal").trigger()
     edits.runs.set_colour.assert_called_with((rows.runs[2].id,), "teal")

@@ -42,7 +42,7 @@ def test_any_setting_and_any_figure_can_be_a_column(panel: RunsPanel, rows: Any)
     experiment = first.experiment.model_copy(update={"optimizer": Optimizer(learning_rate=0.3)})
     summary = Summary(step_ms=12.5, final_grad_scale=65_536.0, seconds=125.0, final_train_loss=0.25)
     panel.update_run(replace(first, experiment=experiment, summary=summary))
-    for words in ("Learning rate", "Step ms", "Grad scale", "Duration", "Loss", "Seed"):
+    for words in ("Learning rate", "Step ms", "Loss scale", "Duration", "Loss", "Seed"):
         choices(panel)[words].setChecked(True)
     shown = in_sight(panel.table)
     assert shown[-1] is Column.RATIO and RATE in shown and Column.STEP_MS in shown
@@ -89,7 +89,7 @@ def test_columns_order_and_widths_survive_a_restart(panel: RunsPanel, qtbot: QtB
     assert again.state() == state
     assert in_sight(again.table) == in_sight(panel.table)
     assert in_sight(again.table)[2] is Column.RATIO
-    choices(panel)["Usual columns"].trigger()
+    choices(panel)["Default columns"].trigger()
     assert [column for column in in_sight(panel.table) if column not in USUAL] == []
     assert panel.state()["table"]["columns"] == {"chosen": {}, "order": [], "widths": {}}
 

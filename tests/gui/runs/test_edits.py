@@ -118,7 +118,7 @@ def test_pins_colours_and_folders_are_saved_and_a_deleted_folder_comes_back(tabl
     assert table.runs.model.shown[1].key == first and table.runs.folders.names() == ("thesis",)
     table.runs.folders.delete("thesis")
     assert table.store.run(second).folder == "" and table.runs.folders.names() == ()
-    assert table.notice.text() == "Deleted the folder “thesis”; its runs stay."
+    assert table.notice.text() == "Deleted the folder “thesis”. Its runs are kept."
     next(button for button in table.notice.findChildren(QAbstractButton) if button.text() == "Undo").click()
     assert (table.store.run(first).folder, table.store.run(second).folder) == ("thesis", "thesis")
 
@@ -154,7 +154,7 @@ def test_a_run_that_cannot_be_read_hides_no_other_and_can_be_deleted(
     window = start()
     assert len(window.runs.model.lines) == 2
     text = window.notice.text()
-    assert "“From tomorrow”" in text and "“Run 3”" in text and "cannot be read and are left out" in text
+    assert "“From tomorrow”" in text and "“Run 3”" in text and "cannot be read and are skipped" in text
     assert "from_tomorrow" in window.backstage.log.view.toPlainText()
     assert window.notice.offers() == ("Keep", "Delete")
     press(window, "Delete")
@@ -180,7 +180,7 @@ def test_what_was_deleted_before_a_crash_is_offered_back(
 ) -> None:
     store.delete(ended[:3])
     window = start()
-    assert window.notice.text() == "3 deleted runs can still be brought back."
+    assert window.notice.text() == "3 deleted runs can still be restored."
     assert window.notice.offers() == ("Undo", "Delete for good") and len(window.runs.model.lines) == 1
     press(window, "Undo")
     assert window.notice.text() == "" and len(window.runs.model.lines) == 4 and store.deleted() == ()
@@ -193,7 +193,7 @@ def test_it_can_be_deleted_for_good_and_is_kept_while_nobody_answers(
     start().close_without_asking()
     assert store.deleted() == ended[:1]
     window = start()
-    assert window.notice.text() == "1 deleted run can still be brought back."
+    assert window.notice.text() == "1 deleted run can still be restored."
     press(window, "Delete for good")
     assert store.deleted() == ()
     with pytest.raises(ProblemError, match="permanently deleted"):
@@ -215,7 +215,7 @@ def test_one_offer_follows_the_other(
     press(window, "Undo")
     assert "1 deleted run" in window.notice.text() and window.runs.model.known(ended[2]) is not None
     press(window, "Close this message")
-    assert "“Run 1” cannot be read and is left out." in window.notice.text()
+    assert "“Run 1” cannot be read and is skipped." in window.notice.text()
     press(window, "Close this message")
     assert window.notice.text() == "" and store.deleted() == (ended[1],)
     assert store.run(waiting).status.value == "queued"

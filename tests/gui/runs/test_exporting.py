@@ -21,7 +21,7 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.compare.head import ExportButton
 from gui.runs import importing
-from gui.runs.exporting import Exporting, Order, file_name
+from gui.runs.exporting import Exporting, ExportRequest, file_name
 from gui.runs.importing import Place, place_of
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
@@ -46,7 +46,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(qtbot: QtBot, saved: Store, pair: Order) -> Iterator[Desk]:
+def desk(qtbot: QtBot, saved: Store, pair: ExportRequest) -> Iterator[Desk]:
     window = QWidget()
     qtbot.addWidget(window)
     notice, background, runs = Notice(window), Background(), SavedRuns(saved)
@@ -56,13 +56,13 @@ def desk(qtbot: QtBot, saved: Store, pair: Order) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def pair(trained: Trained) -> Order:
+def pair(trained: Trained) -> ExportRequest:
     runs = trained("fp32", 880.0, name="A <b> run"), trained("fp16", 1_663.0)
-    return Order(tuple(run.id for run in runs), runs[0].id)
+    return ExportRequest(tuple(run.id for run in runs), runs[0].id)
 
 
 def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_person_says_so(
-    desk: Desk, pair: Order, tmp_path: Path
+    desk: Desk, pair: ExportRequest, tmp_path: Path
 ) -> None:
     target = tmp_path / "report.html"
     target.write_text("mine")
@@ -70,7 +70,7 @@ def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_perso
     assert desk.notice.text() == "Writing report.html…"
     desk.settle()
     assert target.read_text() == "mine"
-    assert "already there" in desk.notice.text() and desk.notice.offers() == ("Replace",)
+    assert "already exists" in desk.notice.text() and desk.notice.offers() == ("Replace",)
     next(one for one in desk.notice.findChildren(QAbstractButton) if one.text() == "Replace").click()
     desk.settle()
     assert desk.notice.text() == "Wrote 2 runs to report.html."
@@ -78,38 +78,38 @@ def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_perso
     assert desk.notice.messages()[-1].path == target
     assert "FP16 AMP" in target.read_text(encoding="utf-8")
     beside = "runs-runs.csv and runs-summary.csv beside it."
-    for order, place, told in (
+    for request, place, told in (
         (pair, "runs.csv", f"Wrote 2 runs to runs.csv, with {beside}"),
         (pair, "gone/report.html", "does not exist"),
         (pair, "script.py", "A script is made from one run, and these are 2."),
-        (Order(pair.run_ids[:1]), "race.webp", ""),
+        (ExportRequest(pair.run_ids[:1]), "race.webp", ""),
     ):
-        desk.exporting.write(order, tmp_path / place)
+        desk.exporting.write(request, tmp_path / place)
         desk.settle()
         assert desk.notice.text().startswith(told) and desk.notice.text()
     assert len(list(tmp_path.glob("runs*.csv"))) == 3
     assert not [*tmp_path.glob("*.py"), *tmp_path.glob("*.webp")], "what failed leaves no file"
-    desk.exporting.ask("any", Order(()))
-    assert desk.notice.text() == "There is no run to export."
+    desk.exporting.ask("any", ExportRequest(()))
+    assert desk.notice.text() == "There are no runs to export."
 
 
-def test_a_table_is_put_on_the_clipboard(desk: Desk, pair: Order) -> None:
+def test_a_table_is_put_on_the_clipboard(desk: Desk, pair: ExportRequest) -> None:
     for form, start in (("markdown", "## "), ("latex", "%")):
         desk.exporting.ask(form, pair)
         desk.settle()
-        assert "is on the clipboard" in desk.notice.text()
+        assert "to the clipboard" in desk.notice.text()
         text = QGuiApplication.clipboard().text()
         assert text.startswith(start) and "FP16 AMP" in text
 
 
 @pytest.fixture
-def name(saved: Store, pair: Order) -> str:
+def name(saved: Store, pair: ExportRequest) -> str:
     """What a file of the pair is called."""
     return file_name([saved.run(run_id) for run_id in pair.run_ids])
 
 
 def test_tensorboard_gets_a_folder_of_its_own(
-    desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, pair: ExportRequest, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "ask_folder", lambda *_: tmp_path)
     desk.exporting.ask("tensorboard", pair)
@@ -119,7 +119,7 @@ def test_tensorboard_gets_a_folder_of_its_own(
 
 
 def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
-    desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, pair: ExportRequest, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[Path, str]] = []
 
@@ -138,7 +138,7 @@ def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
 
 @pytest.mark.slow
 def test_a_race_is_saved_in_the_windows_colours(
-    desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, pair: ExportRequest, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offered: list[list[str]] = []
 

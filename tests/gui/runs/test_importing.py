@@ -63,7 +63,7 @@ def test_what_came_in_is_told_and_can_be_compared(desk: Desk, archive: Path) -> 
     assert len(desk.store.runs()) == 2
     desk.importing.take(archive)
     desk.settle()
-    assert desk.notice.text() == "All 2 runs were already here."
+    assert desk.notice.text() == "All 2 runs already exist here."
     assert len(desk.store.runs()) == 2
 
 

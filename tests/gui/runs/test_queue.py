@@ -83,15 +83,15 @@ def test_what_is_before_a_sweep_in_progress_comes_after_its_turn() -> None:
 
 def test_a_queue_at_rest_has_no_times_and_a_button_to_go_on(panel: QueuePanel, does: MagicMock) -> None:
     panel.show_schedule(planned(SWEEP))
-    assert panel.rest.isVisible() and not panel.go_on.isVisible()
+    assert panel.rest.isVisible() and not panel.resume.isVisible()
     panel.rest.click()
     does.rest.assert_called_once_with()
     panel.show_schedule(planned(SWEEP, rests=True))
-    assert panel.go_on.isVisible() and not panel.rest.isVisible()
-    panel.go_on.click()
-    does.go_on.assert_called_once_with()
+    assert panel.resume.isVisible() and not panel.rest.isVisible()
+    panel.resume.click()
+    does.resume.assert_called_once_with()
     assert row(panel, 0) == ["Waiting", "2 h", "–", "–"]
-    assert panel.summary.whole_text() == "1 waiting · 2 h · the queue rests"
+    assert panel.summary.whole_text() == "1 waiting · 2 h · paused"
 
 
 def test_keys_ask_for_the_highlighted_item(qtbot: QtBot, panel: QueuePanel, does: MagicMock) -> None:
@@ -156,14 +156,14 @@ def test_what_waits_is_shown_and_a_removal_can_be_undone(
     queue, panel = window.experiments.queue, window.backstage.queue
     queue.stops_after_this = True
     window.experiments.submit("", [("FP32", tiny)], "first")
-    assert "The queue rests" in window.notice.text()
+    assert "The queue is paused" in window.notice.text()
     window.experiments.submit("", [("FP32", tiny)], "second")
     window.backstage.toggle_page("queue")
     assert window.backstage.page == "queue" and window.top_bar.activity.activity().waits == "2 waiting"
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
     panel.table.selectRow(0)
     panel.press(REMOVE)
-    assert "Took “first” out of the queue." in window.notice.text()
+    assert "Removed “first” from the queue." in window.notice.text()
     assert [item.title for item in panel.table.schedule.items] == ["second"]
     press(window, "Undo")
     assert [item.title for item in panel.table.schedule.items] == ["first", "second"]
@@ -218,10 +218,10 @@ def test_the_queue_says_what_an_earlier_window_left_and_goes_on_with_it(
     window = start()
     panel = window.backstage.queue
     assert panel.empty.words().startswith("2 runs are still in the queue from last time.")
-    assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Go on"
+    assert "2 runs" in window.notice.text() and panel.empty.button.text() == "Resume"
     panel.empty.button.click()
     assert window.notice.text() == ""
     assert [item.key for item in window.experiments.queue.items()] == runs
     for run_id in runs:
         panel.does.act([run_id], REMOVE)
-    assert panel.empty.words().startswith("Nothing waits.")
+    assert panel.empty.words().startswith("The queue is empty.")

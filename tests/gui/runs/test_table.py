@@ -21,7 +21,7 @@ from engine.protocol.events import Summary
 from engine.store.record import RunRecord, Status
 from gui.runs.panel import RunsPanel
 from gui.runs.table.columns import Column
-from gui.runs.table.line import moment_words
+from gui.runs.table.line import short_time_text
 from tests.gui.runs.conftest import RUNS
 
 
@@ -151,8 +151,8 @@ def test_a_run_of_no_comparison_has_no_baseline_but_a_chosen_one(
 def test_when_is_told_as_short_as_it_can_be(record: Callable[..., RunRecord]) -> None:
     run = record(1)
     now = run.created.astimezone().replace(hour=18)
-    assert moment_words(run.created, now) == "12:01"
-    assert moment_words(run.created, now + timedelta(days=800)) == f"{run.created.astimezone():%b %Y}"
+    assert short_time_text(run.created, now) == "12:01"
+    assert short_time_text(run.created, now + timedelta(days=800)) == f"{run.created.astimezone():%b %Y}"
 
 
 def test_it_sorts_by_every_column_with_missing_figures_last_in_either_order(
@@ -308,7 +308,7 @@ def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel, ro
     index = panel.model.index(rows.place(2), Column.RECIPE)
     assert index.data() == "Fast"
     tip = index.data(Qt.ItemDataRole.ToolTipRole)
-    assert tip == "Fast\nIn force: Fused optimizer + compiled\nLeft out:\ncapturing: a CPU has no graphs"
+    assert tip == "Fast\nApplied: Fused optimizer + compiled\nNot applied:\ncapturing: a CPU has no graphs"
     panel.filter.setText("recipe:fast")
     assert 2 in rows.numbers()
 

@@ -45,7 +45,7 @@ def test_the_ticked_runs_are_unticked_moved_and_deleted_below_the_table(
     assert not panel.foot.untick.isVisible()
     ids = (rows.runs[1].id, rows.runs[2].id)
     panel.set_checked(ids)
-    assert panel.foot.words.whole_text() == "2 runs ticked, compared at the right"
+    assert panel.foot.words.whole_text() == "2 runs selected, compared on the right"
     panel.foot.delete.click()
     edits.delete.assert_called_with(ids)
     panel.foot.untick.click()
@@ -112,13 +112,13 @@ def test_the_menu_offers_what_the_run_allows(
     run = rows.runs[number]
     panel.table.selectRow(rows.place(number))
     actions = {action.text(): action for action in panel.menu_for(run).actions()}
-    last = {Status.RUNNING: "Stop", Status.QUEUED: "Take out of the queue"}.get(run.status, "Delete")
+    last = {Status.RUNNING: "Stop", Status.QUEUED: "Remove from the queue"}.get(run.status, "Delete")
     assert list(actions)[-1] == last
     with qtbot.waitSignal(panel.use_settings_requested) as signal:
         actions["Use these settings"].trigger()
     assert signal.args == [run]
     actions[last].trigger()
-    names = {"Stop": "stop", "Take out of the queue": "take_out"}
+    names = {"Stop": "stop", "Remove from the queue": "take_out"}
     wanted = getattr(edits.experiments, names[last]) if last in names else edits.delete
     wanted.assert_called_once()
 

@@ -1,4 +1,4 @@
-"""Work in a thread: in order, told about in the window's own, and never the end of the window."""
+"""Work in a thread: in job, told about in the window's own, and never the end of the window."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from engine.store.saved.study import Study
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
 from gui.session.engine_thread import EngineThread
-from gui.session.order import Order
+from gui.session.jobs import QueuedJob
 from tests.gui.machines import CATALOG, WAIT_MS, Told
 
 LINEAR = experiment_from(
@@ -65,16 +65,16 @@ def thread(machine: Machine, home: Path) -> Iterator[EngineThread]:
     thread.shut_down()
 
 
-def order(*experiments: Experiment, key: str = "series") -> Order:
+def order(*experiments: Experiment, key: str = "series") -> QueuedJob:
     sides = tuple(LimitSide(label=one.precision.label, experiment=one) for one in experiments)
-    return Order.of(Study(id=key, answer=Limit(sides=sides)))
+    return QueuedJob.of(Study(id=key, answer=Limit(sides=sides)))
 
 
 def test_a_forecast_whose_worker_is_just_starting_makes_way(
     qtbot: QtBot, thread: EngineThread, machine: Machine
 ) -> None:
-    machine.starts_forecast = lambda: thread.enqueue_order(order(LINEAR))
-    with qtbot.waitSignal(thread.order_ended, timeout=WAIT_MS):
+    machine.starts_forecast = lambda: thread.enqueue_job(order(LINEAR))
+    with qtbot.waitSignal(thread.job_ended, timeout=WAIT_MS):
         thread.ask_forecasts((LINEAR,))
         thread.start()
     machine.starts_forecast = lambda: None
@@ -89,8 +89,8 @@ def test_stop_leaves_a_forecast_alone(qtbot: QtBot, thread: EngineThread, machin
     thread.start()
     qtbot.waitUntil(lambda: machine.forecasts == 1, timeout=WAIT_MS)
     thread.stop_run()
-    with qtbot.waitSignal(thread.order_ended, timeout=WAIT_MS):
-        thread.enqueue_order(order(LINEAR))
+    with qtbot.waitSignal(thread.job_ended, timeout=WAIT_MS):
+        thread.enqueue_job(order(LINEAR))
     assert made == [], "a forecast that was given up is no answer"
 
 
@@ -98,11 +98,11 @@ def test_a_search_that_nobody_was_told_of_yet_can_be_stopped(
     qtbot: QtBot, thread: EngineThread, machine: Machine
 ) -> None:
     taken_out: list[bool] = []
-    machine.starts_trial = lambda: taken_out.extend(map(thread.stop_order, ("waits", "waits", "series")))
+    machine.starts_trial = lambda: taken_out.extend(map(thread.stop_job, ("waits", "waits", "series")))
     bf16 = LINEAR.model_copy(update={"precision": Precision.BF16})
-    with qtbot.waitSignal(thread.order_ended, timeout=WAIT_MS):
-        thread.enqueue_order(order(LINEAR, bf16))
-        thread.enqueue_order(order(LINEAR, key="waits"))
+    with qtbot.waitSignal(thread.job_ended, timeout=WAIT_MS):
+        thread.enqueue_job(order(LINEAR, bf16))
+        thread.enqueue_job(order(LINEAR, key="waits"))
         thread.start()
     assert taken_out == [True, False, False]
     assert machine.trials == 1, "the second precision was searched after Stop"
@@ -115,8 +115,8 @@ def test_the_machine_is_kept_awake_until_the_queue_is_done(
     monkeypatch.setenv("WAKEPY_FAKE_SUCCESS", "1")
     kept: list[int] = []
     machine.starts_trial = lambda: kept.append(len(wakepy.global_modes()))
-    thread.enqueue_order(order(LINEAR))
-    thread.enqueue_order(order(LINEAR, key="another series"))
+    thread.enqueue_job(order(LINEAR))
+    thread.enqueue_job(order(LINEAR, key="another series"))
     thread.start()
     qtbot.waitUntil(lambda: kept == [1, 1], timeout=WAIT_MS)
     qtbot.waitUntil(lambda: not wakepy.global_modes(), timeout=WAIT_MS)

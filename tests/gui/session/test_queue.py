@@ -1,4 +1,4 @@
-"""The window's queue: order, hold, repeat, remove, rest; what the next window finds, and what gives way."""
+"""The window's queue: job, hold, repeat, remove, rest; what the next window finds, and what gives way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from gui.session.engine_thread import EngineThread
 from gui.session.experiments import Experiments
-from gui.session.order import Order, order_of
+from gui.session.jobs import QueuedJob, job_of
 from tests.gui.conftest import CARD
 from tests.gui.machines import CATALOG, WAIT_MS, Told
 
@@ -146,7 +146,7 @@ def test_a_run_takes_as_long_as_an_earlier_one_of_its_speed(
     assert known == {twice: pytest.approx(2 * STEPS * 0.64, rel=0.02), unknown: None}
     grid = grid_of({"precision": "fp32"}, [Axis(key="steps", values=(STEPS, 2 * STEPS))])
     sweep_id = saved.sweeps.add("Lengths", grid, Plan(), device_name=CARD.device_name)
-    window.sweeps.carry_on(sweep_id)
+    window.sweeps.resume(sweep_id)
     qtbot.waitUntil(lambda: window.queue.items()[-1].seconds_left is not None, timeout=WAIT_MS)
     # the pilots, too, take some steps
     assert window.queue.items()[-1].seconds_left >= 3 * STEPS * 0.64
@@ -187,8 +187,8 @@ def test_what_waits_is_left_to_the_next_window(opened: Callable[[], Experiments]
     assert titles(second) == ["b"], "what was held stays held, unasked"
     left = second.queue.left()
     assert [item.key for item in left] == [key, a]
-    order = order_of(left[0])
-    assert order.study is not None and order.study.experiments == (Experiment(batch_size=7),)
+    job = job_of(left[0])
+    assert job.study is not None and job.study.experiments == (Experiment(batch_size=7),)
     second.queue.take_up(left, is_held=True)
     third = opened()
     assert [(item.key, item.is_held) for item in third.queue.items()] == [(b, True), (key, True), (a, True)]
@@ -225,7 +225,7 @@ def test_the_queue_goes_through_all_and_tells_what_was_done(qtbot: QtBot, window
     assert window.queue.has_work
     with qtbot.waitSignal(window.queue.finished, timeout=WAIT_MS) as told:
         window.start()
-    assert told.args == ["3 runs are done; 1 failed. 1 more waits."]
+    assert told.args == ["3 runs are done. 1 failed. 1 still waiting."]
     states = [record.status for run in (good, bad, last, held) if (record := window.runs.record(run))]
     assert states == [Status.FINISHED, Status.FAILED, Status.FINISHED, Status.QUEUED]
     assert not window.queue.has_work
@@ -269,7 +269,7 @@ def test_a_queue_at_rest_begins_nothing_also_after_a_restart(
     qtbot.waitUntil(lambda: second.catalog is not None, timeout=WAIT_MS)
     assert second.waiting == (run,) and not second.queue.has_work
     with qtbot.waitSignal(second.queue.finished, timeout=WAIT_MS):
-        second.queue.go_on()
+        second.queue.resume()
     assert not opened().queue.stops_after_this
 
 
@@ -283,7 +283,7 @@ class Turns:
 
 
 @dataclass(frozen=True)
-class Sweeping(Order):
+class Sweeping(QueuedJob):
     """Three turns, the next of which is that after those in its log."""
 
     kind: str = "sweep"
@@ -294,10 +294,10 @@ class Sweeping(Order):
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Any:
         return Turns(self.log, self.at_turn)
 
-    def carry_out(
-        self, tool: Any, store: Store, tell: object, is_stopped: object, gives_way: Callable[[], bool]
+    def execute(
+        self, tool: Any, store: Store, tell: object, is_stopped: object, should_yield: Callable[[], bool]
     ) -> Problem | None:
-        while sum("turn" in line for line in tool.log) < 3 and not gives_way():
+        while sum("turn" in line for line in tool.log) < 3 and not should_yield():
             tool.log.append(f"turn {sum('turn' in line for line in tool.log) + 1}")
             tool.at_turn(len(tool.log))
         return None
@@ -307,8 +307,8 @@ class Sweeping(Order):
 class Short(Sweeping):
     kind: str = "limit"
 
-    def carry_out(
-        self, tool: Any, store: Store, tell: object, is_stopped: object, gives_way: Callable[[], bool]
+    def execute(
+        self, tool: Any, store: Store, tell: object, is_stopped: object, should_yield: Callable[[], bool]
     ) -> Problem | None:
         tool.log.append("short")
         raise ProblemError(Problem(kind=Kind.INTERNAL, message="It failed.", remedy=""))
@@ -320,17 +320,17 @@ def test_an_order_that_goes_on_gives_way_between_its_turns(qtbot: QtBot, home: P
 
     def at_turn(turn: int) -> None:
         if turn == 1:
-            thread.enqueue_order(Short("short", log=log))
+            thread.enqueue_job(Short("short", log=log))
             thread.waiting_list.arrange(["short", "sweep"])
 
-    gave_way: list[str] = []
-    thread.order_gave_way.connect(gave_way.append)
-    thread.enqueue_order(Sweeping("sweep", log=log, at_turn=at_turn))
+    yielded: list[str] = []
+    thread.job_yielded.connect(yielded.append)
+    thread.enqueue_job(Sweeping("sweep", log=log, at_turn=at_turn))
     try:
         with qtbot.waitSignal(
-            thread.order_ended, timeout=WAIT_MS, check_params_cb=lambda key, _problem: key == "sweep"
+            thread.job_ended, timeout=WAIT_MS, check_params_cb=lambda key, _problem: key == "sweep"
         ):
             thread.start()
     finally:
         thread.shut_down()
-    assert log == ["turn 1", "short", "turn 2", "turn 3"] and gave_way == ["sweep"]
+    assert log == ["turn 1", "short", "turn 2", "turn 3"] and yielded == ["sweep"]

@@ -81,19 +81,19 @@ def test_one_in_progress_is_shown_as_its_snapshots_come_and_kept_as_it_ended(
     logged: list[tuple[str, str, object]] = []
     studies.logged.connect(lambda *line: logged.append(line))
     key = studies.submit(ASKED)
-    thread.order_began.emit(key)
+    thread.job_began.emit(key)
     study = Study(id=key, answer=ASKED, number=1, device_name="A card")
     told = (study, Log(message="Begun."), Phase(name=PhaseName.NUMERICS, fraction=0.5))
     for known in told:
-        thread.order_event.emit(key, known)
+        thread.job_event.emit(key, known)
     view = studies.view(key)
     assert view is not None and view.is_live and studies.running == key
     assert (view.device_name, view.doing, view.fraction) == ("A card", "diagnosing", 0.5)
     assert logged == [("info", "Begun.", "Numerics, small-cnn")]
     for known in (replace(study, answer=KNOWN), Failed(problem=problem)):
-        thread.order_event.emit(key, known)
+        thread.job_event.emit(key, known)
     with qtbot.waitSignal(studies.ended):
-        thread.order_ended.emit(key, problem)
+        thread.job_ended.emit(key, problem)
     view = studies.view(key)
     assert view is not None and not view.is_unfinished and view.problem == problem
     assert view.answer == KNOWN and view.fraction is None
@@ -103,8 +103,8 @@ def test_a_stopped_one_of_which_nothing_became_known_is_gone(
     studies: Studies[Numerics], thread: EngineThread
 ) -> None:
     key = studies.submit(ASKED)
-    thread.order_began.emit(key)
-    thread.order_ended.emit(key, None)
+    thread.job_began.emit(key)
+    thread.job_ended.emit(key, None)
     assert studies.view(key) is None and studies.running is None
 
 
@@ -152,5 +152,5 @@ def test_a_run_that_cannot_be_profiled_here_says_why(
     no_card = trained("fp32", 100.0, settings={**LINEAR, "device": "cuda:7"}, name="card")
     told = why_not_profiled([no_card], catalog)
     assert told == "“card” cannot be trained here: There is no device named 'cuda:7'."
-    assert "Up to 8 runs" in (why_not_profiled([here] * 9, catalog) or "")
-    assert "still looking" in (why_not_profiled([here], None) or "")
+    assert "At most 8 runs" in (why_not_profiled([here] * 9, catalog) or "")
+    assert "still examining" in (why_not_profiled([here], None) or "")

@@ -89,7 +89,7 @@ def test_stop_ends_the_cell_in_turn_and_stopping_the_sweep_lets_it_go_on_later(
     skipped, stopped, waiting = store.sweeps.find(sweep_id).cells
     assert skipped.problem is not None and stopped.problem is None and not waiting.runs
     sweeps.leave_out(sweep_id, 1, "It takes too long.")
-    sweeps.carry_on(sweep_id)
+    sweeps.resume(sweep_id)
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
     view = sweeps.view(sweep_id)
     assert view is not None and view.is_over

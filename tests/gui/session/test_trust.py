@@ -37,7 +37,7 @@ def test_nothing_runs_before_the_code_was_accepted(start: Callable[[], MainWindo
     experiments = start().experiments
     asked: list[Code] = []
     experiments.trust.ask = lambda code: bool(asked.append(code)) or len(asked) > 1
-    with pytest.raises(ProblemError, match="was not accepted"):
+    with pytest.raises(ProblemError, match="did not allow"):
         experiments.submit("", [("FP32", EXPERIMENT)])
     assert experiments.runs.records() == ()
     for _ in range(2):
@@ -97,6 +97,6 @@ def test_all_of_the_code_is_shown_and_where_it_runs(start: Callable[[], MainWind
     dialog = AcceptDialog(CODE, start())
     shown = dialog.text.toPlainText()
     assert CODE.text in shown and "# layers.py" in shown and CODE.beside["layers.py"] in shown
-    assert "net.py, which runs in /elsewhere" in shown
+    assert "net.py, runs in /elsewhere" in shown
     dialog.run.click()
     assert dialog.result() == AcceptDialog.DialogCode.Accepted

@@ -48,7 +48,7 @@ def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: Setu
     box = panel.form.preset
     whole = box.grab().toImage()
     change(panel, "32")
-    assert box.accessibleDescription() == "Changed from Fashion-MNIST, FP32 against AMP"
+    assert box.accessibleDescription() == "Modified: Fashion-MNIST, FP32 against AMP"
     assert box.grab().toImage() != whole
     change(panel, "64")
     assert box.accessibleDescription() == "" and box.grab().toImage() == whole
@@ -101,7 +101,7 @@ def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(panel: Set
     change(panel, "32")
     answer(panel.own_presets.save_action, "Mine")
     panel.own_presets.delete_action.trigger()
-    ((text, undo),) = asked["tell_changed"]
+    ((text, undo),) = asked["notify_change"]
     assert text == "Deleted the preset “Mine”."
     assert "Mine" not in offered(panel) and not list(own_presets_folder().iterdir())
     assert panel.state()["preset"] == "fashion" and panel.text("batch_size") == "32"

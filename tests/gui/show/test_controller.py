@@ -137,7 +137,7 @@ def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_wi
         actions = window.runs.menu_for(run).actions()
         return next(action for action in actions if action.text() == "Show side by side")
 
-    assert not entry(alone).isEnabled() and "Tick two" in entry(alone).toolTip()
+    assert not entry(alone).isEnabled() and "Select two" in entry(alone).toolTip()
     entry(pair[1]).trigger()
     until_raced(qtbot, window)
     race = window.others.show_panel.race.race

@@ -35,12 +35,12 @@ def test_a_sweep_goes_from_the_form_to_its_cards_and_the_comparison(
         window.setup.run_action.trigger()
     assert window.page == "sweep"
     view = panel.view()
-    assert view is not None and panel.head.stop.isVisible() and not panel.go_on.isVisible()
+    assert view is not None and panel.head.stop.isVisible() and not panel.resume.isVisible()
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
     qtbot.waitUntil(lambda: _done(window) == view.grid.size, timeout=WAIT_MS)
     assert any(words.startswith("Pilot of") for words in in_train)
     assert f"{view.grid.size} of {view.grid.size} cells" in panel.page.counts.whole_text()
-    assert not panel.go_on.isVisible() and "finished" in panel.head.note.whole_text()
+    assert not panel.resume.isVisible() and "finished" in panel.head.note.whole_text()
     panel.page.choose((view.grid.size - 1,))
     card = panel.page.card
     assert card.isVisible() and "baseline" in card.figures.text()
@@ -77,7 +77,7 @@ def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
         window.others.sweeps.submit("Lengths", grid, Plan())
     panel.head.stop.click()
     qtbot.waitUntil(lambda: sweeps.running is None, timeout=WAIT_MS)
-    assert panel.go_on.isVisible() and "unfinished" in panel.head.note.whole_text()
+    assert panel.resume.isVisible() and "unfinished" in panel.head.note.whole_text()
     qtbot.waitUntil(lambda: panel.page.results is not None, timeout=WAIT_MS)
     panel.page.choose((0,))
     panel.page.card.leave_out.click()
@@ -86,7 +86,7 @@ def test_a_stopped_sweep_goes_on_and_its_cells_are_held_and_released(
     qtbot.waitUntil(lambda: panel.page.card.hold.text() == "Release", timeout=WAIT_MS)
     panel.page.card.hold.click()
     qtbot.waitUntil(lambda: panel.page.card.hold.text() == "Hold", timeout=WAIT_MS)
-    panel.go_on.click()
+    panel.resume.click()
     qtbot.waitUntil(lambda: not sweeps.unfinished(), timeout=WAIT_MS)
     assert [len(cell.runs) for cell in store.sweeps.find(sweeps.newest() or "").cells][1] == 1
     qtbot.waitUntil(lambda: _done(window) == 1, timeout=WAIT_MS)

@@ -73,7 +73,7 @@ def test_what_a_search_found_is_shown_used_and_exported(
     assert panel.view() is not None
     text = panel.page.text()
     assert "2.1 times as fast" in text and "9 runs" in text and "torch.compile" in text
-    assert panel.page.findChildren(Waterfall) and not panel.go_on.isVisibleTo(window)
+    assert panel.page.findChildren(Waterfall) and not panel.resume.isVisibleTo(window)
     assert [candidate.state for candidate in candidates(tuned)] == ["winner", "out after round 1"]
     panel.page.use_wanted.emit()
     assert window.setup.text("batch_size") == "5"
@@ -95,7 +95,7 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     begun = tuned.model_copy(update={"phase": "halving", "winner": None, "proof": None, "gains": ()})
     study = put(store, begun)
     key = study.id
-    window.others.fastest._show(tunings.carry_on(key))
+    window.others.fastest._show(tunings.resume(key))
     assert "waiting" in panel.head.note.whole_text() and panel.head.stop.isVisibleTo(window)
     run = store.add(tiny)
     tunings._begin(key)

@@ -104,7 +104,7 @@ def test_the_table_is_sorted_and_filtered_by_words(qtbot: QtBot) -> None:
     view.show_results(small_results())
     assert view.chosen() == (8,)
     view.filter.setText("nothing has this")
-    assert not table.rows() and table.accessibleDescription() == "No cell passes the filter."
+    assert not table.rows() and table.accessibleDescription() == "No cell matches the filter."
 
 
 def test_no_name_of_a_sweep_is_rendered(qtbot: QtBot) -> None:

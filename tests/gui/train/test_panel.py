@@ -158,7 +158,7 @@ def test_a_card_that_tells_its_activity_has_a_card_for_its_tensor_cores(panel: L
     assert panel.cards.tensor_cores.isVisible() and len(panel.cards.cards) == 7
     assert panel.cards.tensor_cores.texts() == ("FP16 AMP 42SMs 88",)
     assert panel.gauges.words.whole_text() == (
-        "FP16 AMP   Tensor Cores 42%  ·  SMs 88%  ·  1,410 MHz (held down by heat and the power limit)"
+        "FP16 AMP   Tensor Cores 42%  ·  SMs 88%  ·  1,410 MHz (throttled by heat and the power limit)"
     )
 
 
@@ -187,7 +187,7 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
     assert texts[:5] == (
         "FP32",
         "FP16 AMP",
-        "Recipe used",
+        "Applied optimizations",
         "Plain",
         "Channels last + fused optimizer + captured",
     )
@@ -202,7 +202,7 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
         assert words in texts
     panel.set_runs([live.run("fp32", live.started(step={"recipe": "fast"}))])
     later = "The rest is known once the run has ended."
-    assert panel.details.texts() == ("FP32", "Requested recipe", "Fast", later)
+    assert panel.details.texts() == ("FP32", "Requested optimizations", "Fast", later)
     qtbot.mouseClick(panel.strip.details, Qt.MouseButton.LeftButton)
     assert not panel.details.isVisible()
 
@@ -255,7 +255,7 @@ def test_the_strip_says_what_runs_how_far_it_is_and_how_long_all_work_takes(
     strip.set_work_left(90.0, at_least=True)
     train_on(127)
     assert strip.title.whole_text() == "Fashion"
-    assert left.text() == "at least 1 min 30 s left" and left.toolTip().endswith("for this run 3 s left")
+    assert left.text() == "at least 1 min 30 s left" and left.toolTip().endswith("This run: 3 s left")
     strip.set_work_left(0.0, at_least=True)
     panel.set_runs(runs)
     assert left.text() == "at least 3 s left"
@@ -270,7 +270,7 @@ def test_the_strip_says_what_runs_how_far_it_is_and_how_long_all_work_takes(
         (Phase(name=PhaseName.VALIDATING), " · validating"),
         (Phase(name=PhaseName.MEASURING), ""),
         (Phase(name=PhaseName.CHECKING, detail="lstm_tagger.py"), " · checking lstm_tagger.py"),
-        (Phase(name=PhaseName.CHECKING, fraction=0.5), " · checking the pictures"),
+        (Phase(name=PhaseName.CHECKING, fraction=0.5), " · checking the images"),
         (
             Phase(name=PhaseName.DOWNLOADING, fraction=0.42, detail="CIFAR-100, 161 MiB"),
             " · downloading CIFAR-100, 161 MiB",
@@ -315,11 +315,11 @@ def test_a_pause_is_asked_then_there_then_over(qtbot: QtBot, panel: LivePanel, l
     panel.set_runs([run])
     with qtbot.waitSignal(panel.pause_toggled):
         qtbot.mouseClick(panel.strip.pause, Qt.MouseButton.LeftButton)
-    assert shown(True) == ("Continue", "FP16 AMP pausing")
+    assert shown(True) == ("Resume", "FP16 AMP pausing")
     run.take(Phase(name=PhaseName.PAUSED))
-    assert shown(None) == ("Continue", "FP16 AMP paused")
+    assert shown(None) == ("Resume", "FP16 AMP paused")
     assert panel.strip.left.text() == "" and panel.strip.stop.isEnabled()
-    assert shown(False) == ("Pause", "FP16 AMP continuing")
+    assert shown(False) == ("Pause", "FP16 AMP resuming")
     run.take(Phase(name=PhaseName.MEASURING))
     assert shown(None) == ("Pause", "FP16 AMP running")
 

@@ -19,7 +19,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
 from gui.theme.theme import theme
-from gui.train.controller import runs_beneath
+from gui.train.controller import background_runs
 from gui.train.panel import LivePanel, LiveRun
 from gui.window.main_window import MainWindow
 
@@ -99,10 +99,10 @@ def test_one_crosshair_one_range_and_one_axis_hold_for_all_four_plots(
 def test_the_capacity_is_pinned_and_on_a_cpu_it_is_the_machines_memory(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
     capacity = panel.plots.memory.canvas.frame.capacity
-    assert capacity is not None and capacity.text == "card capacity 139.8 GiB" and capacity.position is None
+    assert capacity is not None and capacity.text == "GPU memory 139.8 GiB" and capacity.position is None
     panel.set_runs([live.run("fp32", live.started(device="cpu"))])
     tip = panel.plots.memory.header.toolTip()
-    assert "card" not in tip and "machine's memory" in tip, "before any of it is told"
+    assert "GPU" not in tip and "system memory" in tip, "before any of it is told"
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
 
 
 def unscaled(live: Any, precision: str, *events: object, **settings: object) -> LiveRun:
-    """A hundred steps of 100 ms, of which it waits 5%, and no grad scale."""
+    """A hundred steps of 100 ms, of which it waits 5%, and no loss scale."""
     run: LiveRun = live.run(precision, batch_size=64, **settings)
     run.set_status("running")
     run.take(live.samples(1, 100, 640.0, data_wait_ms=(5.0,) * 100))
@@ -233,7 +233,7 @@ def test_the_second_plot_is_what_the_runs_have(panel: LivePanel, live: Any) -> N
     panel.set_runs([unscaled(live, "bf16", *live.epochs(None), over)])
     assert plots.plots[1] is plots.waiting and panel.cards.waiting.texts() == ("BF16 AMP 20.0",)
     panel.set_runs([unscaled(live, "fp32", *live.epochs(0.5)), unscaled(live, "fp16", *live.epochs(0.6))])
-    assert titles(panel)[3:] == ["Accuracy %", "Grad scale", "Skipped steps"]
+    assert titles(panel)[3:] == ["Accuracy %", "Loss scale", "Skipped steps"]
     assert plots.plots[1] is plots.scale and panel.cards.loss_switch.isVisible()
     assert panel.cards.scale.texts()[0] == "FP32 not used"
     panel.set_runs([unscaled(live, "fp16", scaler={"mode": "off"})])
@@ -270,7 +270,7 @@ def test_beneath_is_the_newest_of_each_other_precision_or_what_is_ticked_and_ove
     stopped, other = record(8, "fp16", Status.STOPPED), record(7, "fp32", batch_size=8)
     rest = [record(n, precision) for n, precision in ((6, "bf16"), (5, "fp32"), (4, "fp16"), (3, "fp32"))]
     ids = [f"{number:012x}" for number in ticked]
-    chosen = runs_beneath((trains, stopped, other, *rest), [trains.id], ids)
+    chosen = background_runs((trains, stopped, other, *rest), [trains.id], ids)
     assert [run.number for run in chosen] == beneath
 
 
@@ -286,17 +286,17 @@ def test_what_lies_beneath_is_named_in_lighter_ink_and_does_not_stretch_the_plot
 ) -> None:
     panel.set_runs([flat(live, "bf16", 50, 1.0)])
     canvas, reach = panel.plots.loss.canvas, panel.plots.loss.canvas.frame.x_range
-    panel.set_beneath([(flat(live, "fp32", 5_000, 3.0), "Run 5")])
+    panel.set_background_runs([(flat(live, "fp32", 5_000, 3.0), "Run 5")])
     panel.refresh()
     legend = panel.plots.loss.legend.entries
-    assert [(entry.name, entry.is_faint) for entry in legend] == [("BF16 AMP", False), ("Run 5", True)]
+    assert [(entry.name, entry.is_background) for entry in legend] == [("BF16 AMP", False), ("Run 5", True)]
     assert canvas.frame.x_range == reach and canvas.frame.y_range[1] > 3.0
     image = canvas.grab().toImage()
     pixels = ((x, y) for x in range(image.width()) for y in range(image.height()))
     colors = {image.pixelColor(x, y).name().upper() for x, y in pixels}
     look = theme().palette.look(Precision.FP32)
     assert look.dim in colors and look.color not in colors
-    panel.set_beneath([])
+    panel.set_background_runs([])
     panel.refresh()
     assert len(panel.plots.loss.legend.entries) == 1
 
@@ -307,7 +307,7 @@ def test_what_has_nothing_to_show_in_a_plot_or_counts_something_else_is_not_ther
     other = flat(live, "fp32", 50, 3.0, dataset="synthetic-regression", model="linear")
     other.loss_name = "mean squared error"
     bare = live.run("tf32", live.started("tf32"), live.samples(1, 50, resident_mib=(1.0,) * 50))
-    panel.set_beneath([(other, "Run 5"), (bare, "Run 6")])
+    panel.set_background_runs([(other, "Run 5"), (bare, "Run 6")])
     panel.set_runs([flat(live, "bf16", 50, 1.0)])
     names = [[entry.name for entry in plot.legend.entries] for plot in panel.plots.plots]
     assert names[0] == names[3] == ["BF16 AMP", "Run 6"] and "Run 6" not in names[2]

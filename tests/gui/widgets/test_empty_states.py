@@ -41,7 +41,7 @@ def shown(state: EmptyState) -> list[str]:
 def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start: Open) -> None:
     window = start()
     assert window.runs.pages.currentIndex() == 1
-    assert "See what mixed precision is worth on this machine" in told(window)
+    assert "See what mixed precision gains on this machine" in told(window)
     assert window.others.compare.headline.text().startswith("There is nothing to compare yet.")
     trained(store, 2)
     window.experiments.runs.reload()

@@ -110,7 +110,7 @@ def ink_along(picture: QImage, color: str, trace: Trace, frame: Frame) -> int:
 
 
 X = np.linspace(0.0, 100.0, 400)
-LIMIT, WARMUP = Capacity("card capacity 80.0 GiB"), "warm-up, not counted"
+LIMIT, WARMUP = Capacity("GPU memory 80.0 GiB"), "warm-up, not counted"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The widgets that panels are made of."""
+"""The shared widgets of all panels."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_the_device_chip_names_the_device_and_hides_an_unknown_usage(qtbot: QtBo
     chip = DeviceChip()
     qtbot.addWidget(chip)
     chip.show()
-    assert chip.accessibleName() == "Device: Looking at this machine"
+    assert chip.accessibleName() == "Device: Detecting devices"
     chip.set_device("NVIDIA H200", ("139.8 GiB", "Tensor Cores", "BF16"))
     assert chip.accessibleName() == "Device: NVIDIA H200, 139.8 GiB, Tensor Cores, BF16"
     narrow = chip.sizeHint().width()

@@ -37,7 +37,7 @@ LIMIT = QueueItem("b", "limit", "resnet50", "", seconds_left=200)
         ((), False, "Nothing running"),
         ((RUN, LIMIT), False, "BF16 AMP, resnet50 2 of 2, 62%, 4 min for all, 1 waiting"),
         ((RUN,), False, "BF16 AMP, resnet50 2 of 2, 62%, 40 s for all"),
-        ((LIMIT,), True, "The queue rests, 1 waiting"),
+        ((LIMIT,), True, "The queue is paused, 1 waiting"),
     ],
 )
 def test_it_says_what_runs_how_far_that_is_and_what_waits(
@@ -54,8 +54,8 @@ def test_an_unknown_time_makes_it_the_least(qtbot: QtBot) -> None:
 def test_the_form_says_when_what_is_added_would_begin() -> None:
     unknown = QueueItem("c", "sweep", "A sweep", "")
     times = [begins_text(schedule(items, NOW, rests=False)) for items in ((), (RUN,), (RUN, LIMIT))]
-    assert times == ["", "begins in about 1 min", "begins in about 4 min"]
-    assert begins_text(schedule((RUN, unknown), NOW, rests=False)) == "begins after what is in the queue"
+    assert times == ["", "starts in about 1 min", "starts in about 4 min"]
+    assert begins_text(schedule((RUN, unknown), NOW, rests=False)) == "starts after the jobs in the queue"
 
 
 def test_brief_it_leaves_out_the_model_and_what_waits(qtbot: QtBot) -> None:

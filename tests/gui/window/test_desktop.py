@@ -186,4 +186,4 @@ def test_a_desktop_without_notifications_is_said_so() -> None:
 
 def test_without_a_session_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
-    assert send(notify_message("Done", "12 runs are done.")) == "There is no D-Bus session."
+    assert send(notify_message("Done", "12 runs are done.")) == "No D-Bus session is running."

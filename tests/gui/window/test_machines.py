@@ -112,7 +112,7 @@ def test_the_list_names_the_machines_and_the_one_in_use(qtbot, window):
     assert entries(window) == ["This machine", "box\tnot set up yet", "Add a machine…"]
     switch(qtbot, window, "box")
     assert entries(window)[1] == "box\tready"
-    assert entries(window)[3:] == ["Edit box…", "Check box", "Engine on box…", "Remove box…"]
+    assert entries(window)[3:] == ["Edit box…", "Check box", "PyTorch on box…", "Remove box…"]
 
 
 def test_the_chip_opens_the_list_by_mouse_and_by_keys(qtbot, window, monkeypatch):
@@ -151,7 +151,7 @@ def test_what_waits_keeps_its_machine_and_its_row_names_it(qtbot, window, launch
     states = [
         window.backstage.queue.table.columns()[4].text(slot) for slot in window.backstage.queue.table.rows()
     ]
-    assert states[1:] == ["Waits for box", "Waiting"]
+    assert states[1:] == ["Waiting for box", "Waiting"]
     assert launchers[""].trained == []
     window.experiments.stop()
     qtbot.waitUntil(lambda: len(launchers["box"].trained) == 2, timeout=WAIT_MS)
@@ -179,7 +179,7 @@ def test_a_machine_without_an_engine_offers_to_set_it_up_and_sends_nothing_befor
     window.machines.use("box")
     qtbot.waitUntil(lambda: not window.experiments.engine.is_usable, timeout=WAIT_MS)
     assert entries(window)[1] == "box\tnot set up"
-    assert window.setup.foot.engine_button.text() == "Set up the engine"
+    assert window.setup.foot.engine_button.text() == "Install PyTorch"
     assert not window.engine.page.isVisible()
     switch(qtbot, window, "")
     assert window.engine.engine.is_usable and not window.setup.foot.engine_button.isVisible()
@@ -197,7 +197,7 @@ def test_the_machine_in_use_is_remembered_while_it_is_known(qtbot, window):
 
 def test_removing_asks_and_goes_back_to_this_machine(qtbot, window, monkeypatch):
     switch(qtbot, window, "box")
-    answers = iter((None, "Only from the list"))
+    answers = iter((None, "Keep its files"))
     monkeypatch.setattr("gui.window.machines.choose", lambda *_: next(answers))
     window.machines.remove("box")
     assert window.experiments.machine == "box"
@@ -266,7 +266,7 @@ def test_the_dialog_checks_a_machine_and_adds_it(qtbot, near_ssh):
     qtbot.keyClicks(dialog.host, "me@gpu-box")
     assert dialog.name.placeholderText() == "gpu-box"
     dialog.check_button.click()
-    assert dialog.words() == "Asking me@gpu-box…"
+    assert dialog.words() == "Checking me@gpu-box…"
     qtbot.waitUntil(lambda: bool(dialog.checks), timeout=WAIT_MS)
     assert dialog.words() == "1 problem"
     assert [check.name for check in dialog.checks if check.status == "problem"] == ["Program"]
@@ -297,7 +297,7 @@ def test_a_clusters_devices_are_read_once_and_again_when_asked(qtbot, window, la
     keep_catalog(CATALOG.model_copy(update={"machine": "box"}))
     switch(qtbot, window, "box")
     assert window.experiments.catalog.devices == CATALOG.devices, "those that were kept"
-    (again,) = (each for each in window.machines.list_menu().actions() if "again" in each.text())
+    (again,) = (each for each in window.machines.list_menu().actions() if "Refresh" in each.text())
     again.trigger()
     qtbot.waitUntil(lambda: devices(window) == FAR_CATALOG.devices, timeout=WAIT_MS)
     assert kept_catalog("box")[0].devices == FAR_CATALOG.devices
@@ -351,7 +351,7 @@ def test_the_dialog_edits_a_machine_and_its_hints_are_below_their_fields(qtbot):
     [
         ("-oProxyCommand=x", "a", ".ammeter", "is not a valid host"),
         ("box", "this machine", ".ammeter", "is not a valid machine name"),
-        ("box", "BOX", ".ammeter", "There is a machine called BOX already"),
+        ("box", "BOX", ".ammeter", "A machine named BOX already exists"),
         ("box", "a", "a b", "is not a valid folder"),
         ("box", "a", "../x", "is not a valid folder"),
     ],

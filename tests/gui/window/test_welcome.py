@@ -21,7 +21,7 @@ from gui.window.body import ModelDrops
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
-BUTTONS = ["Show me", "Run an experiment", "Find my memory limit"]
+BUTTONS = ["Show me", "Run an experiment", "Find the largest batch"]
 
 
 def shown(qtbot: QtBot, widget: QWidget, width: int, height: int) -> None:

@@ -69,14 +69,14 @@ def test_the_first_start_tells_one_story_which_ends_with_a_run(
     assert "RTX 4090" in window.top_bar.device.accessibleName()
     window.setup.use_settings(tiny)
     page.begin_button.click()
-    assert window.setup.foot.line.text() == "The engine is being set up."
+    assert window.setup.foot.line.text() == "PyTorch is being installed."
     put_installation(no_engine)
     installation = engine_here().installation
     assert installation is not None
     for event in (Installed(installation), None):
         performed.events.put(event)
     qtbot.waitUntil(page.train_button.isVisible)
-    assert "no engine yet" not in window.top_bar.device.accessibleName()
+    assert "PyTorch is not installed" not in window.top_bar.device.accessibleName()
     with qtbot.waitSignal(window.experiments.ended, timeout=60_000):
         page.train_button.click()
     assert [run.status for run in window.experiments.runs.records()] == [Status.FINISHED]

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError
@@ -294,7 +294,7 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(mo
         ({"model": "timm:resnet81"}, "Did you mean timm:resnet18"),
         ({"model": "resnet18d"}, "Did you mean timm:resnet18d?"),
         ({"model": "hf:llama"}, "synthetic-tokens"),
-        ({"model": "hf:albert"}, OWN),
+        ({"model": "hf:albert"}, OWN_DATA),
         ({"overrides": ["hidden_size=3"]}, "Leave it empty"),
     ],
 )

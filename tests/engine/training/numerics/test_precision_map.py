@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.own.code import read_code
 from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation
 from engine.training.numerics.precision_map import DIFFERENCES, device_notes, map_precision
@@ -110,7 +110,7 @@ def step(train, batch):
 def test_a_step_of_the_files_own_is_attributed_with_its_update(make_bench, tmp_path):
     file = tmp_path / "own.py"
     file.write_text(STEP)
-    settings = {"model": "own.py:model", "dataset": OWN, "image_size": None, "num_classes": None}
+    settings = {"model": "own.py:model", "dataset": OWN_DATA, "image_size": None, "num_classes": None}
     made = part_of(make_bench(**settings, code=read_code(file).to_json()), map_precision)
     assert made.attributed_fraction == 1.0
     rows = [(row.module, row.name, row.direction) for row in made.operations]

@@ -113,10 +113,10 @@ def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     assert "still in the queue" in again.notice.text()
     assert again.experiments.why_not_begun(again.experiments.runs.record(second)) is None
     buttons = again.notice.findChildren(QAbstractButton)
-    next(button for button in buttons if button.text() == "Go on").click()
+    next(button for button in buttons if button.text() == "Resume").click()
     assert (
         again.experiments.why_not_begun(again.experiments.runs.record(second))
-        == "It is waiting for its turn."
+        == "This run is waiting in the queue."
     )
     training.wait_for_end(again, 2)
     assert again.experiments.runs.record(second).status is Status.FINISHED

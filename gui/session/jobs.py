@@ -1,4 +1,4 @@
-"""Work of the engine's thread other than runs: as it waits and is saved meanwhile, and how it is done."""
+"""Queued jobs of the engine's thread other than runs: how they wait, are saved and are carried out."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _DETAILS = {
 
 @runtime_checkable
 class CanPause(Protocol):
-    """Work that can pause after the step in flight, and go on; any thread may ask."""
+    """Work that any thread can pause after the current step, and resume."""
 
     def pause(self) -> None: ...
-    def go_on(self) -> None: ...
+    def resume(self) -> None: ...
 
 
 @dataclass(frozen=True)
-class Order:
-    """Work that waits in the queue; no other has its `key`, which is also its id in the store.
+class QueuedJob:
+    """A study or sweep in the queue. Its unique `key` is also its id in the store.
 
-    `study` is what is to be answered, None for a sweep, which is in the store. `title` says what of, and
-    `machine` where, "" for this one.
+    `study` is None for a sweep, which is in the store. `title` names the job, and `machine` is where it runs,
+    "" for this one.
     """
 
     key: str
@@ -63,44 +63,44 @@ class Order:
     machine: str = ""
 
     @classmethod
-    def of(cls, study: Study[Any]) -> Order:
+    def of(cls, study: Study[Any]) -> QueuedJob:
         return cls(study.id, study.kind, study.title, study, study.machine)
 
     @property
     def detail(self) -> str:
-        """Its description in the queue."""
+        """The description in the queue."""
         return _DETAILS[self.kind]
 
     @property
-    def goes_on(self) -> bool:
-        """True if it goes on where it stood after it gave way or its program ended, and waits until then."""
+    def is_resumable(self) -> bool:
+        """True if the job can resume where it stopped, after it yielded or the program ended."""
         return self.kind == SWEEP or DRIVERS[self.kind].keeps_place
 
     def item(self) -> WaitingItem:
-        """The order as it is saved while it waits. `order_of` makes it again."""
+        """Return the job as it is saved while it waits. `job_of` is the inverse."""
         request = "" if self.study is None else self.study.answer.model_dump_json()
         return WaitingItem(self.key, self.kind, self.title, request, machine=self.machine)
 
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Driver[Any] | Sweeper:
-        """The driver that will carry it out."""
+        """Return the driver that carries out the job."""
         made = Sweeper if self.study is None else DRIVERS[self.kind]
         return made(store, launcher, catalog)
 
-    def carry_out(
+    def execute(
         self,
         tool: Driver[Any] | Sweeper,
         store: Store,
         tell: Callable[[object], None],
         is_stopped: Callable[[], bool],
-        gives_way: Callable[[], bool],
+        should_yield: Callable[[], bool],
     ) -> Problem | None:
-        """Does the work and passes its events to `tell`; what ended it early, if anything.
+        """Carry out the job and pass its events to `tell`. Return the problem that ended it early, if any.
 
-        An order that goes on asks `gives_way` between its turns, and returns early where it is to.
+        A job that can resume calls `should_yield` between its turns, and returns early if it must yield.
         """
         problem: Problem | None = None
         try:
-            for event in self._events(tool, store, gives_way):
+            for event in self._events(tool, store, should_yield):
                 tell(event)
                 if is_stopped() and not isinstance(event, Finished | Failed):
                     # asked again: the request may have come before the work had begun
@@ -116,48 +116,48 @@ class Order:
         return problem
 
     def _events(
-        self, tool: Driver[Any] | Sweeper, store: Store, gives_way: Callable[[], bool]
+        self, tool: Driver[Any] | Sweeper, store: Store, should_yield: Callable[[], bool]
     ) -> Iterator[object]:
         if isinstance(tool, Sweeper):
-            return tool.carry_on(self.key, gives_way)
+            return tool.run(self.key, should_yield)
         assert self.study is not None
         # another window may have gone on with it since it was ordered
         known = store.studies.find(self.key) if store.studies.starting(self.key) else self.study
-        return tool.follow(known, gives_way)
+        return tool.follow(known, should_yield)
 
 
-def again(order: Order) -> Order:
-    """The same question as another order."""
-    assert order.study is not None
-    return Order.of(Study(answer=order.study.answer.afresh(), id=new_id(), machine=order.machine))
+def again(job: QueuedJob) -> QueuedJob:
+    """Return a new job for the same question."""
+    assert job.study is not None
+    return QueuedJob.of(Study(answer=job.study.answer.afresh(), id=new_id(), machine=job.machine))
 
 
-def order_of(item: WaitingItem) -> Order:
-    """The order of a saved item. Raises ProblemError where another version of Ammeter wrote it."""
-    order = Order(item.key, item.kind, item.title, machine=item.machine)
+def job_of(item: WaitingItem) -> QueuedJob:
+    """Return the job of a saved item. Raises ProblemError if another version of Ammeter wrote it."""
+    job = QueuedJob(item.key, item.kind, item.title, machine=item.machine)
     if item.kind == SWEEP:
-        return order
+        return job
     try:
         answer = ANSWERS[item.kind].model_validate_json(item.request)  # type: ignore[index]
     except (KeyError, ValueError):
         message = f"“{item.title}” cannot be read from the queue: another version of Ammeter wrote it."
         raise ProblemError(
-            Problem(kind=Kind.STORE, message=message, remedy="Remove it and order it anew.")
+            Problem(kind=Kind.STORE, message=message, remedy="Remove it and add it again.")
         ) from None
-    return replace(order, study=Study(id=item.key, answer=answer, machine=item.machine))
+    return replace(job, study=Study(id=item.key, answer=answer, machine=item.machine))
 
 
-Work = str | Order
+Work = str | QueuedJob
 
 
 def key_of(work: Work) -> str:
-    """A run's id, or an order's key."""
+    """Return a run's id, or a job's key."""
     return work if isinstance(work, str) else work.key
 
 
 @dataclass
 class Place:
-    """A place in the queue, of work for a `machine`. What is held is passed over."""
+    """A place in the queue, with work for a `machine`. Held work is skipped."""
 
     work: Work
     is_held: bool = False
@@ -169,10 +169,11 @@ class Place:
 
 
 class WaitingList:
-    """The places, next first; for all threads. `changed` is its lock, and is notified of every change.
+    """The places of the queue, next first, for all threads. `changed` is its lock, notified of every change.
 
-    An order that goes on keeps its place while it is `current`, and gives way to what is put before it; other
-    work leaves when it begins. While it `rests`, nothing begins; `can_train` tells on which machines any can.
+    A job that can resume keeps its place while it is `current`, and yields to work that is moved before it.
+    Other work leaves when it starts. While the list `rests`, nothing starts. `can_train` returns whether a
+    machine can start work.
     """
 
     def __init__(self) -> None:
@@ -195,14 +196,14 @@ class WaitingList:
             self.changed.notify()
 
     def add(self, *work: Work, goes_first: bool = False, is_held: bool = False, machine: str = "") -> None:
-        """Adds work at the end, or at the front; an order names its machine itself."""
-        places = [Place(one, is_held, one.machine if isinstance(one, Order) else machine) for one in work]
+        """Add work at the end or at the front. A job has its own machine."""
+        places = [Place(one, is_held, one.machine if isinstance(one, QueuedJob) else machine) for one in work]
         with self.changed:
             self._places[:] = [*places, *self._places] if goes_first else [*self._places, *places]
             self.changed.notify()
 
     def places(self) -> tuple[Place, ...]:
-        """All places, also that of an order in progress that keeps it."""
+        """Return all places, including that of the current job if it keeps its place."""
         with self.changed:
             return tuple(self._places)
 
@@ -212,7 +213,7 @@ class WaitingList:
             return tuple(place.work for place in self._places if place.work is not self.current)
 
     def keys(self) -> tuple[str, ...]:
-        """All keys in their order, also that of an order in progress that keeps its place."""
+        """Return all keys in order, including that of the current job if it keeps its place."""
         with self.changed:
             return tuple(place.key for place in self._places)
 
@@ -222,7 +223,7 @@ class WaitingList:
             return next((work for work in known if key_of(work) == key), None)
 
     def remove(self, key: str) -> bool:
-        """Takes work out; False if it is in progress or not there."""
+        """Remove work. Return False if it is running or not in the queue."""
         with self.changed:
             place = self._place(key)
             if place is None or place.work is self.current:
@@ -231,14 +232,14 @@ class WaitingList:
             return True
 
     def arrange(self, keys: Sequence[str]) -> None:
-        """Puts the work into the order of its keys; what is not named goes to the end."""
+        """Sort the work by `keys`. Work with another key goes to the end."""
         with self.changed:
             order = {key: number for number, key in enumerate(keys)}
             self._places.sort(key=lambda place: order.get(place.key, len(order)))
             self.changed.notify()
 
     def hold(self, key: str, is_held: bool) -> None:
-        """Holds work back, or releases it. An order in progress that goes on stops at its next turn."""
+        """Hold or release work. A current job that can resume stops at its next turn."""
         with self.changed:
             if (place := self._place(key)) is not None:
                 place.is_held = is_held
@@ -249,33 +250,33 @@ class WaitingList:
             return (place := self._place(key)) is not None and place.is_held
 
     def has_next(self) -> bool:
-        """True if there is work to begin."""
+        """Return True if there is work to start."""
         with self.changed:
             return self._next() is not None
 
     def take(self) -> Work | None:
-        """The next work, which becomes `current`; None if there is none to begin."""
+        """Return the next work, which becomes `current`, or None if there is none to start."""
         with self.changed:
             place = self._next()
             if place is None:
                 return None
             self.current = place.work
-            if not (isinstance(place.work, Order) and place.work.goes_on):
+            if not (isinstance(place.work, QueuedJob) and place.work.is_resumable):
                 self._places.remove(place)
             return self.current
 
-    def gives_way(self) -> bool:
-        """True if the order in progress is to stop for what stands before it, or because it is held."""
+    def should_yield(self) -> bool:
+        """Return True if the current job must yield to work before it, or because it is held."""
         with self.changed:
             place = self._next()
             mine = self._place(key_of(self.current)) if self.current is not None else None
             return mine is not None and (mine.is_held or (place is not None and place is not mine))
 
-    def end(self, *, gave_way: bool = False) -> None:
-        """The current work is over, unless it gave way and waits again."""
+    def end(self, *, yielded: bool = False) -> None:
+        """End the current work, or put it back into the queue if it yielded."""
         with self.changed:
             work, self.current = self.current, None
-            if work is not None and not gave_way:
+            if work is not None and not yielded:
                 self.ended += 1
                 self.remove(key_of(work))
 

@@ -1,4 +1,4 @@
-"""Tells above the form's button what keeps the machine busy; a run can wait until it is quiet."""
+"""The warning above the form's button that the machine is busy. A run can wait until it is idle."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _EVERY_MS = 2_000
 _LOOKS_THAT_AGREE = 2
 
 
-class Quiet(QObject):
-    """Looks every other second in a thread while `may_look`: a look would disturb a measurement.
+class BusyMachineMonitor(QObject):
+    """Checks the load of the machine every other second, except during measurements (`may_look`).
 
-    Two looks in a row must agree, since a program that only starts is no load. `submit` takes a Request that
-    has waited.
+    Two checks in a row must agree, because a program that only starts is not a load. `submit` gets a Request
+    that has waited.
     """
 
     def __init__(
@@ -43,31 +43,31 @@ class Quiet(QObject):
         setup.foot.wait_button.clicked.connect(self._toggle)
 
     def stop(self) -> None:
-        """Stops looking, and waits for a look in progress."""
+        """Stop, and wait for a check in progress."""
         self._timer.stop()
         self._background.stop()
 
     @property
     def is_waiting(self) -> bool:
-        """True while a run waits until the machine is quiet."""
+        """True while a request waits until the machine is idle."""
         return self._waiting is not None
 
     def wait(self, request: Request | None) -> None:
-        """Has a request wait; None cancels what waits."""
+        """Let a request wait until the machine is idle. None cancels it."""
         self._waiting = request
-        self._setup.foot.tell(is_waiting=self.is_waiting)
+        self._setup.foot.set_facts(is_waiting=self.is_waiting)
 
     def look(self) -> None:
-        """Looks, or forgets the last look if it may not."""
+        """Check the load in the background. Discard the last result if checking is not allowed now."""
         if not self._may_look():
             self._watch, self._agreeing = None, 0
-            self._setup.foot.tell(load="")
+            self._setup.foot.set_facts(load="")
         elif not self._background.is_busy:
             device = self._setup.text("device") or "auto"
             self._background.do(partial(_look, self._watch, device), self._take_look, self._fail)
 
     def take(self, sentence: str) -> None:
-        """Takes the result of a look: a sentence on what keeps the machine busy, or ""."""
+        """Handle the result of a check: a sentence on what keeps the machine busy, or ""."""
         if not self._may_look():
             return  # something has begun to train
         is_busy = bool(sentence)
@@ -75,7 +75,7 @@ class Quiet(QObject):
         self._was_busy = is_busy
         if self._agreeing < _LOOKS_THAT_AGREE:
             return
-        self._setup.foot.tell(load=sentence)
+        self._setup.foot.set_facts(load=sentence)
         if (waiting := self._waiting) is not None and not is_busy:
             self.wait(None)
             self._submit(waiting)
@@ -89,7 +89,7 @@ class Quiet(QObject):
         # it was logged; a machine that cannot be examined is not called busy
         self._timer.stop()
         self.wait(None)
-        self._setup.foot.tell(load="")
+        self._setup.foot.set_facts(load="")
 
     def _toggle(self) -> None:
         self.wait(None if self.is_waiting else self._setup.request())

@@ -11,7 +11,7 @@ from engine.experiment.experiment import Precision
 from engine.experiment.presets import all_presets
 from gui.session.request import Request
 from gui.setup.panel import FormActions, SetupPanel
-from gui.window.quiet import Quiet
+from gui.window.busy_machine import BusyMachineMonitor
 from tests.gui.setup.conftest import catalog, device
 
 BUSY = "This machine is busy: other programs take 45% of the processor, mostly firefox."
@@ -44,14 +44,14 @@ def around() -> Around:
 
 
 @pytest.fixture
-def quiet(panel: SetupPanel, around: Around) -> Iterator[Quiet]:
-    made = Quiet(panel, lambda: around.may_look, around.ready.append)
+def quiet(panel: SetupPanel, around: Around) -> Iterator[BusyMachineMonitor]:
+    made = BusyMachineMonitor(panel, lambda: around.may_look, around.ready.append)
     panel.act = FormActions(run=lambda _request: made.wait(None))
     yield made
     made.stop()
 
 
-def test_two_looks_must_agree_that_the_machine_is_busy(quiet: Quiet, panel: SetupPanel) -> None:
+def test_two_looks_must_agree_that_the_machine_is_busy(quiet: BusyMachineMonitor, panel: SetupPanel) -> None:
     quiet.take(BUSY)
     assert not panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
     quiet.take(BUSY)
@@ -64,15 +64,13 @@ def test_two_looks_must_agree_that_the_machine_is_busy(quiet: Quiet, panel: Setu
 
 
 def test_a_run_that_waits_begins_by_itself_as_it_was_asked_for(
-    quiet: Quiet, panel: SetupPanel, around: Around
+    quiet: BusyMachineMonitor, panel: SetupPanel, around: Around
 ) -> None:
     for _ in range(2):
         quiet.take(BUSY)
     asked = panel.request()
     panel.foot.wait_button.click()
-    assert quiet.is_waiting and panel.foot.busy.text().startswith(
-        "Training starts when this machine is quiet"
-    )
+    assert quiet.is_waiting and panel.foot.busy.text().startswith("Training starts when this machine is idle")
     assert panel.foot.wait_button.text() == "Do not wait"
     panel.set_text("memory_cap_gib", "2")
     quiet.take(BUSY)
@@ -84,7 +82,7 @@ def test_a_run_that_waits_begins_by_itself_as_it_was_asked_for(
 
 
 def test_waiting_is_called_off_by_the_button_or_by_training_at_once(
-    quiet: Quiet, panel: SetupPanel, around: Around
+    quiet: BusyMachineMonitor, panel: SetupPanel, around: Around
 ) -> None:
     for _ in range(2):
         quiet.take(BUSY)
@@ -100,7 +98,7 @@ def test_waiting_is_called_off_by_the_button_or_by_training_at_once(
 
 
 def test_nothing_is_looked_at_beside_a_run_and_what_waits_goes_on_waiting(
-    quiet: Quiet, panel: SetupPanel, around: Around
+    quiet: BusyMachineMonitor, panel: SetupPanel, around: Around
 ) -> None:
     for _ in range(2):
         quiet.take(BUSY)
@@ -116,7 +114,7 @@ def test_nothing_is_looked_at_beside_a_run_and_what_waits_goes_on_waiting(
     assert len(around.ready) == 1
 
 
-def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: Quiet, panel: SetupPanel) -> None:
+def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: BusyMachineMonitor, panel: SetupPanel) -> None:
     for _ in range(2):
         quiet.take(BUSY)
     panel.set_busy("A run is training.")
@@ -127,7 +125,9 @@ def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: Quiet, panel: Set
     assert panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
 
 
-def test_looks_are_taken_in_a_thread(quiet: Quiet, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_are_taken_in_a_thread(
+    quiet: BusyMachineMonitor, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     quiet.look()
     qtbot.waitUntil(lambda: quiet._watch is not None)
     looked: list[str] = []
