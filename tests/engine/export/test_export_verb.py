@@ -81,7 +81,7 @@ def test_a_path_that_will_not_do_is_answered_in_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ffff"], "No run id starts"),
+        (["ffff"], "whose id starts with"),
         (["{id}", "--plot", "loss"], "--plot, --by and --theme are for pictures"),
         (["{id}", "--baseline", "ffff"], "No run id starts"),
     ],
