@@ -46,7 +46,7 @@ def _held(values: Values) -> Values:
 
 
 def extended(smoothed: Values, values: Values, window: int) -> Values:
-    """The smoothed `values`, given their `smoothed` beginning: only what new values change is fitted."""
+    """Return the smoothed `values`, given their `smoothed` start, by fitting only where new values matter."""
     settled = len(smoothed) - window
     if settled < window:
         return local_line(values, window)

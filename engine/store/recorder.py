@@ -61,16 +61,15 @@ class Recorder:
 
     @property
     def seconds_left(self) -> float:
-        """Until the next commit is due."""
+        """Return the seconds until the next commit is due."""
         return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
 
     def take(
         self, events: Sequence[Event], place: RemotePlace | None = None, *, is_lost: bool = False
     ) -> tuple[Log, ...]:
-        """Take the worker's events, if any, with the position up to which they were read on a remote machine.
+        """Take the worker's events with the position read on a remote machine, and return recording remarks.
 
-        Returns remarks on the recording itself. A run that `is_lost` there is interrupted with its data so
-        far.
+        A run that `is_lost` there is interrupted with its data so far.
         """
         self._place = place or self._place
         self._waiting += self._budgeted(events)
@@ -113,13 +112,13 @@ class Recorder:
                 yield event
 
     def leave(self) -> None:
-        """Commits what is there of a run that goes on elsewhere."""
+        """Commit the events so far of a run that continues elsewhere."""
         if not self._ended:
             self._commit()
             self._ended = True
 
     def close(self) -> None:
-        """Ends a run whose reader left before its last event: as stopped, with what was recorded."""
+        """End a run whose reader left before its last event: as stopped, with all recorded data."""
         try:
             if not self._ended:
                 self._ended = True

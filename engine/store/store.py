@@ -144,13 +144,13 @@ class Store(Edits):
         return place
 
     def close_lost(self, run_id: str) -> None:
-        """Ends a run whose worker on another machine is gone as interrupted, with all its samples."""
+        """End a run whose remote worker is gone as interrupted, with all its samples."""
         with self._connection.writing() as connection:
             kept.forget(connection, run_id)
             recording.close_lost(connection, run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
-        """Queues a run to resume from its last checkpoint, with its record till then. Raises ProblemError."""
+        """Queue a run to resume from its last checkpoint, with its record so far. Raises ProblemError."""
         with self._connection.writing() as connection:
             row_of(connection, run_id)
             if problem := checkpoints.obstacle(self.run(run_id), self.checkpoints_folder(run_id)):
@@ -160,7 +160,7 @@ class Store(Edits):
         return self.run(run_id)
 
     def withdraw(self, run_id: str) -> None:
-        """Takes back a run that waits or was refused: a new one is deleted, another is what it was before."""
+        """Withdraw a queued or refused run: delete a new run, or restore the earlier state of another."""
         with self._connection.reading() as connection:
             row = row_of(connection, run_id)
         if Status(row["status"]).is_over:

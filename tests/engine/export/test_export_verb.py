@@ -62,7 +62,7 @@ def test_what_is_there_stays_unless_force_is_given(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("x.docx", "ends in .docx, which is no format of runs"),
+        ("x.docx", "ends in .docx, which is not a format for runs"),
         ("x", "has no ending that names a format"),
         ("folder", "is a folder"),
         ("none/x.pdf", "does not exist"),

@@ -228,8 +228,8 @@ def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: P
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
     [
-        (NUMERICS, "x.docx", "ends in .docx, which is no format of the numerics"),
-        (TRACES, "x.json", "is no format of traces"),
+        (NUMERICS, "x.docx", "ends in .docx, which is not a format for the numerics"),
+        (TRACES, "x.json", "is not a format for traces"),
         (PROFILE, "x", "has no ending"),
         (SWEEP, "", "is empty"),
         (LIMIT, "gone/x.csv", "does not exist"),
