@@ -22,7 +22,7 @@ from engine.protocol.summary import Energy
 from engine.statistics import Interval
 from engine.store.record import RunRecord, Status
 from engine.words.names import speed_unit
-from engine.words.numbers import number
+from engine.words.numbers import number, unit_suffix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,8 +62,7 @@ class Figure:
         return self.absent if value is None else number(value, self.digits)
 
     def text_with_unit(self, value: float | None) -> str:
-        space = " " if self.unit and self.unit != "%" else ""
-        return f"{self.text(value)}{space}{self.unit}"
+        return f"{self.text(value)}{unit_suffix(self.unit)}"
 
     def difference_text(self, value: float, difference: float) -> str:
         """Return the difference of two values as rounded for display: "+0.001" between 1.4685 and 1.4683."""

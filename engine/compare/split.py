@@ -44,7 +44,7 @@ class Split:
 
     @property
     def precision_ratio(self) -> float | None:
-        """The precision's factor under the side's own recipe and batch; None if unknown."""
+        """The precision's factor under the side's own recipe and batch, or None if unknown."""
         parts = {factor.name: factor.ratio for factor in self.other_order}
         return parts.get("precision")
 

@@ -21,7 +21,7 @@ _LONGEST_WHISKER = 1.5
 
 @dataclass(frozen=True)
 class _Rows:
-    """The heights of bars and rows, the first from `top`; with many bars names take a single line."""
+    """The heights of bars and rows, the first from `top`. With many bars, each name takes one line."""
 
     top: float
     pitch: float

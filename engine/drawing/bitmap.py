@@ -166,9 +166,9 @@ def _style(shape: Shape) -> tuple[str, float] | None:
 
 
 class _Stencil:
-    """A mask of a shape that extends `around` beyond its points; drawn larger, for smooth edges.
+    """A mask of a shape that extends `around` beyond its points, supersampled for smooth edges.
 
-    It is no larger than the picture of that size, however far outside the points are.
+    It is never larger than the image, however far outside the points are.
     """
 
     def __init__(

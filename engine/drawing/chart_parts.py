@@ -113,7 +113,7 @@ def is_wide(values: Sequence[float]) -> bool:
 
 
 def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
-    """Ticks for a view whose coordinates are powers of ten; 1, 2, 5 in between where there is room."""
+    """Return ticks for a view in powers of ten, with 1, 2, 5 in between if there is room."""
     first, last = math.ceil(low), math.floor(high)
     factors = (1, 2, 5) if (last - first + 1) * 3 <= 2 * most else (1,)
     stride = max(1, -(-(last - first) // max(1, most)))
@@ -139,9 +139,9 @@ def _power_text(factor: int, exponent: int) -> str:
 def words_beside(
     text: str, x: float, y: float, away: float, area: Rect, taken: list[Rect]
 ) -> tuple[Shape, ...]:
-    """A name beside a mark, wherever it is within `area` and meets nothing `taken`; none without room.
+    """Return a name next to a mark, inside `area` and clear of everything `taken`, or nothing without room.
 
-    The name's own place is taken then.
+    The area of the name is then taken.
     """
     width = text_width(text, 11)
     for left, base in (

@@ -14,7 +14,7 @@ from engine.compare.sides import Side
 from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import By, SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
-from engine.later import np
+from engine.lazy_imports import np
 from engine.store.record import RunRecord
 from engine.words.numbers import linear_ticks
 
@@ -26,10 +26,10 @@ Values: TypeAlias = "NDArray[np.float64]"
 
 
 def local_line(values: Values, window: int) -> Values:
-    """Each value replaced by a line fitted to the `window` values around it (Savitzky and Golay, 1964).
+    """Return each value replaced by a line through the `window` values around it (Savitzky and Golay, 1964).
 
-    The window is cut off at the ends of the data. Values that are not finite stay and are left out of the
-    fits; a window with fewer than two finite values gives the value itself.
+    The window is cut at the ends of the data. Values that are not finite stay and are excluded from the fits.
+    A window with fewer than two finite values returns the value itself.
     """
     half = window // 2
     if half < 1 or len(values) < 3:
@@ -55,7 +55,7 @@ def extended(smoothed: Values, values: Values, window: int) -> Values:
 
 
 def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
-    """Means of finite `values` over blocks of `rows`, the last perhaps shorter; NaN without any."""
+    """Return means of finite `values` over blocks of `rows`, NaN without any. The last may be shorter."""
     if rows <= 1:
         return tuple(places), values
     first = np.arange(0, len(values), rows)

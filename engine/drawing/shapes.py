@@ -56,7 +56,7 @@ def _path(name: str) -> Path:
 
 @lru_cache(maxsize=64)
 def sized(file: Path, size: int) -> ImageFont.FreeTypeFont:
-    """A font at a size in pixels. Letters of Inter are separate; others are shaped, also right to left."""
+    """Return a font at a size in pixels. Inter is drawn letter by letter, other text is shaped, also RTL."""
     from PIL import ImageFont  # imported here, since the window draws markers but no text by these shapes
 
     layout = ImageFont.Layout.BASIC if file.name in _INTER.values() else None
@@ -66,9 +66,9 @@ def sized(file: Path, size: int) -> ImageFont.FreeTypeFont:
 # an animation asks for the same few words at every frame
 @lru_cache(maxsize=4096)
 def parts(text: str, weight: int) -> tuple[tuple[str, Path, float], ...]:
-    """The text in parts that are drawn at once, each with its font and its width in units of the font size.
+    """Return the text in parts to draw at once, each with its font and its width relative to the font size.
 
-    A letter of Inter is a part by itself; adjacent letters that Inter lacks form one part.
+    A letter of Inter is a part by itself. Adjacent letters that Inter lacks form one part.
     """
     own, other = font_file(weight), fallback_file(weight)
     lacking = "".join("x" if _is_lacking(letter, own) else " " if letter == " " else "o" for letter in text)
@@ -294,7 +294,7 @@ def rounded(
 def hatching(
     outline: Sequence[Point], begin: Point, ink: str, pitch: float, width: float = 1.0, *, rises: bool = True
 ) -> list[Stroke]:
-    """Lines at 45 degrees through a convex outline, one through `begin`; they stay as it grows."""
+    """Return lines at 45 degrees through a convex outline, one through `begin`. They stay as it grows."""
     if not rises:
         mirrored = hatching([(-x, y) for x, y in outline], (-begin[0], begin[1]), ink, pitch, width)
         return [replace(line, points=tuple((-x, y) for x, y in line.points)) for line in mirrored]

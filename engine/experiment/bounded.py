@@ -1,4 +1,4 @@
-"""Values from outside that cannot exhaust memory, however large their text is or how much of it is wrong."""
+"""Bounds on external JSON and TOML, so that large or invalid input cannot exhaust memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_KEYS_IN_ALL, _MOST_KEYS = 500_000, 10_000
 
 
 def check_size(json: bytes | bytearray | str) -> None:
-    """Check how many values a JSON text holds, and each of its objects. Raises ValidationError."""
+    """Check the number of values in a JSON text and in each of its objects. Raises ValidationError."""
     comma, colon = (",", ":") if isinstance(json, str) else (b",", b":")
     keys = json.count(colon)  # type: ignore[arg-type]  # the same kind of text
     if json.count(comma) > MOST_VALUES or keys > _MOST_KEYS_IN_ALL:  # type: ignore[arg-type]
@@ -41,16 +41,16 @@ def check_keys(value: object) -> None:
 
 
 def _too_many() -> ValidationError:
-    error = PydanticCustomError("too_many", "it holds too many values")
+    error = PydanticCustomError("too_many", "it has too many values")
     return ValidationError.from_exception_data("text", [{"type": error, "loc": (), "input": None}])
 
 
 class Bounded(BaseModel):
-    """A value from outside: one error for a list or a table in it, however many of its values are wrong."""
+    """Base class of external values. A list or table reports only one error, for all of its values."""
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
-        """Reads JSON whose size is checked first. Raises ValidationError."""
+        """Read JSON after checking its size. Raises ValidationError."""
         check_size(json_data)
         return super().model_validate_json(json_data, **options)
 

@@ -1,4 +1,4 @@
-"""The choices on a machine: devices with their precisions, models and datasets."""
+"""The catalog of a machine: its devices with their precisions, models and datasets."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.experiment.own.code import OWN as OWN
+from engine.experiment.own.code import OWN_DATA as OWN_DATA
 from engine.experiment.own.library_models import Library, ModelRef, Reference
 from engine.experiment.value import MOST_ENTRIES, Line, Message, Mib, Positive, Whole
 
 
 class Precision(StrEnum):
-    """A run's number formats.
+    """The precision of a run.
 
-    `FP32` has TF32 off everywhere, `DEFAULT` has PyTorch's own flags; `FP8` is BF16 AMP with linear layers in
-    FP8; `BF16_PURE` has weights, gradients and optimizer state in BF16, where AMP keeps these in FP32.
+    `FP32` turns TF32 off everywhere. `DEFAULT` keeps PyTorch's own flags. `FP8` is BF16 AMP with linear
+    layers in FP8. `BF16_PURE` has weights, gradients and optimizer state in BF16. AMP keeps these in FP32.
     """
 
     FP32 = "fp32"
@@ -47,23 +47,23 @@ class Precision(StrEnum):
 
     @property
     def is_narrow(self) -> bool:
-        """True if products are computed in formats of fewer than 32 bits, by autocast or throughout."""
+        """Return True if matmuls are computed in formats of fewer than 32 bits, by autocast or throughout."""
         return self.is_autocast or self is Precision.BF16_PURE
 
 
 NumericsPart = Literal["map", "range", "nan", "ladder", "islands"]  # advice comes with any of them
-Task = Literal["classification", "regression", "language", "own"]  # "own": only a file tells
+Task = Literal["classification", "regression", "language", "own"]  # "own": only the file knows
 
 SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"
 PYTHON_SOURCE, IMAGE_FOLDER = "python-source", "image-folder"
 TEXT_FOLDER, ARRAYS = "text-folder", "arrays"
-_NO_PICTURES: dict[str, Task] = {
+_NOT_IMAGES: dict[str, Task] = {
     SYNTHETIC_REGRESSION: "regression",
     SYNTHETIC_TOKENS: "language",
     PYTHON_SOURCE: "language",
     TEXT_FOLDER: "language",
     ARRAYS: "own",
-    OWN: "own",
+    OWN_DATA: "own",
 }
 
 
@@ -72,13 +72,13 @@ class DataRef(Reference):
 
     @property
     def task(self) -> Task:
-        """All but a few hold pictures to classify."""
-        return _NO_PICTURES.get(self, "classification")
+        """The task that the dataset is for. Most datasets contain images to classify."""
+        return _NOT_IMAGES.get(self, "classification")
 
 
 class PrecisionEntry(Message):
-    """A precision on one device; `reason` says why it is not available, `note` what to expect where it is,
-    and `hardly_faster` why it saves hardly any time there."""
+    """A precision on one device. `reason`: why it is not available. `note`: what to expect. `hardly_faster`:
+    why it saves little time there."""
 
     precision: Precision
     available: bool
@@ -88,7 +88,7 @@ class PrecisionEntry(Message):
 
 
 class DeviceEntry(Message):
-    """A device: `name` as the experiment has it ("cuda:0", "cpu"), `title` as people know it."""
+    """A device. `name` is its name in settings ("cuda:0", "cpu"), `title` its product name."""
 
     name: Line
     title: Line
@@ -110,7 +110,7 @@ class DeviceEntry(Message):
 
 
 class ModelEntry(Message):
-    """A model with its family, its usual number of parameters, its inputs, and why it is missing here."""
+    """A model with its family, usual number of parameters and inputs. `reason`: why it is not available."""
 
     name: Line
     task: Task
@@ -124,11 +124,11 @@ class ModelEntry(Message):
 
 
 class DatasetEntry(Message):
-    """A dataset; `image_size` and `num_classes` are its own, `any_classes`: their number can be chosen.
+    """A dataset.
 
-    `train_samples` None means as many as the experiment's `samples`, or with `needs_path` as many as the
-    folder holds. `can_augment`: shifted and flipped pictures still show their class; `fits_device`: it is
-    small enough to be kept on the device; `loads`: loader processes can read it.
+    `any_classes`: the number of classes can be set. If `train_samples` is None, `samples` sets it, or with
+    `needs_path` the folder. `can_augment`: shifted and flipped images still show their class. `fits_device`:
+    it is small enough to keep on the device. `loads`: loader processes can read it.
     """
 
     name: Line
@@ -152,9 +152,9 @@ OWN_FAMILY = "Your own files"
 
 
 class Catalog(Message):
-    """All that can be chosen; `library_models` are those of timm and transformers, thousands of names.
+    """The devices, models and datasets of a machine. `machine` is the name of a remote machine, or "".
 
-    `machine` is the other machine that it is of, "" for this one; `cores` are its processor's.
+    `library_models` are thousands of names from timm and transformers.
     """
 
     devices: Annotated[tuple[DeviceEntry, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
@@ -173,18 +173,18 @@ class Catalog(Message):
         return sum(device.is_gpu for device in self.devices) > 1
 
     def device(self, name: str) -> DeviceEntry | None:
-        """The device of that name; `auto` is the first, and "cuda" means "cuda:0"."""
+        """Return the device of that name. "auto" is the first device, "cuda" means "cuda:0"."""
         if name == "auto":
             return self.devices[0]
         return next((each for each in self.devices if name in (each.name, each.name.partition(":")[0])), None)
 
     def beginning_at(self, device: DeviceEntry) -> tuple[DeviceEntry, ...]:
-        """The device and those of its kind after it, which may train a run together."""
+        """Return the device and the later ones of its kind, which can train a run together."""
         alike = [each for each in self.devices if each.kind == device.kind]
         return tuple(alike[alike.index(device) :])
 
     def model(self, name: str) -> ModelEntry | None:
-        """The model of that name; a file or a missing library's model has only a name."""
+        """Return the model of that name. A model file or a model of a missing library has only a name."""
         known = next((entry for entry in (*self.models, *self.library_models) if entry.name == name), None)
         ref = ModelRef(name)
         if known is None and ref.file is not None:
@@ -194,7 +194,7 @@ class Catalog(Message):
         return known
 
     def models_of(self, library: Library) -> Iterator[ModelEntry]:
-        """The models of an installed library."""
+        """Yield the models of an installed library."""
         return (entry for entry in self.library_models if entry.name.startswith(f"{library.prefix}:"))
 
     def dataset(self, name: str) -> DatasetEntry | None:

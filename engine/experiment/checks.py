@@ -1,6 +1,6 @@
-"""Checks that an experiment fits a machine: its device, its dataset, its model and its own file.
+"""Check that an experiment fits a machine: its device, dataset, model and model file.
 
-Window and worker check against the same `Catalog`, which the worker fills. No torch here.
+Window and worker check against the same `Catalog`, which the worker fills. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from engine.experiment.catalog import (
     ARRAYS,
-    OWN,
+    OWN_DATA,
     Catalog,
     DatasetEntry,
     DeviceEntry,
@@ -38,50 +38,51 @@ __all__ = ["Catalog", "DatasetEntry", "DeviceEntry", "ModelEntry", "PrecisionEnt
 
 
 @dataclass(frozen=True)
-class Found:
-    """The data at an experiment's path: the samples of a file of arrays, and problems."""
+class DataLookup:
+    """The data at an experiment's path: the samples in a file of arrays, and any problems."""
 
     samples: FileSamples | None = None
     problems: tuple[Problem, ...] = ()
 
 
-Look: TypeAlias = Callable[[Experiment, DatasetEntry], Found | None]
-"""Finds what the path of an experiment with this dataset holds; None where that is not known yet."""
+Lookup: TypeAlias = Callable[[Experiment, DatasetEntry], DataLookup | None]
+"""Look up the data at an experiment's path. Returns None while it is not known."""
 
 
-def look_at(experiment: Experiment, dataset: DatasetEntry) -> Found:
-    """Reads the headers of a file of arrays, or looks through a folder, which may take seconds."""
+def look_up(experiment: Experiment, dataset: DatasetEntry) -> DataLookup:
+    """Read the headers of a file of arrays, or search a folder, which may take seconds."""
     path = experiment.path
     if path is not None and dataset.needs_path and not TrustedCode().may_look(path):
         message = (
-            f"is '{shown_path(path)}' on another machine, and was not opened: it came with a run or a file."
+            f"is '{shown_path(path)}' on a remote machine. It came with a run or a file, so it "
+            "was not opened."
         )
-        remedy = "Type or choose it yourself to use it."
-        return Found(problems=(setting_problem("path", message, remedy, value=path),))
+        remedy = "To use it, type or select it yourself."
+        return DataLookup(problems=(setting_problem("path", message, remedy, value=path),))
     if dataset.name == ARRAYS and path is not None:
         try:
-            return Found(array_samples(experiment))
+            return DataLookup(array_samples(experiment))
         except ProblemError as error:
-            return Found(problems=error.problems)
+            return DataLookup(problems=error.problems)
     problem = path_problem(experiment, dataset)
-    return Found(problems=() if problem is None else (problem,))
+    return DataLookup(problems=() if problem is None else (problem,))
 
 
-def look_at_nothing(experiment: Experiment, dataset: DatasetEntry) -> None:
-    """Looks at no disk, for which the window's thread must not wait: the run itself reports bad data."""
+def skip_lookup(experiment: Experiment, dataset: DatasetEntry) -> None:
+    """Read nothing, because the window's thread must not wait for a disk. The run itself reports bad data."""
 
 
-def problems(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> tuple[Problem, ...]:
-    """Problems on the catalog's machine, at most one per setting; a far worker looks at its own data."""
+def problems(experiment: Experiment, catalog: Catalog, look: Lookup = look_up) -> tuple[Problem, ...]:
+    """Return the problems, at most one per setting. A remote worker checks its own data."""
     by_key: dict[str | None, Problem] = {}
-    look = look_at_nothing if catalog.machine else look
+    look = skip_lookup if catalog.machine else look
     for problem in _all_problems(experiment, catalog, look):
         by_key.setdefault(problem.key, problem)
     return tuple(by_key.values())
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
-    """The experiment with its actual device, image size, classes and folder. Raises ProblemError."""
+    """Return the experiment with its actual device, image size, classes and folder. Raises ProblemError."""
     obstacles = problems(experiment, catalog)
     if obstacles:
         raise ProblemError(*obstacles)
@@ -106,32 +107,32 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
 
 
 def whole_path(path: str, catalog: Catalog) -> str:
-    """The absolute path of data; on another machine it is as it was written."""
+    """Return the absolute path of data. A path on a remote machine stays as it is."""
     return path if catalog.machine else str(Path(path).expanduser().absolute())
 
 
 def device_count(experiment: Experiment, catalog: Catalog) -> int:
-    """How many devices train the experiment together here, at least 1; 0 in its settings are all of them."""
+    """Return the number of devices that train the experiment together. 0 in its settings means all."""
     device = catalog.device(experiment.device)
     every = 1 if device is None else len(catalog.beginning_at(device))
     return experiment.devices or every
 
 
 def most_devices(device: DeviceEntry, catalog: Catalog) -> int:
-    """How many devices, from this one on, can train a run together; a CPU as many as it has cores."""
+    """Return how many devices, from this one on, can train a run together. A CPU has one per core."""
     # several processes on one processor show how it works, not what it gains
     return len(catalog.beginning_at(device)) if device.is_gpu else core_count(catalog)
 
 
 def core_count(catalog: Catalog) -> int:
-    """The cores of the catalog's machine."""
+    """Return the number of CPU cores of the catalog's machine."""
     return catalog.cores or os.cpu_count() or 1
 
 
-def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -> DatasetEntry | None:
-    """The experiment's dataset; a file of arrays with what it holds. Raises ProblemError for such a file."""
+def dataset_of(experiment: Experiment, catalog: Catalog, look: Lookup = look_up) -> DatasetEntry | None:
+    """Return the experiment's dataset, with the contents of a file of arrays. Raises ProblemError."""
     dataset = catalog.dataset(experiment.dataset)
-    look = look_at_nothing if catalog.machine else look
+    look = skip_lookup if catalog.machine else look
     if dataset is None or dataset.name != ARRAYS or (found := look(experiment, dataset)) is None:
         return dataset
     if found.samples is None:
@@ -140,7 +141,7 @@ def dataset_of(experiment: Experiment, catalog: Catalog, look: Look = look_at) -
 
 
 def data_entry(experiment: Experiment, dataset: DatasetEntry, samples: FileSamples) -> DatasetEntry:
-    """The entry of `arrays` with what the experiment's file holds."""
+    """Return the entry of `arrays` with the contents of the experiment's file."""
     entry = samples.described(dataset)
     # a model file of the user's own takes the arrays as they are
     as_they_are = {"image_size": None, "can_augment": False}
@@ -148,15 +149,15 @@ def data_entry(experiment: Experiment, dataset: DatasetEntry, samples: FileSampl
 
 
 def array_samples(experiment: Experiment) -> FileSamples:
-    """The samples in the experiment's file of arrays. Raises ProblemError."""
+    """Read the samples in the experiment's file of arrays. Raises ProblemError."""
     return samples_of_file(experiment.path or "", experiment.data.inputs, experiment.data.targets)
 
 
 def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
-    """Gradient accumulation over more batches than an epoch has."""
+    """Create the problem of gradient accumulation over more batches than an epoch has."""
     many = f"{batches:,} batches of {experiment.batch_size:,}" if batches > 1 else "a single batch"
-    but = f"an epoch of {experiment.dataset} is {many}."
-    remedy = f"Set it to at most {batches:,}, or make the batches smaller."
+    but = f"an epoch of {experiment.dataset} has only {many}."
+    remedy = f"Set it to at most {batches:,}, or use smaller batches."
     return _refused(experiment, "step.gradient_accumulation", but, remedy, f"1 to {batches:,}")
 
 
@@ -169,16 +170,16 @@ def _refused(experiment: Experiment, key: str, but: str, remedy: str, allowed: s
     return setting_problem(key, f"is {shown}, but {but}", remedy, value=value, allowed=allowed)
 
 
-def _all_problems(experiment: Experiment, catalog: Catalog, look: Look) -> Iterator[Problem]:
+def _all_problems(experiment: Experiment, catalog: Catalog, look: Lookup) -> Iterator[Problem]:
     yield from _device_problems(experiment, catalog)
     model, dataset = catalog.model(experiment.model), catalog.dataset(experiment.dataset)
     if model is None:
         yield _unknown_model(experiment.model, catalog)
     elif model.reason is not None:
         message = f"is '{model.name}', which is not available: {model.reason}."
-        remedy = "Install what is missing, or choose another model."
+        remedy = "Install the missing package, or select another model."
         yield setting_problem("model", message, remedy, value=model.name)
-    found: Found | None = None
+    found: DataLookup | None = None
     if dataset is None:
         names = [entry.name for entry in catalog.datasets]
         yield unknown_name("dataset", experiment.dataset, names, "dataset")
@@ -200,14 +201,14 @@ def _all_problems(experiment: Experiment, catalog: Catalog, look: Look) -> Itera
     yield from _code_problems(experiment)
     if experiment.overrides and experiment.model.library is None:
         given = ", ".join(experiment.overrides)
-        message = f"is {given}, but only models of timm and transformers take any."
-        remedy = "Leave it empty, or choose a model such as timm:resnet18 or hf:llama."
+        message = f"is {given}, but only models of timm and transformers have such settings."
+        remedy = "Leave it empty, or select a model such as timm:resnet18 or hf:llama."
         yield setting_problem("overrides", message, remedy, value=given)
     for pattern in experiment.step.fp32_modules:
         # whether a name matches, only the model knows; without its end no name can
         if "[" in _CLOSED_BRACKETS.sub("", pattern):
-            message = f"has '{pattern}', whose bracket is not closed."
-            remedy = "Close it, as in layer[34].*, or use a star."
+            message = f"has '{pattern}' with an unclosed bracket."
+            remedy = "Close the bracket, as in layer[34].*, or use a star."
             yield setting_problem("step.fp32_modules", message, remedy, value=pattern)
 
 
@@ -224,12 +225,12 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
     entry = device.precision(experiment.precision)
     if not entry.available:
         able = ", ".join(other.precision.value for other in device.precisions if other.available)
-        but = f"{device.title} cannot do it: {entry.reason}."
-        yield _refused(experiment, "precision", but, f"Choose one of: {able}.", able)
+        but = f"it is not available on {device.title}: {entry.reason}."
+        yield _refused(experiment, "precision", but, f"Use one of: {able}.", able)
     if experiment.precision is Precision.BF16_PURE and experiment.step.fp32_modules:
         kept = ", ".join(experiment.step.fp32_modules)
         message = f"is {kept}, but in {experiment.precision.label} every module is in BF16."
-        yield setting_problem("step.fp32_modules", message, "Leave it empty, or choose bf16.", value=kept)
+        yield setting_problem("step.fp32_modules", message, "Leave it empty, or use bf16.", value=kept)
     yield from _several_problems(experiment, device, catalog)
     cap = experiment.memory_cap_gib
     if cap is not None and cap * MIB_PER_GIB > device.memory_mib:
@@ -246,22 +247,22 @@ def _several_problems(experiment: Experiment, device: DeviceEntry, catalog: Cata
     if experiment.devices <= 1:
         return
     if device.is_gpu and device.kind not in _REDUCING:
-        but = f"PyTorch shares gradients among devices of {' and '.join(_REDUCING)} only."
+        but = f"PyTorch synchronizes gradients only between devices of {' and '.join(_REDUCING)}."
         yield _refused(experiment, "devices", but, "Set it to 1.", "1")
         return
     if device.is_gpu and sys.platform == "win32" and not catalog.machine:
-        but = "PyTorch has no NCCL on Windows, by which GPUs share gradients."
+        but = "PyTorch on Windows has no NCCL, with which GPUs synchronize gradients."
         yield _refused(experiment, "devices", but, "Set it to 1, or train on Linux or in WSL.", "1")
         return
     most = most_devices(device, catalog)
     if experiment.devices > most:
         are = "is 1" if most == 1 else f"are {most:,}"
         cores = f"{most:,} core{'s' * (most > 1)}"
-        but = f"from {device.name} on there {are}." if device.is_gpu else f"the CPU has {cores}."
+        but = f"starting with {device.name}, there {are}." if device.is_gpu else f"the CPU has {cores}."
         yield _refused(experiment, "devices", but, f"Set it to at most {most:,}.", f"1 to {most:,}")
     if experiment.rounds_stochastically:
-        but = "each device would round its copy of the weights otherwise."
-        yield _refused(experiment, "optimizer.stochastic_rounding", but, "Switch it off, or use one device.")
+        but = "each device would round its copy of the weights differently."
+        yield _refused(experiment, "optimizer.stochastic_rounding", but, "Turn it off, or use one device.")
     if experiment.ranks.strategy == "fsdp":
         yield from _sharding_problems(experiment)
     elif experiment.ranks.static_graph:
@@ -275,7 +276,7 @@ def _static_graph_problems(experiment: Experiment) -> Iterator[Problem]:
         but = f"{named('step.gradient_accumulation')} is {accumulated:,}, and PyTorch cannot combine them."
         yield _refused(experiment, key, but, "Turn it off, or set gradient accumulation to 1.", "off")
     elif experiment.ranks.find_unused_parameters:
-        but = f"{setting_title('ranks.find_unused_parameters')} is for steps that use different parameters."
+        but = f"{setting_title('ranks.find_unused_parameters')} needs steps that use different parameters."
         yield _refused(experiment, key, but, "Turn one of them off.", "off")
 
 
@@ -283,27 +284,27 @@ def _sharding_problems(experiment: Experiment) -> Iterator[Problem]:
     code, to_ddp = experiment.own_code, f"set {named('ranks.strategy')} to DDP"
     own = next((name for name in ("step", "optimizer") if code is not None and name in code.defines), None)
     if own is not None and code is not None:
-        message = f"is FSDP2, but {code.file} defines {own}(), which is written for a whole model."
+        message = f"is FSDP2, but {code.file} defines {own}(), which needs the full model."
         yield setting_problem("ranks.strategy", message, "Set it to DDP.", value="fsdp", allowed="ddp")
-    if experiment.optimizer.has_few_bits:
-        but = "no checkpoint puts together what FSDP2 keeps of its state on each device."
-        yield _refused(experiment, "optimizer.name", but, f"Choose adamw, or {to_ddp}.")
+    if experiment.optimizer.is_low_bit:
+        but = "Ammeter does not yet combine low-bit optimizers with FSDP2."
+        yield _refused(experiment, "optimizer.name", but, f"Use adamw, or {to_ddp}.")
     if experiment.measure.range_every:
-        but = "no device has the whole model, of which FSDP2 keeps a part on each."
+        but = "with FSDP2, each device has only a part of the model."
         yield _refused(experiment, "measure.range_every", but, f"Set it to 0, or {to_ddp}.", "0")
     if experiment.precision is Precision.FP8:
-        but = "FSDP2 casts whole blocks itself, and linear layers are in FP8 only under autocast."
-        yield _refused(experiment, "precision", but, f"Choose another, or {to_ddp}.")
+        but = "Ammeter does not yet combine FP8 with FSDP2."
+        yield _refused(experiment, "precision", but, f"Use another precision, or {to_ddp}.")
     if experiment.step.fp32_modules and experiment.precision.is_autocast:
         kept = ", ".join(experiment.step.fp32_modules)
-        message = f"is {kept}, but FSDP2 casts whole blocks of the model, and no module within them apart."
+        message = f"is {kept}, but FSDP2 casts whole blocks and cannot keep single modules in FP32."
         yield setting_problem("step.fp32_modules", message, f"Leave it empty, or {to_ddp}.", value=kept)
 
 
 def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     # only the folder, or the file of code, shows how much it holds
     is_unread = dataset.needs_path and dataset.train_samples is None
-    if not is_unread and dataset.name != OWN:
+    if not is_unread and dataset.name != OWN_DATA:
         sharing, size = max(1, experiment.devices), experiment.batch_size
         available = (dataset.train_samples or experiment.samples) // sharing
         batches = -(-available // size)
@@ -316,13 +317,13 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
     # only the folder itself shows how many classes it has; a saved run states that number
     classes, own = experiment.num_classes, dataset.num_classes
     is_unread = dataset.needs_path and own is None
-    is_known = not (dataset.any_classes or is_unread or dataset.name == OWN)
+    is_known = not (dataset.any_classes or is_unread or dataset.name == OWN_DATA)
     if classes is not None and is_known and classes != own:
         but = f"{dataset.name} has {f'{own:,}' if own else 'no classes'}."
         allowed = None if own is None else str(own)
         yield _refused(experiment, "num_classes", but, "Leave it empty.", allowed)
     if experiment.image_size is not None and dataset.image_size is None:
-        yield _refused(experiment, "image_size", f"{dataset.name} has no pictures.", "Leave it empty.")
+        yield _refused(experiment, "image_size", f"{dataset.name} has no images.", "Leave it empty.")
 
 
 def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
@@ -331,27 +332,27 @@ def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterato
         yield _refused(experiment, "label_smoothing", f"{name} has no labels to smooth.", "Set it to 0.")
     if experiment.data.augment and not dataset.can_augment:
         but = f"samples of {name} cannot be shifted and flipped."
-        yield _refused(experiment, "data.augment", but, "Switch it off.")
+        yield _refused(experiment, "data.augment", but, "Turn it off.")
     if experiment.data.on_device and not dataset.fits_device:
-        but = f"{name} is too large to be kept on the device."
-        yield _refused(experiment, "data.on_device", but, "Leave it empty, or switch it off.")
+        but = f"{name} is too large to keep on the device."
+        yield _refused(experiment, "data.on_device", but, "Leave it empty, or turn it off.")
     if experiment.checkpoint.best and (reason := _no_validation(experiment, dataset)):
-        but = f"{reason}: no accuracy shows which state is best."
-        yield _refused(experiment, "checkpoint.best", but, "Switch it off, or let the run validate.")
+        but = f"{reason}, so no accuracy shows which state is best."
+        yield _refused(experiment, "checkpoint.best", but, "Turn it off, or enable validation.")
 
 
 def _no_validation(experiment: Experiment, dataset: DatasetEntry) -> str | None:
     if not experiment.validation.every:
         return f"{named('validation.every')} is 0"
     code = experiment.own_code
-    if dataset.name == OWN and code is not None:
+    if dataset.name == OWN_DATA and code is not None:
         return None if "validation_dataset" in code.defines else f"{code.file} has no validation_dataset()"
     is_known = dataset.validation_samples is not None or dataset.needs_path
-    return None if is_known else f"{dataset.name} has nothing to validate on"
+    return None if is_known else f"{dataset.name} has no validation samples"
 
 
 _TAKES: dict[Task, str] = {
-    "classification": "pictures of bytes or floats, with classes as whole numbers",
+    "classification": "images of bytes or floats, with classes as whole numbers",
     "regression": "rows of numbers, with floats as targets",
     "language": "rows of tokens as whole numbers",
 }
@@ -367,27 +368,28 @@ def _fit_problems(
     if ModelRef(model.name).file is not None:
         return  # only the file itself knows what it takes
     if model.task != dataset.task and samples is not None:
-        takes = f"it takes {_TAKES[model.task]}, and {experiment.path} has {samples.words}"
-        message = f"is '{ARRAYS}', which {model.name} cannot take: {takes}."
-        remedy = "Choose another model or file; a model file of your own takes any arrays."
+        takes = f"it needs {_TAKES[model.task]}, but {experiment.path} has {samples.words}"
+        message = f"is '{ARRAYS}', which {model.name} cannot use: {takes}."
+        remedy = "Select another model or file. A model file of your own can use any arrays."
         yield setting_problem("dataset", message, remedy, value=ARRAYS)
         return
     if model.task != dataset.task:
         fitting = ", ".join(entry.name for entry in catalog.datasets if entry.task == model.task)
-        purpose = "models that bring their own data" if dataset.task == OWN else dataset.task
-        does = "brings its own data" if model.task == OWN else f"does {model.task}"
+        purpose = "models that provide their own data" if dataset.task == OWN_DATA else dataset.task
+        does = "provides its own data" if model.task == OWN_DATA else f"is for {model.task}"
         message = (
-            f"is '{dataset.name}', which {model.name} cannot take: it is for {purpose}, and the model {does}."
+            f"is '{dataset.name}', which {model.name} cannot use: the dataset is for {purpose}, "
+            f"but the model {does}."
         )
-        remedy = f"With {model.name} choose one of: {fitting}."
+        remedy = f"With {model.name}, use one of: {fitting}."
         yield setting_problem("dataset", message, remedy, value=dataset.name, allowed=fitting)
         return
     size, least = experiment.image_size or dataset.image_size, model.min_image_size
     multiple = model.image_size_multiple or 1
     if size is not None and least is not None and (size < least or size % multiple):
         allowed = f"{least} or more" + (f", in multiples of {multiple}" if multiple > 1 else "")
-        message = f"is {size}, but {model.name} needs pictures of {allowed} pixels a side."
-        remedy = f"Set it to {max(least, -(-size // multiple) * multiple)}; the pictures are then resized."
+        message = f"is {size}, but {model.name} needs images of {allowed} pixels per side."
+        remedy = f"Set it to {max(least, -(-size // multiple) * multiple)}. Images are then resized."
         yield setting_problem("image_size", message, remedy, value=size, allowed=allowed)
     longest = model.max_sequence_length
     if longest is not None and experiment.sequence_length > longest:
@@ -403,21 +405,21 @@ def _unknown_model(name: str, catalog: Catalog) -> Problem:
 
 
 def _code_problems(experiment: Experiment) -> Iterator[Problem]:
-    """Functions and classes missing from the model's own file, by its syntax."""
+    """Find functions and classes that are missing from the model file, by its syntax."""
     if experiment.model.file is None:
         return
     code, name = experiment.own_code, experiment.model.class_name
     if code is None:
-        message = f"is '{shown_path(experiment.model)}', but the text of that file is missing."
-        yield setting_problem("model", message, "Choose the file again.", value=experiment.model)
+        message = f"is '{shown_path(experiment.model)}', but the source code of that file is missing."
+        yield setting_problem("model", message, "Select the file again.", value=experiment.model)
     elif (name or MODEL) not in code.defines:
         but = f"{code.file} has no {f'class {name}' if name else 'function model()'}."
         classes = ", ".join(f"{code.file}:{found}" for found in code.classes)
-        remedy = f"Define model(), or a class, and choose it as {code.file}:Net."
+        remedy = f"Define model(), or a class, and select it as {code.file}:Net."
         if classes:
-            remedy = f"Choose {classes}, or define model()."
+            remedy = f"Select {classes}, or define model()."
         yield _refused(experiment, "model", but, remedy, classes or None)
-    elif experiment.dataset == OWN and not code.brings_data:
-        message = f"is the model's own, but {code.file} has neither batch(size) nor dataset()."
-        remedy = "Define one of them, or choose another dataset."
-        yield setting_problem("dataset", message, remedy, value=OWN)
+    elif experiment.dataset == OWN_DATA and not code.brings_data:
+        message = f"is the model's own, but {code.file} defines neither batch(size) nor dataset()."
+        remedy = "Define one of them, or select another dataset."
+        yield setting_problem("dataset", message, remedy, value=OWN_DATA)

@@ -26,7 +26,7 @@ from engine.experiment.problem import (
     problems_from_validation,
     request_problem,
 )
-from engine.experiment.setting import Chosen, Flag, Group, Setting, has, setting, setting_of
+from engine.experiment.setting import Flag, FormValues, Group, Setting, has, setting, setting_of
 from engine.experiment.settings import (
     LEAST_BLOCKS,
     MOST_DEVICES,
@@ -65,24 +65,24 @@ def _all_devices(value: object) -> object:
 
 
 class Experiment(Part):
-    """Everything that decides what a run trains and how; exactly one of `epochs` and `steps` is set."""
+    """All settings of a run. Exactly one of `epochs` and `steps` is set."""
 
     model: ModelRef = setting(
         ModelRef("small-cnn"),
         "Model",
-        "The network that is trained.",
+        "The network to train.",
         flag=Flag(
             "--model",
             "NAME",
-            "`ammeter catalog` lists the models. A file of your own: net.py or net.py:Net; "
-            "`ammeter template --help` says what it may define.",
+            "`ammeter catalog` lists the models. Your own file: net.py or net.py:Net (see "
+            "`ammeter template --help`).",
         ),
         is_picked=True,
     )
     code: Annotated[str | None, Field(max_length=4 * 2**20), NoneFromText] = setting(
         None,
         "Code",
-        "The text of the model's own file, kept with the run. Choosing the file as the model sets it.",
+        "The source code of your model file, stored with the run. Set by selecting the file as the model.",
         when=lambda chosen: chosen.model.file is not None,
     )
     overrides: Annotated[
@@ -93,103 +93,103 @@ class Experiment(Part):
     ] = setting(
         (),
         "Model settings",
-        "Settings of a model from timm or transformers in place of its defaults, with commas between "
-        "them: hidden_size=256, num_hidden_layers=4. Empty: the defaults.",
+        "Settings that replace the defaults of a model from timm or transformers, separated by "
+        "commas: hidden_size=256, num_hidden_layers=4. Empty: the defaults.",
         group=Group.MODEL,
-        hint="the model's own defaults",
+        hint="the model's defaults",
         when=lambda chosen: chosen.model.library is not None,
     )
     dataset: DataRef = setting(
         DataRef("fashion"),
         "Dataset",
-        "The pictures, text or numbers it is trained on.",
+        "The images, text or numbers to train on.",
         flag=Flag("--dataset", "NAME", "`ammeter catalog` lists the datasets."),
         is_picked=True,
     )
     path: Annotated[str | None, Field(max_length=4_096), NoneFromText] = setting(
         None,
         "Path",
-        "Your own data: a folder of pictures with one folder in it for each class, a folder of text, or "
-        "a file of arrays.",
+        "Your own data: a folder of images with one subfolder per class, a folder of text files, "
+        "or a file of arrays.",
         when=has("dataset", catalog.IMAGE_FOLDER, catalog.TEXT_FOLDER, catalog.ARRAYS),
     )
     image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = setting(
         None,
         "Image size",
-        "Pixels per side; pictures are resized to it. Empty: the dataset's own size.",
+        "Pixels per side. Images are resized to it. Empty: the size of the dataset.",
         unit="px",
         group=Group.DATA,
         hint="the dataset's",
-        when=Chosen.has_pictures,
+        when=FormValues.has_images,
         flag=Flag("--image-size", "PIXELS"),
     )
     num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), NoneFromText] = setting(
         None,
         "Classes",
-        "Classes of synthetic samples, or words in their vocabulary. Empty: the usual number.",
+        "Number of classes of synthetic samples, or the size of their vocabulary. Empty: the usual number.",
         group=Group.DATA,
         hint="the dataset's",
-        when=lambda chosen: not chosen.has("dataset", catalog.SYNTHETIC_REGRESSION, catalog.OWN),
+        when=lambda chosen: not chosen.has("dataset", catalog.SYNTHETIC_REGRESSION, catalog.OWN_DATA),
     )
     samples: Count = setting(
         12_800,
         "Samples per epoch",
-        "How many synthetic samples make one epoch.",
+        "Number of synthetic samples in one epoch.",
         group=Group.DATA,
         when=lambda chosen: not chosen.loads(),
     )
     sequence_length: Annotated[int, Field(ge=2, le=1_000_000)] = setting(
         512,
         "Sequence length",
-        "Tokens in one sample of text.",
+        "Number of tokens in one sample of text.",
         unit="tokens",
         group=Group.DATA,
-        when=Chosen.is_text,
+        when=FormValues.is_text,
     )
     precision: Precision = setting(
         Precision.FP32,
         "Precision",
-        "The number format, or mix of formats, used in training.",
+        "The number format, or mix of formats, used for training.",
         flag=Flag("--precision", "NAME", f"One of {', '.join(Precision)}."),
         is_picked=True,
     )
     batch_size: Count = setting(
-        64, "Batch size", "Samples that go through the network at once.", flag=Flag("--batch-size", "N")
+        64, "Batch size", "Samples that pass through the network at once.", flag=Flag("--batch-size", "N")
     )
     epochs: Annotated[Count | None, NoneFromText] = setting(
         None, "Epochs", "Length of the run in epochs.", flag=Flag("--epochs", "N")
     )
     steps: Annotated[Count | None, NoneFromText] = setting(
-        None, "Steps", "Length of the run in optimizer steps, in place of epochs.", flag=Flag("--steps", "N")
+        None, "Steps", "Length of the run in optimizer steps, instead of epochs.", flag=Flag("--steps", "N")
     )
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$")] = setting(
         "auto",
         "Device",
-        "Where the run trains. Auto: the first GPU, or else the CPU.",
+        "The device to train on. Auto: the first GPU, or the CPU if there is none.",
         group=Group.MACHINE,
-        flag=Flag("--device", "NAME", "One of auto, cpu, cuda:0 and so on."),
+        flag=Flag("--device", "NAME", "For example auto, cpu or cuda:0."),
         is_picked=True,
     )
     devices: Annotated[int, BeforeValidator(_all_devices), Field(ge=0, le=MOST_DEVICES)] = setting(
         1,
         "Devices",
-        "How many devices of that kind train the run together, from that device on. Each has a process and "
-        "batches of its own: Batch size is that of each. 0 or all: all of them.",
+        "Number of GPUs or CPU processes to train on, starting with the selected device. Batch "
+        "size is per device. Enter all or 0 for every GPU.",
         group=Group.MACHINE,
         flag=Flag("--devices", "N"),
     )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = setting(
         0,
         "Seed",
-        "Start of the random numbers; the same seed repeats a run.",
+        "Initializes the random number generators. The same seed repeats a run.",
         group=Group.MACHINE,
         flag=Flag("--seed", "N"),
     )
     memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), NoneFromText] = setting(
         None,
         "Memory cap",
-        "Trains as if the card had only this much memory for tensors; CUDA itself takes a few hundred MiB "
-        "more. Empty: all of it.",
+        "Limits tensors to this much memory, to simulate a smaller GPU. CUDA needs a few hundred "
+        "MiB on top. Empty: no limit.",
         unit="GiB",
         group=Group.MACHINE,
         hint="none",
@@ -198,16 +198,16 @@ class Experiment(Part):
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = setting(
         0.0,
         "Label smoothing",
-        "How much of each label is spread over the other classes, so that the model is less sure of "
-        "itself. 0: none.",
+        "The fraction of each label that is spread over the other classes, which makes the model "
+        "less confident. 0: none.",
         group=Group.OPTIMIZATION,
-        when=Chosen.has_labels,
+        when=FormValues.has_labels,
         place=1,
     )
     on_nan: Literal["continue", "stop", "fail"] = setting(
         "continue",
         "On NaN",
-        "What to do when the loss is no longer a number.",
+        "What to do when the loss becomes NaN.",
         group=Group.MACHINE,
         words={"stop": "Stop the run", "fail": "Fail the run"},
     )
@@ -237,7 +237,7 @@ class Experiment(Part):
         table = data[OVERRIDES_TABLE]
         if not isinstance(table, Mapping):
             why = f"is {shortened(table) or 'empty'}, but it must be a table of settings."
-            remedy = f"Give its settings by their names, such as {OVERRIDES_TABLE}.hidden_size = 256."
+            remedy = f"Write each setting with its name, e.g. {OVERRIDES_TABLE}.hidden_size = 256."
             raise contradiction(OVERRIDES_TABLE, why, remedy, table)
         others = {key: value for key, value in data.items() if key != OVERRIDES_TABLE}
         given = split_overrides(others.get("overrides", ()))
@@ -248,59 +248,59 @@ class Experiment(Part):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.epochs is not None and self.steps is not None:
-            raise contradiction("steps", "and epochs are both given.", "Give only one of them.", self.steps)
+            raise contradiction("steps", "and epochs are both set.", "Set only one of them.", self.steps)
         if self.precision is Precision.FP16_UNSCALED and self.scaler.mode == "on":
-            why = "is 'on', but fp16-unscaled is the precision that trains without a scaler."
-            remedy = "Choose the precision fp16, or set it to auto."
+            why = "is 'on', but fp16-unscaled trains without a loss scaler."
+            remedy = "Use the precision fp16, or set it to auto."
             raise contradiction("scaler.mode", why, remedy, self.scaler.mode)
         if self.precision is Precision.BF16_PURE and self.scaler.mode == "on":
-            why = "is 'on', but bf16-pure has FP32's range, in which no gradient needs it."
+            why = "is 'on', but bf16-pure does not need it, because BF16 has the range of FP32."
             raise contradiction("scaler.mode", why, "Set it to auto.", self.scaler.mode)
         try:
             _ = self.own_code
         except ValueError as error:
             why = f"cannot be used: {error}."
-            raise contradiction("code", why, "Choose the model's file again.", self.code) from None
+            raise contradiction("code", why, "Select the model file again.", self.code) from None
         return self
 
     @property
     def own_code(self) -> Code | None:
-        """The code of a model of the user's own; None for a model of the catalog."""
+        """The code of the user's model file. None for a model of the catalog."""
         return None if self.code is None else code_from(self.code)
 
     @property
     def device_step_samples(self) -> int:
-        """Samples that one whole optimizer step trains on, on each device."""
+        """The number of samples in one optimizer step, per device."""
         return self.batch_size * self.step.gradient_accumulation
 
     @property
     def step_samples(self) -> int:
-        """Samples that one whole optimizer step trains on, on all devices; of `devices` 0 not yet known."""
+        """The number of samples in one optimizer step, on all devices. Not yet known if `devices` is 0."""
         return self.device_step_samples * max(1, self.devices)
 
     @property
     def least_steps(self) -> int:
-        """The shortest run that has a speed: the warm-up and `LEAST_BLOCKS` whole blocks."""
+        """The steps of the shortest run with a speed: the warm-up and `LEAST_BLOCKS` full blocks."""
         warmup = max(self.measure.warmup_steps, self.step.least_warmup_steps)
         return warmup + LEAST_BLOCKS * self.measure.block_steps
 
     @property
     def uses_scaler(self) -> bool:
-        """With mode auto, only FP16 AMP is scaled."""
+        """Return whether a loss scaler is used. With mode auto, only FP16 AMP has one."""
         if self.scaler.mode == "auto":
             return self.precision is Precision.FP16
         return self.scaler.mode == "on"
 
     @property
     def wants_fused(self) -> bool:
-        """True if the optimizer is to be fused, which not every device and model allows."""
+        """Return True if a fused optimizer is requested, which not every device and model supports."""
         if self.optimizer.fused is None:
             return "fused" in self.step.parts
         return self.optimizer.fused
 
     @property
     def rounds_stochastically(self) -> bool:
-        """True if the optimizer rounds weights of BF16 at random."""
+        """Return True if the optimizer rounds BF16 weights stochastically."""
         return self.optimizer.stochastic_rounding and self.precision is Precision.BF16_PURE
 
     def to_json(self) -> str:
@@ -308,12 +308,12 @@ class Experiment(Part):
 
     @classmethod
     def from_json(cls, text: str) -> Experiment:
-        """Reads what `to_json` wrote. Raises ProblemError."""
+        """Read an experiment from the output of `to_json`. Raises ProblemError."""
         return _validated(lambda: cls.model_validate_json(text))
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:
-    """The experiment that nested `settings` describe; values may be text. Raises ProblemError."""
+    """Create an experiment from nested `settings`, whose values may be text. Raises ProblemError."""
     return _validated(lambda: Experiment.model_validate(settings))
 
 
@@ -326,7 +326,7 @@ def _validated(read: Callable[[], Experiment]) -> Experiment:
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings merged by key; epochs replace steps, and another model drops the last one's code."""
+    """Merge nested settings by key. Epochs replace steps, and another model drops the previous code."""
     result: dict[str, Any] = {}
     for layer in layers:
         steps, epochs = (none_from_text(layer.get(name)) for name in ("steps", "epochs"))
@@ -347,7 +347,7 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_dotted(key: str, value: Any) -> dict[str, Any]:
-    """`"optimizer.learning_rate", 0.1` as the nested settings `{"optimizer": {"learning_rate": 0.1}}`."""
+    """Nest a dotted key: `"optimizer.learning_rate", 0.1` gives `{"optimizer": {"learning_rate": 0.1}}`."""
     # tables are one level deep: a key with more dots is unknown however it is nested
     for part in reversed(key.split(".", 2)):
         value = {part: value}
@@ -356,12 +356,12 @@ def from_dotted(key: str, value: Any) -> dict[str, Any]:
 
 @cache
 def all_settings() -> Mapping[str, Setting]:
-    """Every setting by its dotted key."""
+    """All settings by their dotted keys."""
     return MappingProxyType({setting.key: setting for setting in _settings_of(Experiment, "")})
 
 
 def flattened(experiment: Experiment) -> dict[str, Any]:
-    """Every setting by its dotted key, as plain JSON values."""
+    """Return the values of all settings by dotted key, as plain JSON values."""
     return dict(dotted(experiment.model_dump(mode="json")))
 
 
@@ -389,30 +389,30 @@ FACTS: Mapping[str, str] = {
 
 
 def setting_title(key: str) -> str:
-    """The title of a setting by its dotted key, or of a machine's fact; any other key as it is."""
+    """Return the title of a setting, or of a fact in `FACTS`. Return any other key unchanged."""
     setting = all_settings().get(key)
     return setting.title if setting else FACTS.get(key, key)
 
 
 def setting_help(key: str) -> str:
-    """A line of help."""
+    """Return the help text of a setting."""
     return all_settings()[key].about
 
 
 def named(key: str) -> str:
-    """The title within a sentence: "learning rate"; an abbreviation keeps its capitals."""
+    """Return a setting's title within a sentence: "learning rate". Abbreviations keep their capitals."""
     return in_sentence(setting_title(key))
 
 
 def setting_problem(
     key: str, message: str, remedy: str, *, value: object = None, allowed: str | None = None
 ) -> Problem:
-    """A problem of kind `REQUEST`; `message` continues a sentence that begins with the setting's title."""
+    """Create a problem of kind `REQUEST`. The setting's title comes before `message`."""
     return request_problem(f"{setting_title(key)} {message}", remedy, key=key, value=value, allowed=allowed)
 
 
 def setting_error(
     key: str, message: str, remedy: str, *, value: object = None, allowed: str | None = None
 ) -> ProblemError:
-    """The error with the one `setting_problem`."""
+    """Create an error with one `setting_problem`."""
     return ProblemError(setting_problem(key, message, remedy, value=value, allowed=allowed))

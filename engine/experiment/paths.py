@@ -1,4 +1,4 @@
-"""Paths of the program's files. These functions only compute; who writes makes the folders."""
+"""Paths of the program's files. These functions do not create folders."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ _APPLICATION = "Ammeter"
 
 
 def data_folder() -> Path:
-    """The folder of the saved runs: AMMETER_HOME, or the platform's place for a user's data."""
+    """Return the folder of the saved runs: AMMETER_HOME, or the platform's user data folder."""
     return from_environment("AMMETER_HOME") or platform_data()
 
 
 def config_folder() -> Path:
-    """The folder of settings and the user's presets: AMMETER_HOME, or the platform's place for settings."""
+    """Return the folder of settings and the user's presets: AMMETER_HOME, or the platform's config folder."""
     return from_environment("AMMETER_HOME") or _platform_config()
 
 
 def trust_path() -> Path:
-    """The file that says whose code may run. AMMETER_HOME does not move it: that folder may be another's."""
+    """Return the file of trusted code. AMMETER_HOME does not move it: that folder may be someone else's."""
     return _platform_config() / "trusted_code"
 
 
 def machines_path() -> Path:
-    """The file of the known machines, which AMMETER_HOME does not move either."""
+    """Return the file of the known machines, which AMMETER_HOME does not move either."""
     return trust_path().with_name("machines.toml")
 
 
 def store_path() -> Path:
-    """The file of the saved runs."""
+    """Return the database file of the saved runs."""
     return data_folder() / "ammeter.sqlite"
 
 
 def checkpoints_folder(store: Path) -> Path:
-    """The folder of checkpoints beside the saved runs at `store`; each run has a subfolder."""
+    """Return the folder of checkpoints next to the database `store`. Each run has a subfolder."""
     return store.parent / "checkpoints"
 
 
 def checkpoint_path(folder: Path, kind: Literal["best", "last", "rewind"]) -> Path:
-    """A checkpoint's file in the folder of its run."""
+    """Return a checkpoint's file in the folder of its run."""
     return folder / f"{kind}.pt"
 
 
 def traces_folder(store: Path) -> Path:
-    """The folder of profiles' traces beside the saved runs at `store`."""
+    """Return the folder of profile traces next to the database `store`."""
     return store.parent / "traces"
 
 
 def file_name_of(record_id: str) -> str:
-    """A saved record's id in a file's name; a store from elsewhere may have any text as an id."""
+    """Return a saved record's id as part of a file name. An imported store may have any text as an id."""
     return re.sub(r"\W", "_", record_id)
 
 
 def part_path(path: Path) -> Path:
-    """A file's path while it is being written; a killed process may leave it behind."""
+    """Return a file's temporary path while it is written. A killed process may leave it behind."""
     return path.with_name(f".{path.name}.part")
 
 
 def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
-    """Writes a file, and its folder if need be, so that no reader finds half of it. Raises OSError."""
+    """Write a file atomically, and create its folder if needed. Raises OSError."""
     part = part_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part.unlink(missing_ok=True)
@@ -113,35 +113,35 @@ def read_file(path: Path, most_bytes: int = 64 * 2**20) -> bytes:
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Return whether Windows reads a path as one of another machine, or of a device.
+    """Return whether Windows treats a path as one on a remote machine, or as a device.
 
-    Looking for such a path has Windows send the user's name and a hash of the password there.
+    Looking up such a path makes Windows send the user's name and a password hash to that machine.
     """
     return str(path).strip().replace("\\", "/").startswith(("//", "/??/"))
 
 
 def is_in_use(error: OSError) -> bool:
-    """True if Windows refused to replace or rename a file because a program has it open."""
+    """Return True if Windows refused to replace or rename a file because a program has it open."""
     sharing_violation, lock_violation = 32, 33
     return getattr(error, "winerror", None) in (sharing_violation, lock_violation)
 
 
 def datasets_folder() -> Path:
-    """The folder of downloaded datasets: AMMETER_DATA, or beside the platform's user data."""
+    """Return the folder of downloaded datasets: AMMETER_DATA, or a subfolder of the user data folder."""
     return from_environment("AMMETER_DATA") or platform_data() / "datasets"
 
 
 def keep_folders() -> None:
-    """Writes relative folders of the environment in full, in a process that will move to another folder."""
+    """Make relative folders in the environment absolute, before the working directory changes."""
     for name in ("AMMETER_HOME", "AMMETER_DATA", "AMMETER_ENGINE"):
         if (folder := from_environment(name)) is not None:
             os.environ[name] = str(folder)
 
 
 def sockets_folder() -> Path | None:
-    """Make the folder for sockets, which no other user can look into. None where there is none.
+    """Create the private folder for sockets. Return None if that is not possible.
 
-    A socket's path has at most 104 bytes: a name in it may take 40, and ssh adds some to it for a moment.
+    A socket's path has at most 104 bytes. A file name in it may have 40, and ssh temporarily appends some.
     """
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nowhere", "ammeter")
     for folder in (runtime, Path(f"/tmp/ammeter-{os.getuid()}")):
@@ -155,7 +155,7 @@ def sockets_folder() -> Path | None:
 
 
 def platform_data() -> Path:
-    """The platform's folder of the user's data."""
+    """Return the platform's user data folder."""
     return _at_home(platformdirs.user_data_path)
 
 
@@ -172,6 +172,6 @@ def _at_home(find: Callable[..., Path]) -> Path:
 
 
 def from_environment(name: str) -> Path | None:
-    """The folder that an environment variable names; None where it is unset or empty."""
+    """Return the folder in an environment variable. None if it is unset or empty."""
     value = os.environ.get(name, "").strip()
     return Path(value).expanduser().absolute() if value else None

@@ -47,16 +47,16 @@ BUILT_IN = (
     "causal-lm",
     "language-formats",
     "batch-limit",
-    "debug-ladder",
+    "debug-divergence",
 )
-"""The presets that come with the program, in the order they are offered; a window begins with the first."""
+"""The built-in presets in the order of the list. A new window starts with the first."""
 
 _NOT_SETTINGS = ("about", "variants", "sweep")  # keys of `without_gpu`
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of a comparison: its name and the settings that set it apart."""
+    """One configuration of a comparison: its name and the settings that differ."""
 
     label: str
     overrides: Mapping[str, Any]
@@ -64,7 +64,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment; without a GPU `without_gpu` overrides its settings, variants, sweep and words."""
+    """A named experiment. Without a GPU, `without_gpu` overrides its settings, variants and text."""
 
     name: str
     title: str
@@ -79,33 +79,33 @@ class Preset:
     sweep: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
     def base(self, has_gpu: bool) -> dict[str, Any]:
-        """The settings that every variant shares."""
+        """Return the settings that every variant shares."""
         return layered(self.experiment, {} if has_gpu else self._overrides)
 
     @property
     def without_gpu_note(self) -> str | None:
-        """A sentence about its differences without a GPU; None without any."""
-        note = "Without a GPU it has other settings." if self._overrides else None
+        """A sentence about the differences on machines without a GPU. None if there are none."""
+        note = "Without a GPU, it uses other settings." if self._overrides else None
         return str(self.without_gpu["about"]) if "about" in self.without_gpu else note
 
     def about_for(self, has_gpu: bool) -> str:
-        """A line about the preset, and without a GPU about its differences."""
+        """Return a description of the preset. Without a GPU, add the differences."""
         return " ".join(filter(None, (self.about, None if has_gpu else self.without_gpu_note)))
 
     def variants_for(self, has_gpu: bool) -> tuple[Variant, ...]:
-        """The sides of the comparison; empty for a preset that compares nothing."""
+        """Return the variants to compare. Empty for a preset that does not compare."""
         if has_gpu or "variants" not in self.without_gpu:
             return self.variants
         return _variants_from(self.without_gpu["variants"])
 
     def sweep_for(self, has_gpu: bool) -> Mapping[str, tuple[Value, ...]]:
-        """The values of the settings that are swept; empty for a preset that is no sweep."""
+        """Return the values of swept settings. Empty for a preset that is not a sweep."""
         if has_gpu or "sweep" not in self.without_gpu:
             return self.sweep
         return values_of_table(self.without_gpu["sweep"], "without_gpu.sweep")
 
     def axes(self, has_gpu: bool) -> tuple[Axis, ...]:
-        """The variants as an axis, if there are any, then the settings that are swept."""
+        """Return the axes: the variants, if there are any, then the swept settings."""
         swept, variants = axes_of(self.sweep_for(has_gpu)), self.variants_for(has_gpu)
         if not variants:
             return swept
@@ -114,7 +114,7 @@ class Preset:
         return (Axis(key=VARIANT, values=labels, overrides=overrides), *swept)
 
     def experiments(self, has_gpu: bool) -> tuple[tuple[str, Experiment], ...]:
-        """A label and an experiment for each variant; one pair for a preset without variants."""
+        """Return a label and an experiment for each variant. A preset without variants has one pair."""
         base, variants = self.base(has_gpu), self.variants_for(has_gpu)
         if not variants:
             experiment = experiment_from(base)
@@ -147,17 +147,17 @@ class _File(Bounded, extra="forbid"):
 
 
 def all_presets() -> tuple[Preset, ...]:
-    """The built-in presets, then the user's own by name; own files that cannot be used are left out."""
+    """Return the built-in presets, then the user's own by name, without invalid files."""
     return (*_built_in(), *(preset for preset in _own() if isinstance(preset, Preset)))
 
 
 def broken_presets() -> tuple[Problem, ...]:
-    """The problems of those of the user's own presets that cannot be used."""
+    """Return the problems of the user's own presets that cannot be used."""
     return tuple(problem for problem in _own() if isinstance(problem, Problem))
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name. Raises ProblemError."""
+    """Return the preset of that name. Raises ProblemError."""
     presets = {preset.name: preset for preset in all_presets()}
     if name not in presets:
         raise ProblemError(unknown_name("preset", name, presets, "preset"))
@@ -173,12 +173,12 @@ def save_own(
     about: str = "",
     replace: bool = False,
 ) -> Preset:
-    """Saves a preset of the user's own, named by its title. Raises ProblemError where it cannot be."""
+    """Save a preset of the user, named by its title. Raises ProblemError."""
     path = own_presets_folder() / f"{_name_from(title)}.toml"
     if path.stem in BUILT_IN:
-        raise _taken(title, "Choose another title.")
+        raise _taken(title, "Use another title.")
     if path.exists() and not replace:
-        raise _taken(title, "Choose another title, or replace that preset.")
+        raise _taken(title, "Use another title, or replace that preset.")
     table = {
         "title": title.strip(),
         "about": about,
@@ -193,12 +193,12 @@ def save_own(
 
 
 def rename_own(own: Preset, title: str) -> Preset:
-    """Gives a preset of the user's own another title and name. Raises ProblemError where it cannot."""
+    """Rename a preset of the user and its file. Raises ProblemError."""
     _refuse_built_in(own, "renamed")
     path = own.origin.with_name(f"{_name_from(title)}.toml")
     is_free = not path.exists() or path.samefile(own.origin)
     if path.stem in BUILT_IN or not is_free:
-        raise _taken(title, "Choose another title.")
+        raise _taken(title, "Use another title.")
     table = {**read_toml(own.origin), "title": title.strip()}
     renamed = _preset_from(table, path, is_own=True)
     _write(own.origin, tomli_w.dumps(table))
@@ -208,7 +208,7 @@ def rename_own(own: Preset, title: str) -> Preset:
 
 
 def delete_own(own: Preset) -> str:
-    """Deletes a preset of the user's own and returns its text for `restore_own`. Raises ProblemError."""
+    """Delete a preset of the user and return its text for `restore_own`. Raises ProblemError."""
     _refuse_built_in(own, "deleted")
     with _failure_as_problem("deleted", own.origin):
         text = read_file(own.origin, MOST_TOML_BYTES).decode("utf-8")
@@ -217,7 +217,7 @@ def delete_own(own: Preset) -> str:
 
 
 def restore_own(own: Preset, text: str) -> None:
-    """Restores what `delete_own` deleted. Raises ProblemError where its name has been taken."""
+    """Restore a preset from the text that `delete_own` returned. Raises ProblemError if its name is taken."""
     if own.origin.exists():
         raise _taken(own.name, "Rename that preset first.")
     _write(own.origin, text)
@@ -230,7 +230,7 @@ def _refuse_built_in(own: Preset, deed: str) -> None:
 
 
 def own_presets_folder() -> Path:
-    """The folder of the user's own presets."""
+    """Return the folder of the user's own presets."""
     return config_folder() / "presets"
 
 
@@ -292,8 +292,8 @@ def _variants_from(tables: object) -> tuple[Variant, ...]:
     labels = [side.label for side in sides]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
-        message = f"Two variants are labelled '{shortened(twice)}'."
-        raise request_error(message, "Give each its own label.", key="variants.label", value=twice)
+        message = f"Two variants are labeled '{shortened(twice)}'."
+        raise request_error(message, "Use a different label for each.", key="variants.label", value=twice)
     return tuple(Variant(side.label, dict(side.model_extra or {})) for side in sides)
 
 
@@ -301,8 +301,8 @@ def _name_from(title: str) -> str:
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
     if not name:
-        message = f"title is '{shortened(title)}', but its file's name needs a letter from a to z or a digit."
-        raise request_error(message, "Choose another title.", key="title", value=title)
+        message = f"title is '{shortened(title)}', but its file name needs a letter from a to z or a digit."
+        raise request_error(message, "Use another title.", key="title", value=title)
     # Windows takes these for devices, whatever the ending of the file
     return f"{name}-preset" if re.fullmatch(r"con|prn|aux|nul|(com|lpt)\d", name) else name
 
@@ -325,12 +325,12 @@ def _failure_as_problem(deed: str, path: Path) -> Iterator[None]:
     except OSError as error:
         where = f"at {path}" if deed == "saved" else f"({path})"
         message = f"The preset could not be {deed} {where}: {error.strerror}."
-        raise request_error(message, "Check that the folder can be written.") from None
+        raise request_error(message, "Check that the folder is writable.") from None
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """TOML as a dictionary. Raises ProblemError that names `origin` and the place."""
-    remedy = "Simplify it; no setting needs that."
+    """Parse TOML. Raises ProblemError, which names `origin` and the line."""
+    remedy = "Simplify it. No setting needs that."
     try:
         # tomllib's time grows with the square of a dotted key's length; a file's code has dots in quotes
         if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
@@ -356,7 +356,7 @@ MOST_TOML_BYTES = 4 * MOST_CODE_BYTES
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as a dictionary. Raises ProblemError where it cannot be read or parsed."""
+    """Read and parse a TOML file. Raises ProblemError."""
     try:
         text = read_file(path, MOST_TOML_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Problems as values: a kind, one plain sentence and a remedy."""
+"""Problems as values: a kind, a plain sentence and a remedy (what to do)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MOST_PROBLEMS, _LONGEST_VALUE, _LONGEST_KEY = 100, 4_096, 80
 
 
 class Kind(StrEnum):
-    """The kinds of problem a user can meet; `REQUEST`: the settings must change, `NODE_LOST`: another node of
-    the cluster may do it."""
+    """The kinds of problem. `REQUEST`: the settings must change. `NODE_LOST`: another node of the cluster may
+    be able to do it."""
 
     REQUEST = "request"
     OUT_OF_MEMORY = "out-of-memory"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 class Problem(Message):
-    """A problem in words that a user can act on; where a setting is at fault, with its key and value."""
+    """A problem in words that a user can act on, with the key and value of the setting that causes it."""
 
     kind: Kind
     message: Sentence
@@ -48,7 +48,7 @@ class Problem(Message):
 
 
 class ProblemError(Exception):
-    """Raised with problems, the first of which it tells; `detail` is a traceback from another process."""
+    """An error with one or more problems. `detail` is a traceback from another process."""
 
     def __init__(self, *problems: Problem, detail: str = "") -> None:
         super().__init__(problems[0].message)
@@ -63,7 +63,7 @@ class ProblemError(Exception):
 def request_problem(
     message: str, remedy: str, *, key: str | None = None, value: object = None, allowed: str | None = None
 ) -> Problem:
-    """A problem of kind `REQUEST`; `value` may be of any type and is kept as text."""
+    """Create a problem of kind `REQUEST`. `value` may be of any type and is stored as text."""
     text = value if value is None or isinstance(value, str) else shortened(value, _LONGEST_VALUE)
     return Problem(kind=Kind.REQUEST, message=message, remedy=remedy, key=key, value=text, allowed=allowed)
 
@@ -71,12 +71,12 @@ def request_problem(
 def request_error(
     message: str, remedy: str, *, key: str | None = None, value: object = None, allowed: str | None = None
 ) -> ProblemError:
-    """The error with the one `request_problem`."""
+    """Create an error with one `request_problem`."""
     return ProblemError(request_problem(message, remedy, key=key, value=value, allowed=allowed))
 
 
 def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Problem:
-    """A name that is not among `choices`; the remedy offers the nearest ones."""
+    """Create the problem of a name that is not in `choices`. The remedy suggests similar names."""
     names, value = sorted(choices), shortened(value)
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
     remedy = f"Did you mean {alternatives(near)}?" if near else f"Choose one of: {', '.join(names)}."
@@ -86,7 +86,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
 
 
 def contradiction(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
-    """A validator's error about a `key` of its part; `message` continues the setting's title."""
+    """Create a validation error for setting `key` of a table. `message` continues the setting's title."""
     context = {"message": message, "key": key, "remedy": remedy, "value": shortened(value)}
     return PydanticCustomError("setting", "{message}", context)
 
@@ -94,7 +94,7 @@ def contradiction(key: str, message: str, remedy: str, value: object) -> Pydanti
 def problems_from_validation(
     error: ValidationError, titles: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Problem, ...]:
-    """pydantic's errors as problems; `titles` are the known keys with their names in sentences."""
+    """Convert pydantic's errors to problems. `titles` are the known keys with their names in sentences."""
     details = error.errors(include_url=False)[:_MOST_PROBLEMS]
     return tuple(_from_detail(dict(detail), titles) for detail in details)
 
@@ -114,7 +114,7 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
         message = f"{titles.get(full, full)} {context['message']}"
         return request_problem(message, context["remedy"], key=full, value=context["value"])
     if kind == "missing" and key:
-        return request_problem(f"{name} is missing.", "Give it a value.", key=key)
+        return request_problem(f"{name} is missing.", "Set it to a value.", key=key)
     allowed, shown = _allowed(kind, context), shortened(value)
     if allowed is None:
         sentence = str(detail["msg"]).removeprefix("Value error, ")
@@ -127,10 +127,10 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
 
 
 def unknown_name_of_key(key: str, known_keys: Iterable[str]) -> Problem:
-    """A setting that does not exist."""
+    """Create the problem of a setting that does not exist."""
     keys, key = sorted(known_keys), shortened(key)
-    near, all_listed = _near_keys(key, keys), "`ammeter settings` lists all of them."
-    remedy = f"Did you mean {alternatives(near)}? {all_listed}" if near else f"Remove it; {all_listed}"
+    near, all_listed = _near_keys(key, keys), "`ammeter settings` lists all settings."
+    remedy = f"Did you mean {alternatives(near)}? {all_listed}" if near else f"Remove it. {all_listed}"
     message = f"There is no setting named '{key}'."
     return request_problem(message, remedy, key=key, allowed=", ".join(keys) or None)
 
@@ -149,7 +149,7 @@ def _near_keys(key: str, keys: list[str]) -> list[str]:
 
 _TYPES = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-    "int_parsing_size": "a whole number of ordinary size",
+    "int_parsing_size": "a smaller whole number",
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     "finite_number": "a finite number",
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
@@ -182,5 +182,5 @@ def _allowed(kind: str, context: dict[str, Any]) -> str | None:
 
 
 def alternatives(names: list[str]) -> str:
-    """The names as in "a, b or c"."""
+    """Join names as in "a, b or c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

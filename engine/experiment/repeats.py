@@ -1,4 +1,4 @@
-"""Repeats: each side of a comparison is trained several times, alternating, each time with the next seed."""
+"""Repeats: the runs of a comparison are trained several times, alternating, each time with the next seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True)
 class Turn:
-    """One run of a side that is trained `repeats` times; `repeat` counts from 1."""
+    """One run of a configuration that is trained `repeats` times. `repeat` is 1-based."""
 
     label: str
     experiment: Experiment
@@ -26,7 +26,7 @@ class Turn:
     repeats: int
 
     def name(self, common: str | None, *, is_alone: bool = False) -> str | None:
-        """The run's name where the user named all of them `common`; None where they are numbered."""
+        """Return the run's name, given the name `common` of all runs. None if runs are numbered instead."""
         if not common:
             return None
         label = [] if is_alone else [self.label]
@@ -35,7 +35,7 @@ class Turn:
 
 
 def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
-    """The sides' runs in training order, A B, B A, A B, so that drift hits all alike. Raises ProblemError."""
+    """Return the runs in training order, A B, B A, A B, so drift affects all alike. Raises ProblemError."""
     check_seeds(sides, repeats)
     return tuple(
         Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
@@ -45,18 +45,18 @@ def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple
 
 
 def check_seeds(sides: Sequence[tuple[str, Experiment]], repeats: int) -> None:
-    """Raises ProblemError where the seeds of so many repeats would grow too large."""
+    """Check that the seeds of all repeats are in range. Raises ProblemError."""
     seed = max((experiment.seed for _, experiment in sides), default=0)
     if seed + repeats - 1 > _LARGEST_SEED:
-        message = f"is {seed}, but {repeats:,} repeats would need seeds beyond {_LARGEST_SEED}."
-        raise setting_error("seed", message, "Give a smaller seed.", value=seed)
+        message = f"is {seed}, but {repeats:,} repeats would need seeds above {_LARGEST_SEED}."
+        raise setting_error("seed", message, "Use a smaller seed.", value=seed)
 
 
 MOST_EXTRA_REPEATS = 20  # of a cell for the sake of a wanted precision, unless `repeats` asks for more
 
 
 class Plan(Message):
-    """Every cell is piloted, then trained in turns until repeats, precision or time is reached."""
+    """The plan of a sweep: pilots, then alternating runs until repeats, precision or time is reached."""
 
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
     precision_percent: Annotated[float | None, Field(gt=0, le=100)] = None
@@ -64,7 +64,7 @@ class Plan(Message):
 
 
 class Pilot(Message):
-    """A few steps of a cell in a fresh worker, which foretell its time and memory; None: not measured."""
+    """A short test run of a cell in a new worker, to estimate its time and memory. None: not measured."""
 
     steps: Annotated[int, Field(ge=1)]
     seconds: Seconds

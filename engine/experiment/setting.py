@@ -1,4 +1,4 @@
-"""A setting as form, command line and tables show it, and when it applies; it stands in the field itself."""
+"""The metadata of a setting, attached to its pydantic field: title, help, flag, and when it applies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.experiment.own.library_models import ModelRef
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The values that decide which settings apply: the text of each ("true", "0", "sgd"), the precisions, and
-    the names that the model's own file defines."""
+class FormValues:
+    """The values that decide which settings apply. `text` returns the text of a setting, such as "true", "0"
+    or "sgd". `defines` are the names that the model file defines."""
 
     text: Callable[[str], str]
     precisions: Sequence[Precision]
@@ -28,7 +28,7 @@ class Chosen:
     defines: frozenset[str] = frozenset()
 
     def has(self, key: str, *texts: str) -> bool:
-        """True if the setting is one of `texts`."""
+        """Return True if the value of setting `key` is one of `texts`."""
         return self.text(key).strip().lower() in texts
 
     @property
@@ -39,32 +39,32 @@ class Chosen:
     def dataset(self) -> DataRef:
         return DataRef(self.text("dataset"))
 
-    def has_pictures(self) -> bool:
-        """A file of arrays may have pictures, too."""
+    def has_images(self) -> bool:
+        """Return True if samples are or may be images. A file of arrays may contain images."""
         return self.has("dataset", catalog.ARRAYS) or self.dataset.task == "classification"
 
     def is_text(self) -> bool:
-        """A language model of a library makes up its own tokens."""
-        is_of_library = self.has("dataset", catalog.OWN) and self.model.library is not None
+        """Return True for token sequences: a text dataset, or a library model that generates tokens."""
+        is_of_library = self.has("dataset", catalog.OWN_DATA) and self.model.library is not None
         return is_of_library or self.dataset.task == "language"
 
     def loads_own(self) -> bool:
-        """A loader brings the dataset that the model's own file defines."""
-        return self.has("dataset", catalog.OWN) and DATASET in self.defines
+        """Return True if the model file defines a dataset, which a loader reads."""
+        return self.has("dataset", catalog.OWN_DATA) and DATASET in self.defines
 
     def loads(self) -> bool:
-        """A loader can bring the dataset; others are made on the device."""
-        return self.has_pictures() and not self.has("dataset", catalog.SYNTHETIC)
+        """Return True if a loader can read the dataset. Other datasets are generated on the device."""
+        return self.has_images() and not self.has("dataset", catalog.SYNTHETIC)
 
     def uses_loader(self) -> bool:
         return self.loads_own() or (self.loads() and not self.has("data.on_device", "true"))
 
     def has_labels(self) -> bool:
-        """The loss is Ammeter's own and compares classes."""
+        """Return True if Ammeter computes the loss and the targets are classes."""
         return not self.has("dataset", catalog.SYNTHETIC_REGRESSION) and not {"loss", "step"} & self.defines
 
     def has_validation_samples(self) -> bool:
-        if self.has("dataset", catalog.OWN):
+        if self.has("dataset", catalog.OWN_DATA):
             return "validation_dataset" in self.defines
         return not self.has(
             "dataset", catalog.SYNTHETIC, catalog.SYNTHETIC_REGRESSION, catalog.SYNTHETIC_TOKENS
@@ -77,14 +77,14 @@ class Chosen:
         return any(precision.is_autocast for precision in self.precisions)
 
     def rounds_weights(self) -> bool:
-        """AdamW in pure BF16, whose weights can be rounded stochastically."""
+        """Return True for AdamW in pure BF16, whose weights can be rounded stochastically."""
         return Precision.BF16_PURE in self.precisions and self.text("optimizer.name").startswith("adamw")
 
     def uses_fp8(self) -> bool:
         return Precision.FP8 in self.precisions
 
     def uses_scaler(self) -> bool:
-        """`Experiment.uses_scaler` for any of the precisions."""
+        """Return True if `Experiment.uses_scaler` is true for any of the precisions."""
         is_auto = self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions
         return is_auto or self.has("scaler.mode", "on")
 
@@ -95,25 +95,25 @@ class Chosen:
         return self.has_several_devices() and self.has("ranks.strategy", "ddp")
 
     def takes_optimizer(self) -> bool:
-        """The model's own file may make the optimizer instead."""
+        """Return True unless the model file creates the optimizer."""
         return "optimizer" not in self.defines
 
 
 class Group(StrEnum):
-    """The headings under "More options", in the form's order."""
+    """The headings under "More options", in the order of the form."""
 
     MODEL = "Model"
-    OPTIMIZATION = "Optimization"
+    OPTIMIZATION = "Optimizer and loss"
     SCHEDULE = "Learning rate over time"
     SCALER = "Loss scaling"
     FORMATS = "Number formats and memory"
     DATA = "Data"
     SAVING = "Validation and checkpoints"
-    MACHINE = "Machine and measuring"
+    MACHINE = "Machine and measurement"
 
 
 class Entry(Enum):
-    """The way to enter a value: typed as a number or as text, or picked from a list."""
+    """How a value is entered: typed as a number or as text, or selected from a list."""
 
     NUMBER = auto()
     TEXT = auto()
@@ -122,7 +122,7 @@ class Entry(Enum):
 
 @dataclass(frozen=True)
 class Flag:
-    """The option of the command line: `--name PLACEHOLDER`; `more` follows the setting's help."""
+    """The command-line option `--name PLACEHOLDER`. `more` is appended to the setting's help."""
 
     name: str
     placeholder: str
@@ -131,10 +131,11 @@ class Flag:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A setting's words and rules.
+    """The title, help and rules of a setting.
 
-    `hint` says in the form what an empty field means; `words` are values shown otherwise than capitalized;
-    without a `group` it stands at the form's top, and `place` moves it within one; `is_picked`: from a list.
+    `hint` is the placeholder of an empty field, `words` are labels of values that are not just capitalized.
+    Without a `group` it is at the top of the form. `place` orders settings in a group. `is_picked`: from a
+    list.
     """
 
     title: str
@@ -143,7 +144,7 @@ class Setting:
     group: Group | None = None
     hint: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
-    when: Callable[[Chosen], bool] = lambda chosen: True
+    when: Callable[[FormValues], bool] = lambda chosen: True
     flag: Flag | None = None
     place: int = 0
     is_picked: bool = False
@@ -153,19 +154,19 @@ class Setting:
 
 
 def setting(default: Any, title: str, about: str, **rest: Any) -> Any:
-    """A field with its `Setting`; the bounds of its value stand in its type."""
+    """Create a pydantic field with its `Setting`. The type of the field has the bounds of the value."""
     info: FieldInfo = Field(default)
     info.metadata.append(Setting(title, about, **rest))
     return info
 
 
-def has(key: str, *texts: str) -> Callable[[Chosen], bool]:
-    """A condition for `when`: the setting `key` is one of `texts`."""
+def has(key: str, *texts: str) -> Callable[[FormValues], bool]:
+    """Create a condition for `when`: the value of setting `key` is one of `texts`."""
     return lambda chosen: chosen.has(key, *texts)
 
 
 def setting_of(key: str, info: FieldInfo, group: Group | None) -> Setting:
-    """The setting of a field, completed by its key, its table's group and its type."""
+    """Return the `Setting` of a field, with its key, the group of its table, and its choices added."""
     (own,) = (extra for extra in info.metadata if isinstance(extra, Setting))
     entry, choices = _entry_of(info.annotation, own.words)
     entry = Entry.CHOICE if own.is_picked else entry

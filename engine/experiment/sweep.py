@@ -1,4 +1,4 @@
-"""A grid: several values of some settings, and an experiment for each combination of them."""
+"""A grid: multiple values of some settings, with an experiment for each combination."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_CELLS = 10_000
 
 
 class Axis(Message):
-    """A setting by its dotted key, its values, and the nested settings of each if these are more."""
+    """A swept setting by its dotted key, with its values. `overrides`: the nested settings of each value."""
 
     key: str
     values: Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
@@ -47,11 +47,11 @@ class Axis(Message):
         return "Variant" if self.key == VARIANT else setting_title(self.key)
 
     def settings(self, place: int) -> Mapping[str, Any]:
-        """The nested settings of the value at `place`."""
+        """Return the nested settings of the value at index `place`."""
         return self.overrides[place] if self.overrides else from_dotted(self.key, self.values[place])
 
     def text(self, place: int) -> str:
-        """The value at `place` as a cell names it: "FP16 AMP", "64"."""
+        """Return the value at index `place` as in cell names: "FP16 AMP", "64"."""
         value = self.values[place]
         if self.key == "precision":
             # a value that is none is named, too, where it is refused
@@ -70,7 +70,7 @@ class Axis(Message):
 
 @dataclass(frozen=True)
 class Cell:
-    """A combination of values; `index` counts in the grid's order, `places` are those on each axis."""
+    """A combination of values. `index` is its index in the grid, `places` its indexes on the axes."""
 
     index: int
     places: tuple[int, ...]
@@ -78,7 +78,7 @@ class Cell:
 
 
 class Grid(Message):
-    """The settings that all cells share, nested, and the axes, of which the last varies fastest."""
+    """The nested settings that all cells share, and the axes. The last axis varies fastest."""
 
     base: dict[str, Any]
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=100)]
@@ -90,31 +90,31 @@ class Grid(Message):
 
     @property
     def compared(self) -> int:
-        """The place of the axis whose first value is the baseline of the others."""
+        """The index of the axis whose first value is the baseline of the others."""
         keys = [axis.key for axis in self.axes]
         return next((keys.index(key) for key in (VARIANT, "precision", "step.recipe") if key in keys), 0)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells in the grid's order. Raises ProblemError that names the cell which is no experiment."""
+        """All cells in the grid's order. Raises ProblemError, which names the first invalid cell."""
         every = product(*(range(len(axis.values)) for axis in self.axes))
         return tuple(Cell(index, places, self._experiment(places)) for index, places in enumerate(every))
 
     def baseline(self, cell: Cell) -> Cell:
-        """The cell that a cell is compared with: the same but for the first value of the compared axis."""
+        """Return the cell to compare with: the same, but with the first value of the compared axis."""
         places = list(cell.places)
         places[self.compared] = 0
         return self.cells[self.index(places)]
 
     def index(self, places: Sequence[int]) -> int:
-        """The index of the cell with these places."""
+        """Return the index of the cell with these places."""
         index = 0
         for place, axis in zip(places, self.axes, strict=True):
             index = index * len(axis.values) + place
         return index
 
     def places(self, index: int) -> tuple[int, ...]:
-        """The places of the cell with that index on the axes."""
+        """Return the places of a cell on the axes, by its index."""
         places = []
         for axis in reversed(self.axes):
             index, place = divmod(index, len(axis.values))
@@ -122,7 +122,7 @@ class Grid(Message):
         return tuple(reversed(places))
 
     def name(self, places: Sequence[int], of: Container[int] | None = None) -> str:
-        """The cell's name: "FP16 AMP, batch size 64"; with `of` only its values on these axes."""
+        """Return a cell's name: "FP16 AMP, batch size 64". With `of`, only its values on these axes."""
         return ", ".join(
             axis.text(place)
             if axis.key in (VARIANT, "precision", "model", "dataset", "step.recipe")
@@ -138,23 +138,23 @@ class Grid(Message):
         try:
             return experiment_from(layered(self.base, *layers))
         except ProblemError as error:
-            why = f"The cell {shortened(self.name(places), most=200)} cannot be trained: "
+            why = f"The combination {shortened(self.name(places), most=200)} cannot be trained: "
             changed = (given.model_copy(update={"message": why + given.message}) for given in error.problems)
             raise ProblemError(*changed) from None
 
 
 def grid_of(base: Mapping[str, Any], axes: Sequence[Axis], catalog: Catalog | None = None) -> Grid:
-    """The grid of these axes over nested settings, whose values may be text. Raises ProblemError.
+    """Create a grid from nested settings, whose values may be text, and axes. Raises ProblemError.
 
-    With a catalog, all devices are as many as it has.
+    With a catalog, "all" devices becomes their number in it.
     """
     for axis in axes:
         if axis.key != VARIANT and axis.key not in all_settings():
             raise ProblemError(unknown_name_of_key(axis.key, all_settings()))
     size = math.prod(len(axis.values) for axis in axes)
     if size > MOST_CELLS:
-        message = f"The sweep would have {size:,} cells, but it can have at most {MOST_CELLS:,}."
-        raise request_error(message, "Give fewer values.", key="sweep", value=size)
+        message = f"The sweep would have {size:,} combinations, but the maximum is {MOST_CELLS:,}."
+        raise request_error(message, "Use fewer values.", key="sweep", value=size)
     draft = Grid(base=dict(base), axes=tuple(axes))
     grid = Grid(base=draft.base, axes=tuple(_normal(draft, place) for place in range(len(axes))))
     if catalog is not None:
@@ -179,7 +179,7 @@ def _normal(grid: Grid, axis_place: int) -> Axis:
         value = given if axis.key == VARIANT or axis.overrides else _own_value(grid, axis_place, place)
         if value in values:
             message = f"{axis.title} has the value {shortened(given)} twice."
-            raise request_error(message, "Give every value once.", key=axis.key, value=shortened(given))
+            raise request_error(message, "Use every value once.", key=axis.key, value=shortened(given))
         values.append(value)
     return axis.model_copy(update={"values": tuple(values)})
 
@@ -196,7 +196,7 @@ AxisValues = Mapping[str, tuple[Value, ...]]  # of every swept setting, by its d
 
 
 def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Value, ...]]:
-    """The values that a TOML table `origin` gives: `batch_size = [32, 64]`. Raises ProblemError."""
+    """Read the values in the TOML table named `origin`: `batch_size = [32, 64]`. Raises ProblemError."""
     if not isinstance(table, Mapping):
         message = f"{origin} is {shortened(table)}, but it must be a table of settings and their values."
         raise request_error(message, f"Write it as [{origin}], then batch_size = [32, 64].", key=origin)
@@ -204,7 +204,7 @@ def values_of_table(table: object, origin: str = "sweep") -> dict[str, tuple[Val
 
 
 def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
-    """The setting and values of "batch_size=32,64", or with semicolons. Raises ProblemError."""
+    """Read a setting and its values from "batch_size=32,64", or with semicolons. Raises ProblemError."""
     key, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not key:
         message = f"--sweep is '{shortened(text)}', but it must be KEY=VALUES."
@@ -213,17 +213,17 @@ def values_of_text(text: str) -> tuple[str, tuple[Value, ...]]:
     parts = [part.strip() for part in values.split(mark)] if values else []
     if mark == "," and "" in parts:
         message = f"has an empty value among {shortened(values)}."
-        raise setting_error(key, message, "Remove the comma too many.", value=values)
+        raise setting_error(key, message, "Remove the extra comma.", value=values)
     return key, _checked(key, parts)
 
 
 def values_of_texts(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """The values that several texts give. Raises ProblemError, also for a setting given twice."""
+    """Read the values in several texts. Raises ProblemError, also if a setting occurs twice."""
     result: dict[str, tuple[Value, ...]] = {}
     for key, values in map(values_of_text, texts):
         if key in result:
             message = "is swept twice."
-            raise setting_error(key, message, "Give all its values in one list.", value=key)
+            raise setting_error(key, message, "Put all its values in one list.", value=key)
         result[key] = values
     return result
 
@@ -231,7 +231,7 @@ def values_of_texts(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 def axes_of(
     values: AxisValues, *, names_dataset: bool = False, typed: Collection[str] = ()
 ) -> tuple[Axis, ...]:
-    """The axes of these values; models of the user's own files bring their code. Raises ProblemError."""
+    """Create the axes of these values. Model files include their code. Raises ProblemError."""
     axes = []
     for key, given in values.items():
         overrides: list[dict[str, Any]] = []
@@ -250,10 +250,10 @@ def _checked(key: str, values: object) -> tuple[Value, ...]:
         raise setting_error(key, message, "Write it as [32, 64].", value=values)
     if not values:
         message = "is swept, but has no values."
-        raise setting_error(key, message, "Give it two or more values.", value="")
+        raise setting_error(key, message, "Set two or more values.", value="")
     if len(values) > MOST_CELLS:
-        message = f"has {len(values):,} values, but a sweep can have at most {MOST_CELLS:,} cells."
-        raise setting_error(key, message, "Give fewer values.", value=len(values))
+        message = f"has {len(values):,} values, but a sweep can have at most {MOST_CELLS:,} combinations."
+        raise setting_error(key, message, "Use fewer values.", value=len(values))
     return tuple(_value(key, value) for value in values)
 
 
@@ -262,5 +262,5 @@ def _value(key: str, value: object) -> Value:
         return ", ".join(map(str, value))
     if value is None or isinstance(value, str | int | float):
         return value
-    message = f"is swept over {shortened(value)}, which is no value of {setting_title(key)}."
-    raise setting_error(key, message, "Give text, a number, true or false.", value=value)
+    message = f"is swept over {shortened(value)}, which is not a value of {setting_title(key)}."
+    raise setting_error(key, message, "Use text, a number, true or false.", value=value)

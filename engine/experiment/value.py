@@ -1,6 +1,6 @@
-"""Values from outside: the base class of messages, the bounds of their numbers, and text.
+"""External values: the base class of messages, the bounds of their numbers, and safe text.
 
-Text from outside, such as names, notes, file names and a worker's words, is shown and never obeyed.
+Text such as names, notes and worker messages is shown without control characters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.experiment.bounded import Bounded
 
 
 class Message(Bounded):
-    """A frozen value read from JSON; unknown keys are refused."""
+    """A frozen value read from JSON, without unknown keys."""
 
     # pydantic writes NaN and infinity as null by default; a diverged loss must survive the trip
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
@@ -52,14 +52,14 @@ _LARGEST_WRITTEN = 10**60
 
 
 def printable(text: str) -> str:
-    """The text in lines, with "�" for each character that a terminal would obey or a page cannot show."""
+    """Return the text in lines, with "�" for control and other characters that cannot be displayed."""
     if _OBEYED.search(text) is None:
         return text
     return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", _LINE_ENDS.sub("\n", text))
 
 
 def one_line(text: str) -> str:
-    """The text as `printable` has it, without tabs and line ends."""
+    """Return the result of `printable` without tabs and line ends."""
     return _BREAKS.sub(" ", printable(text))
 
 
@@ -67,9 +67,9 @@ _UNSEEN = re.compile(r"^[\s\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff\ufffd]+"
 
 
 def cell_text(text: str) -> str:
-    """The text for a table's cell, with an apostrophe before what a spreadsheet would run as a formula.
+    """Return the text for a table cell, with an apostrophe before anything that may run as a formula.
 
-    Some take a full-width sign, or another form of it, for the sign, and skip what is blank or unseen.
+    Some spreadsheets accept full-width and other signs, and skip blank or invisible characters.
     """
     text = printable(text)
     first = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)[:1])
@@ -77,7 +77,7 @@ def cell_text(text: str) -> str:
 
 
 def shortened(value: object, most: int = _MOST_QUOTED) -> str:
-    """A value of any kind as a sentence can quote it: on one line, at most `most` characters."""
+    """Return any value as text to quote in a sentence: one line of at most `most` characters."""
     return _cut(value if isinstance(value, str) else _short.repr_of(value), one_line, most)
 
 
@@ -93,7 +93,7 @@ class _Short(reprlib.Repr):
 
     def repr_int(self, value: int, _level: int) -> str:
         # Python writes no integer of more than 4,300 digits
-        return str(value) if abs(value) < _LARGEST_WRITTEN else "a number of very many digits"
+        return str(value) if abs(value) < _LARGEST_WRITTEN else "a number with too many digits"
 
 
 _short = _Short()
@@ -125,12 +125,12 @@ Details = Annotated[str, _of_text(lambda text: printable(text[-LONGEST_DETAILS:]
 
 
 def in_sentence(words: str) -> str:
-    """A sentence's first words as written within one; an abbreviation keeps its capitals."""
+    """Return the start of a sentence as written within a sentence. Abbreviations keep their capitals."""
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]
 
 
 def dotted(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested tables by their dotted keys."""
+    """Yield the values of nested tables by dotted key."""
     for key, value in tree.items():
         if isinstance(value, Mapping):
             yield from dotted(value, f"{prefix}{key}.")

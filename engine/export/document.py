@@ -56,11 +56,11 @@ Part = Literal["answer", "setup", "appendix"]
 
 @dataclass(frozen=True)
 class Section:
-    """Sentences, pictures, a table or `pairs` of names and values, and notes, in this order.
+    """A section: sentences, pictures, a table or `pairs` of names and values, and notes, in this order.
 
-    The columns named in `right` hold numbers. A page leaves out the table where the pictures show all of it
-    (`is_drawn`). Sentences are `code` where they are to be copied as they are. The `part` "setup" says with
-    what the result was made; only a page has an "appendix". `template` is how a web page shows it.
+    The columns in `right` are right-aligned numbers. A page omits the table if the pictures show all of it
+    (`is_drawn`). Sentences are `code` if they are to be copied as they are. The `part` "setup" describes the
+    setup of the result. Only a page has an "appendix". `template` renders it on a web page.
     """
 
     title: str
@@ -97,13 +97,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Document:
-    """The sections of a result under its title; `subject` is what was trained, where and when.
+    """The sections of a result under its title. `subject` is the training, with place and time.
 
-    A comparison begins with `answers`; its title is the user's own if it `is_named`. `nothing` is said where
-    no section is known, `undrawn` in place of a picture. `tables` are the data in full, as rows by the end of
-    a file's name: that of "" is the file itself, which otherwise gets the sentences. `values` are the JSON
-    object, `facts` the metadata of a picture, with the `foot` below it. A page shows at most `most_rows` rows
-    of a table.
+    A comparison starts with `answers`. Its title is the user's own if it `is_named`. `nothing` is shown
+    without sections, `undrawn` in place of a picture. `tables` are the full data as rows, by the end of a
+    file's name. The one of "" is the file itself, which otherwise contains the sentences. `values` are the
+    JSON object, `facts` the metadata of a picture, with the `foot` below it. A page shows at most `most_rows`
+    rows of a table.
     """
 
     title: str
@@ -153,10 +153,10 @@ def document_of(
     has_batch: bool = True,
     **more: Any,
 ) -> Document:
-    """The document of a saved result; settings in which its experiments differ have all their values.
+    """Return the document of a saved result. Settings that differ between its experiments list all values.
 
-    `values` follow what all JSON objects begin with. `size` begins the subject, such as "24 cells". A result
-    that is itself a batch size has none among its settings (`has_batch`).
+    `values` follow the keys that all JSON objects have. `size` starts the subject, such as "24 cells". A
+    result that is itself a batch size does not list one (`has_batch`).
     """
     known = tuple(sections)
     texts: dict[str, dict[str, None]] = {}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from engine.driver import Driver
 from engine.experiment.checks import Catalog, DeviceEntry, dataset_of, problems, resolve
 from engine.experiment.experiment import Experiment, Precision, setting_error
-from engine.experiment.own.code import DATASET, OWN
+from engine.experiment.own.code import DATASET, OWN_DATA
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.result import SideSearch, outcome
@@ -230,7 +230,7 @@ def _data_limit(experiment: Experiment, catalog: Catalog) -> tuple[int, str]:
     if experiment.devices > 1:
         taken = f", which {experiment.devices:,} devices share{taken}"
     words, code = dataset_words(dataset.name), experiment.own_code
-    is_in_file = dataset.name == OWN and code is not None and DATASET in code.defines
+    is_in_file = dataset.name == OWN_DATA and code is not None and DATASET in code.defines
     if is_in_file or (dataset.needs_path and dataset.train_samples is None):
         return _UNKNOWN_LIMIT, f"{words} has no more samples{taken}"
     samples = dataset.train_samples or experiment.samples

@@ -85,10 +85,10 @@ class Connection:
         self._change_to(open_copy(self.path, cause))
 
     def set_aside(self) -> Path | None:
-        """Renames the opened file, which is damaged, and makes a new one in its place; returns its path now.
+        """Rename the opened damaged file, create a new one in its place, and return the renamed path.
 
-        None where it stays: another file lies there now, or Windows renames no file that others have open,
-        and then this connection is closed.
+        Return None if it stays: because another file is in its place, or because Windows does not rename open
+        files, and then this connection is closed.
         """
         if _identity(_file_status(self.path)) != self._identities[0]:
             return None

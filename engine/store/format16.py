@@ -10,7 +10,7 @@ FORMAT = 16
 
 
 def bring_over(connection: sqlite3.Connection) -> None:
-    """Adds the machine of what is saved, within a transaction; "" is this one."""
+    """Add the machine of saved runs and jobs, within a transaction. "" is this machine."""
     for table in ("runs", "sweeps", "waiting", "studies"):
         connection.execute(f"ALTER TABLE {table} ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
     connection.execute(KEPT_RUNS)

@@ -33,8 +33,8 @@ _NUMBERED = re.compile(r"Run \d+")
 class Parsed(Generic[T]):
     """A dataclass field that holds a value, or the JSON text that `parse` turns into it on first use.
 
-    A table of ten thousand runs shows thirty of them; validating all of their settings would take a second.
-    Two threads that ask at the same time may both parse, to the same value.
+    A table of ten thousand runs shows thirty of them, and validating all of their settings would take a
+    second. Two threads that read it at the same time may both parse, to the same value.
     """
 
     def __init__(self, parse: Callable[[str], T]) -> None:
@@ -69,7 +69,7 @@ class Text(NamedTuple):
 
 
 class _Excerpt(Bounded, extra="ignore", from_attributes=True):
-    """What is read of a record or of settings in place of all of it."""
+    """The parts of a record or of settings that are read in place of all of it."""
 
 
 class _Settings(_Excerpt):
@@ -97,10 +97,9 @@ class _Figures(_Excerpt):
 
 
 class Overview(NamedTuple):
-    """The columns of a run in a list of thousands.
+    """The columns of a run in a list of thousands of runs.
 
-    `recipe` is the one asked for, by which a run is known; `peak_mib` counts memory allocated on a GPU, or
-    resident on a CPU.
+    `recipe` is the requested one. `peak_mib` counts memory allocated on a GPU, or resident on a CPU.
     """
 
     model: str
@@ -187,11 +186,11 @@ def _summary(text: str) -> Summary | None:
 class RunRecord:
     """A run in the store, without its samples and events.
 
-    `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags`,
-    `note`, `is_pinned`, `colour` (one of `OWN_COLOURS`, or None) and `folder` ("" for none) are the user's. A
-    run of a `sweep` is the repeat, from 1, of a cell there. `machine` is where it trains, "" for this one. Of
-    a run from the store, `experiment`, `environment` and `summary` are parsed on first use; damage raises
-    ProblemError then.
+    `number` is the 14 of "Run 14". `label` is the run's side of `comparison`. Times are in UTC. The user sets
+    `tags`, `note`, `is_pinned`, `colour` (one of `OWN_COLOURS`, or None) and `folder` ("" for none). A run of
+    a `sweep` is the `repeat` (1-based) of a `cell`. `machine` is where it trains, "" for this one. If the run
+    comes from the store, `experiment`, `environment` and `summary` are parsed on first use, which raises
+    ProblemError on damage.
     """
 
     id: str
@@ -272,7 +271,7 @@ class RunRecord:
         return text.replace(f'"precision":"{self.overview.precision}"', "", 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as plain JSON values; NaN and infinity as text."""
+        """Return the run as plain JSON values, with NaN and infinity as text."""
         return {
             "id": self.id,
             "name": self.name,

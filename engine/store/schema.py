@@ -157,6 +157,6 @@ CREATE TABLE kept_runs (
 
 
 def insert(connection: sqlite3.Connection, table: str, verb: str = "INSERT", /, **columns: object) -> None:
-    """Inserts a row; with the verb "INSERT OR IGNORE" an existing one stays as it is."""
+    """Insert a row. With the verb "INSERT OR IGNORE" an existing row stays."""
     places = ", ".join(f":{name}" for name in columns)
     connection.execute(f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})", columns)

@@ -27,7 +27,7 @@ from engine.training.models.recompute import checkpoint_activations, keep_in_flo
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.runs.prepare import RunPlan
 from engine.training.steps.captured import no_collection
-from engine.training.steps.few_bits import imagine_steps, is_torchaos
+from engine.training.steps.low_bit_optimizers import imagine_steps, is_torchaos
 from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
@@ -45,8 +45,7 @@ _COMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """Estimate the experiment's memory at any batch size, with almost no device or memory. Raises
-    ProblemError."""
+    """Estimate the experiment's memory at any batch size, almost without memory. Raises ProblemError."""
     began = time.perf_counter()
     plan = RunPlan(experiment, catalog or read_catalog())
     if plan.workload.body is not None:

@@ -89,7 +89,7 @@ _AUTOCAST_DTYPES = {
 }
 _ADA, _AMPERE, _TURING, _VOLTA = (8, 9), (8, 0), (7, 5), (7, 0)
 _NOT_NVIDIA = "Ammeter uses TF32 on NVIDIA GPUs only"
-_SAME_AS_FP32 = "the same as FP32, because TF32 is used on NVIDIA GPUs only"
+_SAME_AS_FP32 = "the same as FP32, because TF32 is not used here"
 _NO_FP8 = "Ammeter uses FP8 on NVIDIA GPUs only"
 _NO_TORCHAO = (
     "torchao is not installed here (install it with `ammeter engine install --with torchao`, or in a clone "
@@ -184,8 +184,7 @@ def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
 
 
 def cuda_precisions(capability: tuple[int, int], name: str = "") -> tuple[PrecisionEntry, ...]:
-    """Return the precisions of a CUDA GPU of that compute capability. Some, known by `name`, lack Tensor
-    Cores."""
+    """Return the precisions of a CUDA GPU. Some GPUs, known by `name`, lack Tensor Cores."""
     fp16 = "without Tensor Cores, FP16 saves memory but little time"
     if has_tensor_cores(name, capability):
         fp16 = ""

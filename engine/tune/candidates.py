@@ -14,7 +14,7 @@ from engine.experiment.catalog import OWN_FAMILY, Catalog, DatasetEntry, DeviceE
 from engine.experiment.checks import core_count, dataset_of
 from engine.experiment.experiment import Experiment, experiment_from, flattened, from_dotted, layered
 from engine.experiment.own.library_models import ModelRef
-from engine.experiment.setting import Chosen
+from engine.experiment.setting import FormValues
 from engine.experiment.settings import PLAIN, RECIPE_PARTS, RecipePart, Step, joined
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, TuningPlan
 from engine.words.names import recipe_title
@@ -240,7 +240,7 @@ class _Values:
         text = flattened(experiment)
         own = experiment.own_code
         defines = own.defines if own else frozenset()
-        chosen = Chosen(lambda key: str(text[key]), (experiment.precision,), is_on_cpu, defines)
+        chosen = FormValues(lambda key: str(text[key]), (experiment.precision,), is_on_cpu, defines)
         if not (chosen.loads() or chosen.loads_own()):
             self.not_tried.append(f"Loader settings: no loader brings the samples of {dataset.name}.")
             return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.experiment.catalog import OWN, DataRef
+from engine.experiment.catalog import OWN_DATA, DataRef
 from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
 from engine.experiment.own.code import code_from
-from engine.experiment.setting import Chosen
+from engine.experiment.setting import FormValues
 
 _PART_WORDS = {
     "channels_last": "channels last",
@@ -36,7 +36,7 @@ def speed_unit(datasets: Iterable[str]) -> str:
 
 def dataset_words(dataset: str) -> str:
     """A dataset after "on", or in a list of what was trained."""
-    return "its own data" if dataset == OWN else dataset
+    return "its own data" if dataset == OWN_DATA else dataset
 
 
 _PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing", "fp8": "FP8"}
@@ -77,7 +77,7 @@ GLOSSARY: Mapping[str, str] = {
 }
 
 
-def applies(key: str, chosen: Chosen) -> bool:
+def applies(key: str, chosen: FormValues) -> bool:
     """A setting that means nothing beside the others is shown nowhere."""
     return all_settings()[key].when(chosen)
 
@@ -103,9 +103,9 @@ def is_validated(experiment: Experiment) -> bool:
     return _chosen(experiment, flattened(experiment)).is_validated()
 
 
-def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> Chosen:
+def _chosen(experiment: Experiment, values: Mapping[str, Any]) -> FormValues:
     code = experiment.own_code if experiment.model.file is not None else None
-    return Chosen(
+    return FormValues(
         lambda key: str(values[key]),
         (experiment.precision,),
         experiment.device == "cpu",

@@ -50,7 +50,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
     def _connect(self) -> None:
-        self._setup.take_orders("limit", self.submit, self._refuse)
+        self._setup.register_handler("limit", self.submit, self._refuse)
         self._setup.draft_changed.connect(self.refresh)
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
@@ -58,7 +58,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._panel.copied.connect(self.reported)
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.refuse)
-        self._forecaster.made.connect(self._setup.surveyor.look_again)
+        self._forecaster.made.connect(self._setup.survey_thread.look_again)
 
     def _submitted(self, request: Request) -> str:
         sides = tuple(
@@ -90,7 +90,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         device_mib = None if device is None else device.memory_mib
         if self._setup.question != "limit":
             # the need is that of one cell; a sweep's own lines say what all need
-            is_known = self._setup.is_sweeping and self._setup.surveyor.knows_memory()
+            is_known = self._setup.is_sweeping and self._setup.survey_thread.knows_memory()
             need = None if is_known else self._need
             draft = self._setup.draft
             is_shared = draft is not None and not draft.has_one_device

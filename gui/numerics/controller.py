@@ -72,7 +72,7 @@ class NumericsController(StudyController[StudyView[Numerics]]):
 
     def _connect(self, follows: bool) -> None:
         if follows:
-            self._setup.take_orders(
+            self._setup.register_handler(
                 "numerics", lambda experiment: self.submit(experiment, self._panel.parts()), self._refuse
             )
             self._setup.preset_chosen.connect(self._choose_parts)

@@ -35,7 +35,7 @@ class ProfileController(StudyController[StudyView[Profiles]]):
         )
         self._profiles = experiments.profiles
         if follows:
-            setup.take_orders("profile", self.submit, self._refuse)
+            setup.register_handler("profile", self.submit, self._refuse)
             panel.profile_wanted.connect(lambda: setup.order("profile"))
         else:
             panel.profile_wanted.connect(self._profile_again)

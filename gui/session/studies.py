@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject
 
-from engine.experiment.checks import Catalog, look_at_nothing, problems
+from engine.experiment.checks import Catalog, problems, skip_lookup
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.settings import PLAIN
@@ -165,7 +165,7 @@ def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
     device, machine = catalog.device(run.experiment.device), run.environment
     if device is not None and machine is not None and device.title != machine.device_name:
         return f"“{run.title}” trained on {machine.device_name}, which is not in this machine."
-    against = problems(run.experiment, catalog, look_at_nothing)
+    against = problems(run.experiment, catalog, skip_lookup)
     return f"“{run.title}” cannot be trained here: {against[0].message}" if against else None
 
 

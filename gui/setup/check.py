@@ -1,4 +1,4 @@
-"""The check of a draft: its plan, or what is wrong with it. No Qt."""
+"""Validate a draft: its plan, or its problems. Does not use Qt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from engine.experiment.checks import (
     Catalog,
+    DataLookup,
     DatasetEntry,
     DeviceEntry,
-    Found,
-    Look,
+    Lookup,
     dataset_of,
     device_count,
     problems,
@@ -30,13 +30,13 @@ from gui.setup.fields import NUMBER_KEYS, cleaned, text_of
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Limits for the worker, up to half the machine's memory: a CPU has no card."""
+"""Memory caps in GiB for the worker, at most half the machine's memory."""
 _USUAL_CPU_GIB = 1.0
 _MOST = 6
 
 
 def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
-    """The limits in GiB to offer on the device, smallest first."""
+    """Return the memory caps in GiB to offer on the device, smallest first."""
     gib = device.memory_mib / MIB_PER_GIB
     if device.is_gpu:
         return tuple(size for size in _GPU_SIZES if size < gib)[-_MOST:]
@@ -44,7 +44,7 @@ def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
 
 
 def usual_gib(device: DeviceEntry | None) -> float | None:
-    """The limit in GiB if none was chosen; None for the device's own memory."""
+    """Return the default memory cap in GiB. None for the full device memory."""
     if device is None or device.name != "cpu":
         return None
     sizes = offered_gib(device)
@@ -59,8 +59,8 @@ _READING = "Reading the data…"
 class Outcome:
     """The draft's experiments, how often each is trained, and each setting's first problem, by key.
 
-    `epochs` are the optimizer steps in an epoch of each, None where that is unknown; `is_reading` while what
-    the data hold is not known yet.
+    `epochs` are the optimizer steps per epoch of each experiment, None if unknown. `is_reading`: the data is
+    still being read.
     """
 
     experiments: tuple[tuple[str, Experiment], ...]
@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def reason(self) -> str | None:
-        """Why the draft cannot run, in a sentence; None if it can."""
+        """A sentence that says why the draft cannot run. None if it can."""
         against = next((problem.message for problem in self.problems.values()), None)
         return against or (_READING if self.is_reading else None)
 
@@ -82,25 +82,24 @@ def check(
     refused: Mapping[Experiment, Problem] = MappingProxyType({}),
     file_problem: Problem | None = None,
     *,
-    look: Look,
+    look: Lookup,
     judges_machine: bool = True,
     ignored: Collection[str] = (),
 ) -> Outcome:
-    """Validates every run of the draft, with the first value of each setting; `look` finds what data hold.
+    """Validate every run of the draft, with the first value of each setting. `look` looks up the data.
 
-    Without a catalog it validates only what needs none, and so it does unless it `judges_machine`.
-
-    `refused` holds the engine's problems with experiments that it has forecast before; `file_problem` says
-    why the model's file cannot be read. What is wrong with an `ignored` setting does not matter.
+    Without a catalog, or without `judges_machine`, validate only what does not depend on the machine.
+    `refused` are problems of experiments that the worker has refused. `file_problem`: why the model file
+    cannot be read. Problems of `ignored` settings are dropped.
     """
     first = {} if file_problem is None else {"model": file_problem}
     for problem in _blanks(draft):
         if problem.key not in ignored:
             first.setdefault(problem.key or "", problem)
     experiments: list[tuple[str, Experiment]] = []
-    seen: list[Found | None] = []
+    seen: list[DataLookup | None] = []
 
-    def seeing(experiment: Experiment, dataset: DatasetEntry) -> Found | None:
+    def seeing(experiment: Experiment, dataset: DatasetEntry) -> DataLookup | None:
         seen.append(look(experiment, dataset))
         return seen[-1]
 
@@ -130,7 +129,7 @@ def check(
 
 
 def _validated(settings: Mapping[str, Any]) -> tuple[Experiment | None, list[Problem]]:
-    """The experiment, and all invalid settings: it has their defaults, so that the others are checked too."""
+    """Return the experiment, with defaults for invalid settings, and the problems of these."""
     against: list[Problem] = []
     while True:
         try:
@@ -160,17 +159,17 @@ def _blanks(draft: Draft) -> list[Problem]:
     wrong = []
     # an empty length would be read as one epoch
     if not cleaned(key := draft.length_key, draft.text(draft.length_key)):
-        wrong.append(request_problem("Length is empty.", "Type how long to train.", key=key, value=""))
-    if not draft.ticked:
-        remedy = "Tick one, or several to compare."
-        wrong.append(request_problem("No precision is ticked.", remedy, key="precision"))
+        wrong.append(request_problem("Length is empty.", "Enter how long to train.", key=key, value=""))
+    if not draft.selected:
+        remedy = "Select one, or several to compare."
+        wrong.append(request_problem("No precision is selected.", remedy, key="precision"))
     return wrong
 
 
 def explanation(problem: Problem) -> str:
-    """The problem's sentence, with the remedy if that is short and adds something.
+    """Return the problem's sentence, with the remedy if it is short and adds something.
 
-    For a number the sentence itself says what is allowed.
+    For a number, the sentence already says what is allowed.
     """
     names_allowed = problem.key in NUMBER_KEYS and problem.allowed is not None
     if names_allowed or len(problem.remedy) > _LONGEST_REMEDY:
@@ -179,7 +178,7 @@ def explanation(problem: Problem) -> str:
 
 
 def request(draft: Draft, outcome: Outcome) -> Request:
-    """The request of a sound draft, with the first value of each setting."""
+    """Create the request of a valid draft, with the first value of each setting."""
     labels = [label for label, _ in outcome.experiments]
     name = draft.name.strip() or None
     title = name or _title(labels, outcome.repeats)
@@ -193,23 +192,23 @@ def _title(labels: Sequence[str], repeats: int) -> str:
 
 
 def button_words(draft: Draft, outcome: Outcome) -> str:
-    """The primary button's text: "Compare 2 precisions, 3 times each", "Train in FP32"."""
-    count, ticked, repeats = len(outcome.experiments), draft.ticked, outcome.repeats
-    if count > max(len(ticked), 1):
+    """Return the primary button's text: "Compare 2 precisions, 3 times each", "Train in FP32"."""
+    count, selected, repeats = len(outcome.experiments), draft.selected, outcome.repeats
+    if count > max(len(selected), 1):
         words = f"Compare {count} runs"
-    elif len(ticked) > 1:
-        words = f"Compare {len(ticked)} precisions"
+    elif len(selected) > 1:
+        words = f"Compare {len(selected)} precisions"
     else:
-        words = f"Train in {ticked[0].label}" if ticked else "Train"
+        words = f"Train in {selected[0].label}" if selected else "Train"
     if repeats == 1:
         return words
     return f"{words}, {repeats} times" + (" each" if count > 1 else "")
 
 
 def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
-    """The button's plan in words: "2 runs, 940 steps each", with a warning where that measures no speed.
+    """Describe the plan: "2 runs, 940 steps each", with a warning if the runs are too short to measure speed.
 
-    `seconds` is the time of all, each trained once, where it is known: "2 runs, 9 steps each, about 3 min".
+    `seconds` is the total time of training each once, if known: "2 runs, 9 steps each, about 3 min".
     """
     count = len(outcome.experiments) * outcome.repeats
     planned = [
@@ -223,7 +222,7 @@ def plan_words(outcome: Outcome, seconds: float | None = None) -> str:
     plan = f"{counted(count, 'run')}, {lengths.pop()}" + (" each" if count > 1 else "") + time
     first, steps = planned[0]
     least = first.least_steps
-    return f"{plan}; a speed needs {least:,}" if steps is not None and steps < least else plan
+    return f"{plan} (at least {least:,} to measure speed)" if steps is not None and steps < least else plan
 
 
 def _length(experiment: Experiment, steps: int | None) -> str:
@@ -236,8 +235,8 @@ def _steps(experiment: Experiment, epoch: int | None) -> int | None:
     return experiment.steps
 
 
-def _steps_in_epoch(experiment: Experiment, catalog: Catalog | None, look: Look) -> int | None:
-    """Optimizer steps in an epoch; None while the dataset's size is unknown."""
+def _steps_in_epoch(experiment: Experiment, catalog: Catalog | None, look: Lookup) -> int | None:
+    """Return the optimizer steps in an epoch. None while the dataset's size is unknown."""
     try:
         dataset = dataset_of(experiment, catalog, look) if catalog else None
     except ProblemError:
@@ -252,7 +251,7 @@ def _steps_in_epoch(experiment: Experiment, catalog: Catalog | None, look: Look)
 
 
 def converted_length(draft: Draft, outcome: Outcome) -> tuple[str, str]:
-    """The draft's length in the other unit, as (key, text); the same number if it cannot be converted."""
+    """Return the length in the other unit, as (key, text). The number stays if it cannot be converted."""
     key = draft.length_key
     other = "steps" if key == "epochs" else "epochs"
     per_epoch = next(iter(outcome.epochs), None)
@@ -264,7 +263,7 @@ def converted_length(draft: Draft, outcome: Outcome) -> tuple[str, str]:
 
 
 def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
-    """A run's experiment, without the settings that this machine would choose by itself."""
+    """Return a run's experiment without the settings that this machine would select automatically."""
     dataset = catalog.dataset(experiment.dataset)
     update: dict[str, object] = {}
     if experiment.device == catalog.devices[0].name:
@@ -278,9 +277,9 @@ def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
 def limit_request(
     draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None = None
 ) -> Request:
-    """Makes the request for the limit of a sound draft.
+    """Create the request of a batch-size search for a valid draft.
 
-    `cpu_limit_gib` replaces the usual limit on a CPU if the form has no memory cap.
+    `cpu_limit_gib` replaces the default memory cap on a CPU if the form has none.
     """
     # for the limit alone: a run under a cap has no speed on a CPU
     pairs = []

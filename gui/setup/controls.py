@@ -1,4 +1,4 @@
-"""The setup form's controls: they take and give text, with a unit or a note inside the field."""
+"""The controls of the setup form. Their values are text, with a unit or a note inside the field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gui.widgets.labels import describe
 
 
 class InnerNote(QWidget):
-    """A note that paints its own text: a label would take on the combo box's font and colour."""
+    """A note that paints its own text, because a label would inherit the combo box's font and color."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__()
@@ -68,7 +68,7 @@ Choices = Sequence[tuple[str, str]]
 
 
 class NumberEdit(QLineEdit):
-    """A number as text, with its unit at the right. It takes any text; the form says what is wrong."""
+    """A number as text, with its unit at the right. It accepts any text, which the form validates."""
 
     def __init__(self, name: str, tip: str, *, unit: str = "", hint: str = "") -> None:
         super().__init__()
@@ -82,19 +82,19 @@ class NumberEdit(QLineEdit):
             self.put_right(InnerNote(unit))
 
     def put_right(self, widget: QWidget) -> None:
-        """Puts a unit or a small button inside the field, at the right."""
+        """Add a unit or a small button inside the field, at the right."""
         self._unit = widget
         self._row.addWidget(widget)
         self.keep_clear()
 
     def keep_clear(self) -> None:
-        """Keeps the typed text clear of the widget at the right."""
+        """Keep the typed text clear of the widget at the right."""
         if self._unit is not None:
             taken = 0 if self._unit.isHidden() else self._unit.sizeHint().width() + GAP
             self.setTextMargins(FLUSH, 0, taken, 0)
 
     def set_value(self, text: str) -> None:
-        """Shows a value; an equal text is left alone, with its cursor."""
+        """Show a value. If the text is equal, keep the cursor where it is."""
         if text != self.text():
             self.setText(text)
             self.setCursorPosition(0)
@@ -116,7 +116,7 @@ def link_button(words: str = "", tip: str = "") -> QToolButton:
 
 
 class LengthEdit(NumberEdit):
-    """How long to train: a number, and a button inside the field to change its unit."""
+    """The length of training: a number, and a button inside the field that changes its unit."""
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(name, tip)
@@ -124,15 +124,15 @@ class LengthEdit(NumberEdit):
         self.put_right(self.unit_button)
 
     def set_unit(self, unit: str) -> None:
-        """Shows `steps` or `epochs` as the unit, and offers the other."""
+        """Show `steps` or `epochs` as the unit, and offer the other."""
         other = "epochs" if unit == "steps" else "steps"
         self.unit_button.setText(unit)
-        describe(self.unit_button, f"Length in {unit}", f"In {unit}. Click to give the length in {other}.")
+        describe(self.unit_button, f"Length in {unit}", f"In {unit}. Click to set the length in {other}.")
         self.keep_clear()
 
 
 class ChoiceBox(ComboBox):
-    """A choice among a few values. The mouse wheel scrolls the form and not the choice."""
+    """A combo box with a few values. The mouse wheel scrolls the form, not the value."""
 
     edited = Signal(str)
 
@@ -153,7 +153,7 @@ class ChoiceBox(ComboBox):
         self.activated.connect(lambda: self.edited.emit(self.value()))
 
     def set_choices(self, choices: Choices) -> None:
-        """Offers these (value, text) pairs, and keeps the shown value."""
+        """Set the (value, text) pairs, and keep the shown value."""
         kept = self.value()
         if self.choices() == list(choices):
             return
@@ -166,11 +166,11 @@ class ChoiceBox(ComboBox):
         self._fit_info()
 
     def value(self) -> str:
-        """The chosen value; empty if there is none."""
+        """Return the selected value. Empty if there is none."""
         return str(self.currentData() or "")
 
     def set_value(self, value: str) -> None:
-        """Shows a value, which is added if it is not offered."""
+        """Show a value. Add it if it is not in the list."""
         row = self.findData(value)
         if row < 0 and value:
             self.addItem(value, value)
@@ -178,18 +178,18 @@ class ChoiceBox(ComboBox):
         self.setCurrentIndex(row)
 
     def choices(self) -> Choices:
-        """Returns the (value, text) pairs that are offered."""
+        """Return the (value, text) pairs in the list."""
         return [(str(self.itemData(row) or ""), self.itemText(row)) for row in range(self.count())]
 
     def set_values(self, values: Sequence[str]) -> None:
-        """Shows a value, or several: "SGD, AdamW"."""
+        """Show one or several values: "SGD, AdamW"."""
         self.set_value(values[0])
         words = dict(self.choices())
         self._several = ", ".join(words.get(value, value) for value in values) if len(values) > 1 else ""
         self._fit_info()
 
     def set_caption(self, words: str) -> None:
-        """Shows a muted caption instead of the choice's text; empty for none."""
+        """Show a muted caption instead of the selected text. "" removes it."""
         if words != self._caption:
             self._caption = words
             self.setAccessibleDescription(words)
@@ -197,7 +197,7 @@ class ChoiceBox(ComboBox):
             self._fit_info()
 
     def set_info(self, *wordings: str) -> None:
-        """Shows a fact about the choice at the right, in the first of its wordings that fits."""
+        """Show a fact about the selection at the right, in the first wording that fits."""
         self._wordings = wordings
         self._fit_info()
 
@@ -238,29 +238,33 @@ class ChoiceBox(ComboBox):
             event.ignore()
 
 
-_PARTS = "parts"
+_CUSTOM = "custom"
 _CHOICES = {
-    PLAIN: ("Plain", "The training loop as guides write it, so that any gain is due to the precision alone."),
+    PLAIN: ("Plain", "The standard training loop, so any difference comes from the precision alone."),
     FAST: (
         "Fast",
-        "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part that "
-        "the model or device cannot use is left out, and the run says so.",
+        "channels_last, fused optimizer, torch.compile and a CUDA graph. Whatever does not apply "
+        "is skipped and listed in the run.",
     ),
-    _PARTS: ("Parts", "Choose which parts of the fast recipe to use, to see what each one gains."),
+    _CUSTOM: ("Custom", "Select single optimizations, to see what each one gains."),
 }
 _PART_WORDS = {
     "channels_last": (
         "Channels last",
-        "Stores pictures in the order that Tensor Cores use, so that convolutions need not rearrange them.",
+        "Stores images in the layout that Tensor Cores use, so convolutions need no rearranging.",
     ),
-    "fused": ("Fused optimizer", "One GPU kernel updates all the weights, and nothing waits for the host."),
+    "fused": (
+        "Fused optimizer",
+        "Updates all weights in a few GPU kernels. The CPU no longer waits to learn whether "
+        "gradients overflowed.",
+    ),
     "compile": (
         "Compile",
-        "torch.compile fuses many small operations into few. The first step takes a minute or so.",
+        "torch.compile fuses many small operations into few. The first step takes about a minute.",
     ),
     "capture": (
         "Capture",
-        "Records the whole step as one CUDA graph: the GPU no longer waits for Python to launch it.",
+        "Records the full step as one CUDA graph. The GPU no longer waits for Python to launch kernels.",
     ),
 }
 RECIPES: Choices = (
@@ -268,14 +272,11 @@ RECIPES: Choices = (
     (FAST, "Fast"),
     *((part, words) for part, (words, _) in _PART_WORDS.items()),
 )
-"""The recipes to choose several from: both whole ones, and each part alone."""
+"""The values of a sweep over optimizations: plain, fast, and each optimization alone."""
 
 
 class RecipeEdit(QWidget):
-    """Takes and gives the recipe as the experiment's text; `edited` carries it.
-
-    The form lays out `parts`, the check boxes, below: there they have its full width.
-    """
+    """Edits the optimizations as text, which `edited` emits. The form shows the check boxes `parts` below."""
 
     edited = Signal(str)
 
@@ -305,7 +306,7 @@ class RecipeEdit(QWidget):
         return self._value
 
     def set_values(self, recipes: Sequence[str]) -> None:
-        """Shows a recipe, or several: "Plain, Fast"."""
+        """Show one value or several: "Plain, Fast"."""
         self.set_value(recipes[0])
         words = dict(RECIPES)
         is_several = len(recipes) > 1
@@ -317,27 +318,27 @@ class RecipeEdit(QWidget):
             self.parts.hide()
 
     def set_value(self, recipe: str) -> None:
-        """Shows a recipe; the check boxes stay visible unless it changed from outside."""
+        """Show a value. The check boxes stay visible unless it changed from outside."""
         if recipe != self._value:
             self._value, self._chose_parts = recipe, False
         self._show()
 
     def _show(self) -> None:
         in_parts = self._chose_parts or self._value not in (PLAIN, FAST)
-        self.choice.set_value(_PARTS if in_parts else self._value)
+        self.choice.set_value(_CUSTOM if in_parts else self._value)
         self.parts.setVisible(in_parts)
         chosen = RECIPE_PARTS if self._value == FAST else self._value.split("+")
         for part, box in self.boxes.items():
             box.setChecked(part in chosen)
 
     def _choose(self, key: str) -> None:
-        self._chose_parts = key == _PARTS
-        if key == _PARTS:
+        self._chose_parts = key == _CUSTOM
+        if key == _CUSTOM:
             self._show()
         else:
-            self._tell(key)
+            self._emit(key)
 
-    def _tell(self, recipe: str) -> None:
+    def _emit(self, recipe: str) -> None:
         self._value = recipe
         self._show()
         self.edited.emit(recipe)
@@ -345,8 +346,8 @@ class RecipeEdit(QWidget):
     def _make_box(self, part: str) -> QCheckBox:
         words, tip = _PART_WORDS[part]
         box = QCheckBox(words)
-        describe(box, f"Recipe: {words}", tip)
+        describe(box, f"{setting_title('step.recipe')}: {words}", tip)
         box.clicked.connect(
-            lambda: self._tell(joined(part for part, box in self.boxes.items() if box.isChecked()))
+            lambda: self._emit(joined(part for part, box in self.boxes.items() if box.isChecked()))
         )
         return box

@@ -1,4 +1,4 @@
-"""The contents of the form's data paths, read in a thread: a disk may be slow, and a file's header long."""
+"""The contents of the form's data paths, read in a thread, because a disk may be slow."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
 from engine.experiment.catalog import ARRAYS, TEXT_FOLDER
-from engine.experiment.checks import Catalog, DatasetEntry, Found, look_at
+from engine.experiment.checks import Catalog, DataLookup, DatasetEntry, look_up
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.array_files import ENDINGS
-from engine.experiment.own.folders import Count, TextCount, changed_at, count_pictures, count_text
+from engine.experiment.own.folders import Count, TextCount, changed_at, count_images, count_text
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Problem
 from engine.experiment.value import BYTES_PER_MIB
@@ -27,9 +27,9 @@ _MOST_PLACES = 64
 
 
 class DataReader(QObject):
-    """Looks at data; `changed` when there is something else than before.
+    """Looks up data in a background thread, and emits `changed` if the result changes.
 
-    What was found is known until it has been looked at again, which each `look` sees to.
+    Each call of `look` also starts a new lookup.
     """
 
     changed = Signal()
@@ -37,27 +37,27 @@ class DataReader(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._background = Background(self)
-        self._found: dict[_Place, Found] = {}
+        self._found: dict[_Place, DataLookup] = {}
         self._wanted: dict[_Place, tuple[Experiment, DatasetEntry]] = {}
         # a form that is checked asks several times for the same
         self._asked = QTimer(self, singleShot=True)
         self._asked.timeout.connect(self._begin)
 
-    def look(self, experiment: Experiment, dataset: DatasetEntry) -> Found | None:
-        """The last result; None while the path is being read for the first time."""
+    def look(self, experiment: Experiment, dataset: DatasetEntry) -> DataLookup | None:
+        """Return the last result. None while the path is read for the first time."""
         if experiment.path is None or not dataset.needs_path:
-            return look_at(experiment, dataset)
+            return look_up(experiment, dataset)
         place = (dataset.name, experiment.path, experiment.data.inputs, experiment.data.targets)
         self._wanted[place] = experiment, dataset
         self._asked.start()
         return self._found.get(place)
 
     def words(self, draft: Draft | None) -> str:
-        """The size of the draft's file of arrays: "60,000 samples"; empty where it has none to use."""
-        if draft is None or draft.single.text("dataset") != ARRAYS:
+        """Return the size of the draft's file of arrays: "60,000 samples". Empty if there are none."""
+        if draft is None or draft.with_first_values.text("dataset") != ARRAYS:
             return ""
         path, inputs, targets = (
-            draft.single.text(key).strip() for key in ("path", "data.inputs", "data.targets")
+            draft.with_first_values.text(key).strip() for key in ("path", "data.inputs", "data.targets")
         )
         found = self._found.get((ARRAYS, path, inputs, targets))
         if found is None:
@@ -65,7 +65,7 @@ class DataReader(QObject):
         return "" if found.samples is None else f"{found.samples.inputs.shape[0]:,} samples"
 
     def stop(self) -> None:
-        """Waits for the thread; what it was to read is read again when it is asked for."""
+        """Wait for the thread. Pending lookups are dropped."""
         self._asked.stop()
         self._wanted.clear()
         self._background.stop()
@@ -76,10 +76,10 @@ class DataReader(QObject):
             return
         wanted, self._wanted = self._wanted, {}
         for place, (experiment, dataset) in wanted.items():
-            work = partial(look_at, experiment, dataset)
+            work = partial(look_up, experiment, dataset)
             self._background.do(work, partial(self._take, place), partial(self._fail, place))
 
-    def _take(self, place: _Place, found: Found) -> None:
+    def _take(self, place: _Place, found: DataLookup) -> None:
         if self._wanted:
             self._asked.start()
         if self._found.get(place) != found:
@@ -89,20 +89,20 @@ class DataReader(QObject):
             self.changed.emit()
 
     def _fail(self, place: _Place, problem: Problem) -> None:
-        self._take(place, Found(problems=(problem,)))
+        self._take(place, DataLookup(problems=(problem,)))
 
 
 _ARRAYS = f"Arrays ({' '.join(f'*{ending}' for ending in ENDINGS)})"
 
 
 class PathEdit(NumberEdit):
-    """A path as text, with a button inside that opens the chooser of a folder, or of a file."""
+    """A path as text, with a button inside that opens a folder or file dialog."""
 
     def __init__(self, name: str, tip: str) -> None:
-        super().__init__(name, tip, hint="choose a folder or file")
+        super().__init__(name, tip, hint="select a folder or file")
         self.is_file = False
-        """A file is to be chosen, not a folder."""
-        self.button = IconButton("folder", "Choose the path", "Choose the folder or file with your own data")
+        """The button selects a file, not a folder."""
+        self.button = IconButton("folder", "Select the path", "Select the folder or file with your own data")
         self.button.clicked.connect(self._choose)
         self.put_right(self.button)
 
@@ -112,10 +112,10 @@ class PathEdit(NumberEdit):
     def _choose(self) -> None:
         if self.is_file:
             chosen, _ = QFileDialog.getOpenFileName(
-                self, "Choose the file with your arrays", self.text(), _ARRAYS
+                self, "Select the file with your arrays", self.text(), _ARRAYS
             )
         else:
-            chosen = QFileDialog.getExistingDirectory(self, "Choose the folder with your data", self.text())
+            chosen = QFileDialog.getExistingDirectory(self, "Select the folder with your data", self.text())
         if chosen:
             self.set_value(chosen)
             self.edited.emit(chosen)
@@ -127,19 +127,19 @@ _Counted = tuple[tuple[float, ...], FolderCount]
 
 
 def folder_words(count: FolderCount | None, is_counting: bool) -> str:
-    """The contents of the chosen folder: "1,200 pictures, 3 classes"; empty while unknown."""
+    """Return the contents of the folder: "1,200 images, 3 classes". Empty while unknown."""
     if count is None:
         return "counting…" if is_counting else ""
     if isinstance(count, TextCount):
         size = memory_text(count.bytes / BYTES_PER_MIB)
         return f"{counted(count.files, 'file')}, {size} of text" if count.files else "no text"
     if not (total := count.train + count.validation):
-        return "no pictures in class folders"
-    return f"{counted(total, 'picture')}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
+        return "no images in class folders"
+    return f"{counted(total, 'image')}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
 
 
 class FolderCounter(QObject):
-    """Counts once typing has stopped; not while a run trains, nor while the form is hidden."""
+    """Counts the data in a folder once typing has stopped. Paused during runs and while hidden."""
 
     changed = Signal()  # `count` or `is_counting`
 
@@ -154,7 +154,7 @@ class FolderCounter(QObject):
         self._counted: dict[tuple[str, bool], _Counted] = {}
 
     def want(self, path: str | None, *, is_text: bool = False) -> None:
-        """Counts the pictures, or the text, in this folder, again if it has changed; None for no folder."""
+        """Count the images or text in this folder, again if it has changed. None for no folder."""
         if (path, is_text) != (self._path, self._is_text):
             self._cancel()
             self._path, self._is_text = path, is_text
@@ -162,8 +162,8 @@ class FolderCounter(QObject):
             self._settle()
 
     def follow(self, draft: Draft, catalog: Catalog | None) -> None:
-        """Counts what the draft's folder holds, if its dataset has one."""
-        draft = draft.single
+        """Count the contents of the draft's folder, if its dataset uses one."""
+        draft = draft.with_first_values
         dataset = draft.text("dataset")
         has_path = catalog is not None and draft.applies("path", catalog)
         path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
@@ -171,20 +171,20 @@ class FolderCounter(QObject):
         self.want(path, is_text=dataset == TEXT_FOLDER)
 
     def hold(self, is_held: bool) -> None:
-        """Suspends counting, or continues: reading a folder takes a core from what is measured."""
+        """Pause or resume counting, which would take a CPU core from a measurement."""
         if is_held != self._is_held:
             self._is_held = is_held
             self._cancel()
             self._settle()
 
     def stop(self) -> None:
-        """Cancels the count and waits for the thread; `want` is needed to count again."""
+        """Cancel the count and wait for the thread. Call `want` to count again."""
         self._cancel()
         self._path = None
         self._background.stop()
 
     def count(self) -> FolderCount | None:
-        """The contents of the folder; None while unknown."""
+        """Return the contents of the folder. None while unknown."""
         counted = self._counted.get((self._path or "", self._is_text))
         return counted[1] if counted is not None else None
 
@@ -192,7 +192,7 @@ class FolderCounter(QObject):
         return self._settling.isActive() or self._background.is_busy
 
     def words(self) -> str:
-        """The contents of the folder in words; empty while unknown."""
+        """Return the contents of the folder in words. Empty while unknown."""
         return folder_words(self.count(), self.is_counting())
 
     def _cancel(self) -> None:
@@ -223,5 +223,5 @@ def _counted(path: str, is_text: bool, known: _Counted | None, cancelled: Event)
     times = changed_at(path)
     if known is not None and known[0] == times:
         return known
-    count = (count_text if is_text else count_pictures)(path, cancelled.is_set)
+    count = (count_text if is_text else count_images)(path, cancelled.is_set)
     return None if count is None else (times, count)

@@ -1,6 +1,6 @@
-"""The setup form's draft: changes laid over a preset. No Qt.
+"""The setup form's draft: a preset with changes. Does not use Qt.
 
-A setting that does not apply, given the others, is hidden and left at its default.
+A setting that does not apply, given the others, is hidden and keeps its default.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from engine.experiment.experiment import (
     from_dotted,
     layered,
 )
-from engine.experiment.own.code import OWN, Code, code_from, keeps_code
+from engine.experiment.own.code import OWN_DATA, Code, code_from, keeps_code
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.presets import Preset
-from engine.experiment.setting import Chosen
+from engine.experiment.setting import FormValues
 from engine.protocol.advice import Changes
 from engine.words.names import applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, at_top, cleaned, text_of, values_of, words_of
@@ -50,12 +50,12 @@ _DATASET_OWN = {"image_size": None, "num_classes": None}
 
 @dataclass(frozen=True)
 class Draft:
-    """A preset and the changes to it: the settings' text by dotted key, and the ticked precisions.
+    """A preset and changes to it: the text of settings by dotted key, and the selected precisions.
 
-    The text of a setting may hold several values. `precisions` None are the preset's. `repeats` is text, and
-    no setting of the experiment, and so are the precision in % and the hours that a sweep is given. `has_gpu`
-    chooses between the preset's two sizes. `keeps_code`: the model's code is that of a run, and its file is
-    not read.
+    The text of a setting may contain several values. If `precisions` is None, the preset's are used.
+    `repeats`, `within_percent` and `most_hours` are text, and not settings of the experiment. `has_gpu`
+    selects one of the preset's two sizes. `keeps_code`: the code comes from a run, and the model file is not
+    read.
     """
 
     preset: Preset
@@ -82,42 +82,43 @@ class Draft:
         return text_of(key, (words_of(key, value) for value in swept))
 
     def values(self, key: str) -> tuple[str, ...]:
-        """The values in the field of `key`; one for most."""
+        """Return the values in the field of `key`, usually one."""
         return values_of(key, self.text(key))
 
     @cached_property
-    def several(self) -> tuple[str, ...]:
-        """The settings with several values, other than the precision, in the order of the form."""
+    def multi_valued_keys(self) -> tuple[str, ...]:
+        """The settings with several values, without the precision, in the order of the form."""
         keys = (*_ALWAYS_SHOWN[:4], self.length_key, *_ALWAYS_SHOWN[4:], *OPTIONS)
         return tuple(key for key in keys if len(self.values(key)) > 1)
 
     def swept(self, catalog: Catalog | None) -> tuple[str, ...]:
-        """Those of `several` that apply: with any, the draft is a sweep."""
-        return tuple(key for key in self.several if self.applies(key, catalog))
+        """Return the keys in `multi_valued_keys` that apply. If there are any, the draft is a sweep."""
+        return tuple(key for key in self.multi_valued_keys if self.applies(key, catalog))
 
     @cached_property
-    def single(self) -> Draft:
-        """The draft with the first value of every setting that has several."""
-        if not self.several:
+    def with_first_values(self) -> Draft:
+        """The draft with only the first value of every setting."""
+        if not self.multi_valued_keys:
             return self
-        return replace(self, changes={**self.changes, **{key: self.values(key)[0] for key in self.several}})
+        first = {key: self.values(key)[0] for key in self.multi_valued_keys}
+        return replace(self, changes={**self.changes, **first})
 
     @property
     def has_one_device(self) -> bool:
-        """False where several devices train a run together, with any of the values."""
+        """Return False if any of the values trains a run on multiple devices."""
         return all(cleaned("devices", value) in ("1", "") for value in self.values("devices"))
 
     @property
     def length_key(self) -> str:
-        """`epochs` or `steps`, whichever the length is in."""
+        """The unit of the length: `epochs` or `steps`."""
         for given in (self.changes, self.preset.sweep_for(self.has_gpu)):
             if changed := [key for key in _LENGTHS if key in given]:
                 return changed[0]
         return "steps" if self.base["steps"] is not None else "epochs"
 
     @cached_property
-    def ticked(self) -> tuple[Precision, ...]:
-        """The precisions that would run, in the order of the chips."""
+    def selected(self) -> tuple[Precision, ...]:
+        """The selected precisions, in the order of the tiles."""
         chosen, swept = self.precisions, self.preset.sweep_for(self.has_gpu).get("precision")
         if chosen is None and swept is not None:
             chosen = tuple(Precision(str(value)) for value in swept)
@@ -126,56 +127,56 @@ class Draft:
         return tuple(precision for precision in Precision if precision in chosen)
 
     def is_changed(self, catalog: Catalog | None) -> bool:
-        """Returns True if any setting that applies differs from the preset."""
+        """Return True if any setting that applies differs from the preset."""
         return self.precisions is not None or any(self.applies(key, catalog) for key in self.changes)
 
     def changed_options(self, catalog: Catalog | None) -> int:
-        """How many of the settings under "More options" differ from the preset."""
+        """Return how many settings under "More options" differ from the preset."""
         return len((self.changes.keys() & OPTIONS.keys()) - set(at_top(catalog))) + bool(self.name)
 
     def with_change(self, key: str, text: str) -> Draft:
-        """The draft with a field's new text; text equal to the preset's is no change."""
+        """Return the draft with new text in a field. Text equal to the preset's is not a change."""
         rest = {name: value for name, value in self.changes.items() if name != key}
         without = replace(self, changes=rest)
         return without if _same(key, text, without.text(key)) else replace(self, changes={**rest, key: text})
 
     @property
     def model(self) -> ModelRef:
-        """The model by the text in its field."""
+        """The model, by the text in its field."""
         return ModelRef(self.text("model").strip())
 
     @cached_property
     def code(self) -> Code | None:
-        """The code of a model that is the user's own file; None for other models, and for broken code."""
+        """The code of the user's model file. None for other models and for invalid code."""
         return code_from(self.text("code")) if keeps_code(self.model, self.text("code")) else None
 
     @property
     def has_kept_code(self) -> bool:
-        """True if the code is that of a run or of the preset, and not of the file as it is now."""
+        """Return True if the code comes from a run or from the preset, not from the current file."""
         return self.keeps_code or "code" not in self.changes
 
     def with_model(self, text: str) -> Draft:
-        """The draft with a model's name, which takes the place of a file with its code and its own data."""
+        """Return the draft with another model. A previous model file is removed with its code and data."""
         draft = self.with_change("model", text)
         if keeps_code(text.strip(), self.text("code")):
             return draft
-        keeps_data = self.changes.get("dataset") != OWN or draft.model.library is not None
+        keeps_data = self.changes.get("dataset") != OWN_DATA or draft.model.library is not None
         gone = {"code"} if keeps_data else {"code", "dataset"}
         rest = {key: value for key, value in draft.changes.items() if key not in gone}
         return replace(draft, changes=rest, keeps_code=False)
 
     def with_code(self, code: Code, class_name: str | None = None) -> Draft:
-        """The draft with a workload file as its model, and with the data that the file brings."""
+        """Return the draft with a model file as its model, and with the data that the file provides."""
         model = code.file if class_name is None else f"{code.file}:{class_name}"
         draft = self.with_model("").with_change("model", model).with_change("code", code.to_json())
-        return draft.with_change("dataset", OWN) if code.brings_data else draft
+        return draft.with_change("dataset", OWN_DATA) if code.brings_data else draft
 
     def with_changes(self, changes: Changes) -> Draft:
-        """The draft with these settings; a precision takes the place of those of autocast that are ticked."""
+        """Return the draft with these settings. A precision replaces the selected autocast precisions."""
         draft = self
         for key, text in changes:
             if key == "precision":
-                kept = [precision for precision in draft.ticked if not precision.is_autocast]
+                kept = [precision for precision in draft.selected if not precision.is_autocast]
                 draft = draft.with_precisions([*kept, Precision(text)])
             elif key in _LENGTHS:
                 draft = draft.with_length(key, text)
@@ -184,7 +185,7 @@ class Draft:
         return draft
 
     def with_length(self, key: str, text: str) -> Draft:
-        """The draft with its length in `key`, which is `epochs` or `steps`."""
+        """Return the draft with a length in `key`, which is `epochs` or `steps`."""
         rest = {name: value for name, value in self.changes.items() if name not in _LENGTHS}
         without = replace(self, changes=rest)
         if without.length_key == key and _same(key, text, without.text(key)):
@@ -192,13 +193,13 @@ class Draft:
         return replace(self, changes={**rest, key: text})
 
     def with_precisions(self, precisions: Sequence[Precision]) -> Draft:
-        """The draft with these precisions ticked."""
+        """Return the draft with these precisions selected."""
         chosen = tuple(precision for precision in Precision if precision in precisions)
         own = replace(self, precisions=None)
-        return own if own.ticked == chosen else replace(self, precisions=chosen)
+        return own if own.selected == chosen else replace(self, precisions=chosen)
 
     def with_experiment(self, experiment: Experiment) -> Draft:
-        """The draft of `experiment`, as changes to the preset."""
+        """Return the draft of `experiment`, as changes to the preset."""
         draft = replace(self, changes={}, precisions=None)
         values = flattened(experiment)
         for key in ("model", "dataset", *(name for name in values if name not in _NOT_TEXT)):
@@ -209,11 +210,11 @@ class Draft:
         return draft.with_precisions([experiment.precision])
 
     def on_machine(self, has_gpu: bool) -> Draft:
-        """The draft over the preset's settings for a machine with or without a GPU."""
+        """Return the draft with the preset's settings for a machine with or without a GPU."""
         return replace(self, has_gpu=has_gpu)
 
     def to_state(self) -> dict[str, Any]:
-        """The draft as plain JSON values, with every setting in case its preset is deleted."""
+        """Return the draft as plain JSON values, with every setting in case its preset is deleted."""
         return {
             "preset": self.preset.name,
             "changes": dict(self.changes),
@@ -223,13 +224,13 @@ class Draft:
             "plan": [self.within_percent, self.most_hours],
             "settings": {key: self.text(key) for key in self.base if key not in ("precision", *_LENGTHS)},
             "length": [self.length_key, self.text(self.length_key)],
-            "ticked": [entry.value for entry in self.ticked],
+            "ticked": [entry.value for entry in self.selected],
             "keeps_code": self.keeps_code,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
-        """The draft of a `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
+        """Read the output of `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         repeats = str(state.get("repeats", "1"))
         is_kept = state.get("keeps_code") is True
         within, hours = map(str, state.get("plan", ("", "")))
@@ -251,29 +252,29 @@ class Draft:
         return draft.with_precisions([Precision(value) for value in state["ticked"]])
 
     def reset(self) -> Draft:
-        """The preset without changes."""
+        """Return the preset without changes."""
         return Draft(self.preset, has_gpu=self.has_gpu)
 
     def applies(self, key: str, catalog: Catalog | None) -> bool:
-        """Returns True if a setting applies with any of the values; else it is hidden and left out."""
+        """Return True if a setting applies with any of the values. Else it is hidden and ignored."""
         return any(draft._applies(key, catalog) for draft in self._choices)
 
     @cached_property
     def _choices(self) -> tuple[Draft, ...]:
-        """A draft for each combination of those values that decide which settings apply."""
-        keys = [key for key in self.several if key in _DECIDING]
+        """A draft for each combination of the values that decide which settings apply."""
+        keys = [key for key in self.multi_valued_keys if key in _DECIDING]
         if not keys:
-            return (self.single,)
+            return (self.with_first_values,)
         combined = islice(product(*(self.values(key) for key in keys)), _MOST_CHOICES)
-        changes = self.single.changes
+        changes = self.with_first_values.changes
         chosen = ({**changes, **dict(zip(keys, values, strict=True))} for values in combined)
-        return tuple(replace(self.single, changes=each) for each in chosen)
+        return tuple(replace(self.with_first_values, changes=each) for each in chosen)
 
     def _applies(self, key: str, catalog: Catalog | None) -> bool:
         device = catalog.device(self.text("device")) if catalog else None
         on_cpu = device is not None and not device.is_gpu
         defines = frozenset() if self.code is None else self.code.defines
-        chosen = Chosen(self.text, self.ticked, on_cpu, defines)
+        chosen = FormValues(self.text, self.selected, on_cpu, defines)
         if not applies(key, chosen):
             return False
         dataset = catalog.dataset(self.text("dataset")) if catalog else None
@@ -282,15 +283,15 @@ class Draft:
         return dataset is None or key != "data.augment" or dataset.can_augment
 
     def variants(self, catalog: Catalog | None) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The runs as (label, nested settings), at least one per ticked precision; values may be text.
+        """Yield the runs as (label, nested settings), at least one per selected precision.
 
-        Settings with several values have the first of them.
+        Values may be text. Settings with several values have the first one.
         """
-        given = self.single.changes
+        given = self.with_first_values.changes
         base = layered(self.preset.base(self.has_gpu), _DATASET_OWN if "dataset" in given else {})
         changes = self._applying_changes(catalog)
         own = self._own_variants()
-        for precision in self.ticked:
+        for precision in self.selected:
             for label, overrides in own.get(precision) or [(precision.label, {})]:
                 kept = not overrides.keys() & given.keys()
                 layers = [_nested(overrides)] if kept else []
@@ -298,8 +299,9 @@ class Draft:
                 yield (label if kept else precision.label), settings
 
     def _applying_changes(self, catalog: Catalog | None) -> dict[str, Any]:
+        first = self.with_first_values.changes.items()
         changes: dict[str, Any] = {
-            key: cleaned(key, text) for key, text in self.single.changes.items() if self.applies(key, catalog)
+            key: cleaned(key, text) for key, text in first if self.applies(key, catalog)
         }
         unused = {key: value for key, value in _DEFAULTS.items() if not self.applies(key, catalog)}
         return _nested({**changes, **unused})

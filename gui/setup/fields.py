@@ -1,4 +1,4 @@
-"""The settings under "More options" in their groups, and the text of a value in a field. No Qt."""
+"""The settings under "More options" in their groups, and the text of values in fields. Does not use Qt."""
 
 from __future__ import annotations
 
@@ -21,35 +21,33 @@ NUMBER_KEYS = {
     *(key for key, setting in all_settings().items() if setting.entry is Entry.NUMBER),
 }
 TEXT_KEYS = {key for key, setting in all_settings().items() if setting.entry is Entry.TEXT}
-"""Settings that are typed, in which a comma may be part of a value."""
+"""Typed settings whose values may contain commas."""
 
 
 def at_top(catalog: Catalog | None) -> tuple[str, ...]:
-    """Those of the options that stand at the form's top: the devices, on a machine with several GPUs."""
+    """Return the options that are at the top of the form: the devices, on a machine with multiple GPUs."""
     return ("device", "devices") if catalog is not None and catalog.has_several_gpus else ()
 
 
 TIPS = {
-    "preset": "A ready-made experiment to begin with. Everything below can still be changed, and saved as "
-    "your own preset, which then appears here too (Ctrl+S).",
-    "model": f"{setting_help('model')} Type parts of a name to search, or open a Python file of your own; "
-    "it can also be dropped on the window.",
-    "check": "Looks for mistakes with mixed precision in the model without training it, and shows its "
-    "modules.",
-    "repeat": "How many times each precision is trained: in turns, in fresh processes, each time with the "
-    "next seed. A useful interval for the speed-up takes 3 or more.",
-    "within": "How exactly each cell's ratio to its baseline is to be known: the cells with the widest "
-    "intervals are repeated until none reaches further than this. Left empty, each is trained as often as "
-    "Repeat says.",
-    "hours": "Nothing new begins once the sweep has taken this long. Left empty, it goes on to its end.",
-    "length": "How long each run trains, in epochs or in steps.",
-    "name": "The name of the new runs in the table. Left empty, they are numbered.",
+    "preset": "A ready-made experiment to start from. You can change everything below and save it as your "
+    "own preset (Ctrl+S).",
+    "model": f"{setting_help('model')} Type parts of a name to search, or open your own Python file. You "
+    "can also drop it on the window.",
+    "check": "Find mixed-precision mistakes in the model without training it, and show its modules.",
+    "repeat": "Runs per precision. Runs alternate, each in a new process with the next seed. Use 3 or more "
+    "to get a useful confidence interval.",
+    "within": "Repeat the least certain combinations until every 95% interval is within this percentage. "
+    "Empty: use Repeat.",
+    "hours": "Start no new runs after this many hours. Empty: no limit.",
+    "length": "Length of each run, in epochs or in steps.",
+    "name": "Name of the new runs in the table. Empty: runs are numbered.",
 }
-"""Tooltips of the fields that are not settings of a run, or say more."""
+"""Tooltips of fields that are not settings of a run, or whose tooltip is longer."""
 
 
 def words_of(key: str, value: Any) -> str:
-    """A value as the text in a field: thousands with commas, nothing for None."""
+    """Return a value as text in a field, with thousands separators. "" for None."""
     if value is None:
         return ""
     if key == "devices" and value == 0:
@@ -70,11 +68,11 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}([,\u00a0\u2009\u202f ]\d{3})+(\.\d*)?")
 _LIST_COMMA = re.compile(r",\s+")
 _DECIMAL_COMMA = re.compile(r"\s*\d+,\d+\s*")
 NONE = "none"
-"""An empty field, as a value beside others."""
+"""An empty field, as one of several values."""
 
 
 def cleaned(key: str, text: str) -> str:
-    """A field's text as the experiment reads it: without thousands separators and surrounding spaces."""
+    """Return a field's text as the experiment reads it, without thousands separators and outer spaces."""
     stripped = text.strip()
     if key in NUMBER_KEYS and _THOUSANDS.fullmatch(stripped):
         return re.sub(r"[^\d.]", "", stripped)
@@ -82,10 +80,10 @@ def cleaned(key: str, text: str) -> str:
 
 
 def values_of(key: str, text: str) -> tuple[str, ...]:
-    """The values in a field's text: "32, 64, 128", or between semicolons; at least one.
+    """Return the values in a field's text: "32, 64, 128", or with semicolons. There is at least one.
 
-    In text that is typed, and in a file's name, only semicolons part values. A comma without a space parts
-    none where it sets off thousands ("64,128") or is a decimal comma, which the validation refuses.
+    In typed text and in file names, only semicolons separate values. A comma without a space is not a
+    separator if it can be a thousands separator ("64,128") or a decimal comma, which validation rejects.
     """
     if key == "code" or not ("," in text or ";" in text):
         return (text,)

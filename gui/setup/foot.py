@@ -1,4 +1,4 @@
-"""The foot of the setup panel: what the button will do, the button, and the queue's."""
+"""The foot of the setup panel: the plan, the start button, and the button that adds to the queue."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from gui.widgets import Button, ProgressLine, label, set_property, set_text
 from gui.widgets.boxes import Placed, Surface, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
-_WAITS = "Training starts when this machine is quiet."
-_WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs are done"
+_WAITS = "Training starts when this machine is idle."
+_WAIT, _WAIT_TIP = "Start when the machine is idle", "Start as soon as other programs are done"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The foot's sentences: the button's `plan`, what is `against` it, and when the queue `begins` it.
+    """The sentences of the foot.
 
-    During what `busy` names, only the queue is offered. `load` keeps the machine busy, until which a run that
-    `may_wait` or `is_waiting` is not trained. `engine` offers to set that up. `page_offers`: the page beside
-    the form has the solid button.
+    `plan`: what the button does. `against`: why it is disabled. `begins`: when the queue starts it. `busy`:
+    the job in progress, during which only the queue is offered. `load`: other programs that keep the machine
+    busy, for which a run `is_waiting`. `engine`: the button that installs PyTorch. `page_offers`: the page
+    has the primary button.
     """
 
     plan: str = ""
@@ -44,7 +45,7 @@ class Facts:
 
 
 class SetupFoot(Surface):
-    """Two buttons that follow the panel's actions, below what keeps the machine busy."""
+    """The plan, the warnings, and two buttons that follow the panel's actions."""
 
     def __init__(self, run: QAction, queue: QAction) -> None:
         super().__init__("foot")
@@ -52,7 +53,7 @@ class SetupFoot(Surface):
         self.grid, self.need = GridBlock(), NeedLine()
         self.line, self.busy = label("", "label", wraps=True), label("", "label", wraps=True)
         self.wait_button = Button(_WAIT, "inline", _WAIT_TIP)
-        self.engine_button = Button("", "inline", "Without the engine nothing can be trained")
+        self.engine_button = Button("", "inline", "Install PyTorch to start training")
         self.run_button, self.queue_button = Button("", "primary", ""), Button("", "secondary", "")
         self.run_button.setProperty("tall", "true")
         left = Qt.AlignmentFlag.AlignLeft
@@ -65,13 +66,13 @@ class SetupFoot(Surface):
         self._show()
 
     def set_compact(self, is_compact: bool) -> None:
-        """Leaves more room to the form, in a low window."""
+        """Leave more room for the form in a low window."""
         self._column.setContentsMargins(16, 8 if is_compact else 16, 16, 8 if is_compact else 16)
         set_property(self.run_button, "low", "true" if is_compact else "false")
         set_property(self.run_button, "tall", "false" if is_compact else "true")
 
-    def tell(self, **facts: Any) -> None:
-        """Replaces some of the `Facts`."""
+    def set_facts(self, **facts: Any) -> None:
+        """Replace some of the `Facts`."""
         if (told := replace(self._facts, **facts)) != self._facts:
             self._facts = told
             self._show()
@@ -86,19 +87,19 @@ class SetupFoot(Surface):
         set_text(self.line, facts.against or (when if is_busy and facts.begins else facts.busy or facts.plan))
         set_text(self.busy, f"{_WAITS} {facts.load}".strip() if facts.is_waiting else facts.load)
         self.busy.setVisible(facts.is_waiting or bool(facts.load))
-        text, tip = ("Do not wait", "Cancels the waiting run") if facts.is_waiting else (_WAIT, _WAIT_TIP)
+        text, tip = ("Do not wait", "Cancel the waiting run") if facts.is_waiting else (_WAIT, _WAIT_TIP)
         self.wait_button.setToolTip(tip)
         may_wait = bool(facts.load) and facts.may_wait and self._run.isEnabled()
         for button, words, is_shown in (
             (self.wait_button, text, facts.is_waiting or may_wait),
-            (self.engine_button, facts.engine or "Set up the engine", bool(facts.engine)),
+            (self.engine_button, facts.engine or "Install PyTorch", bool(facts.engine)),
         ):
             button.set_words(words)
             button.setVisible(is_shown)
 
 
 def attach(button: QAbstractButton, action: QAction, *, shows_text: bool = False) -> None:
-    """Has the button trigger the action and follow its state; one that shows its text stays in sight."""
+    """Connect a button to an action, and follow its state. A button with `shows_text` is never hidden."""
 
     def follow() -> None:
         button.setEnabled(action.isEnabled())
@@ -115,14 +116,14 @@ def attach(button: QAbstractButton, action: QAction, *, shows_text: bool = False
 
 
 def make_action(parent: QWidget, text: str, do: Callable[[], object]) -> QAction:
-    """An action that does something, without a shortcut yet."""
+    """Create an action that calls `do`, without a shortcut."""
     action = QAction(text, parent)
     action.triggered.connect(lambda: do())
     return action
 
 
 def enable(action: QAction, against: str | None, tip: str) -> None:
-    """Enables an action unless something is against it, which its tooltip then says."""
+    """Enable an action, or disable it with the reason `against` as its tooltip."""
     action.setEnabled(against is None)
     action.setToolTip(plain_tip(against or tip))
 
@@ -131,7 +132,7 @@ _ICON = 12
 
 
 class NeedLine(QWidget):
-    """The memory that is needed or may be used; hidden while there is nothing to say."""
+    """The memory that is needed or may be used. Hidden while unknown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +148,7 @@ class NeedLine(QWidget):
         self.hide()
 
     def show_need(self, need: Need | None, budget_mib: float | None, *, per_device: bool = False) -> None:
-        """Shows the need against the budget, or that it is being estimated, or nothing."""
+        """Show the needed memory relative to the budget, or that it is being estimated."""
         if need is None or budget_mib is None:
             self.hide()
         elif need.needed_mib is None:
@@ -158,7 +159,7 @@ class NeedLine(QWidget):
             self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)
 
     def show_cap(self, budget_mib: float | None, device_mib: float | None) -> None:
-        """Shows the memory that a limit may use."""
+        """Show the memory that a batch-size search may use."""
         if budget_mib is None or device_mib is None:
             self.hide()
         else:
@@ -166,7 +167,7 @@ class NeedLine(QWidget):
             self._say(words, budget_mib / device_mib, None)
 
     def text(self) -> str:
-        """The text of the line; empty while hidden."""
+        """Return the text of the line. Empty while hidden."""
         return "" if self.isHidden() else self.accessibleName()
 
     def _say(self, words: str, fraction: float, fits: bool | None) -> None:

@@ -1,4 +1,4 @@
-"""The fields of the setup panel: they show a draft, and hand the user's changes to the panel."""
+"""The fields of the setup panel. They show a draft and pass the user's changes to the panel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shiboken6 import isValid
 from engine.experiment.catalog import ARRAYS
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Precision, setting_help, setting_title
-from engine.experiment.own.code import OWN
+from engine.experiment.own.code import OWN_DATA
 from engine.experiment.presets import Preset
 from engine.experiment.settings import PLAIN
 from gui.setup.check import Outcome, explanation
@@ -53,17 +53,17 @@ _CHIP_ORDER = (
     Precision.DEFAULT,
     Precision.FP16_UNSCALED,
 )
-"""The precisions that are compared most, and below them, smaller, those that few need."""
+"""The precisions that are compared most, then, in smaller tiles, the less common ones."""
 
 
 _ON_SEVERAL: tuple[Question, ...] = ("compare", "sweep", "profile", "tune")
-"""The questions whose runs have a batch size and may train on several devices."""
+"""The questions whose runs have a batch size and may train on multiple devices."""
 _ON_ONE_PRECISION = frozenset({"numerics"})
-"""The questions about a single precision, whose tiles select one another off."""
+"""The questions about a single precision. Selecting one tile deselects the others."""
 
 
 class FormArea(QScrollArea):
-    """Scrolls the form, which keeps the width of its fields beside the scroll bar."""
+    """The scroll area of the form. Fields keep their width when the scroll bar appears."""
 
     def __init__(self, panel: SetupPanel) -> None:
         super().__init__(panel)
@@ -85,7 +85,7 @@ class FormArea(QScrollArea):
 
 
 class SetupForm(QWidget):
-    """Shows a draft; each change by the user goes to the panel at once."""
+    """The form of a draft. Each change by the user goes to the panel at once."""
 
     def __init__(self, panel: SetupPanel, parent: QWidget) -> None:
         super().__init__(parent)
@@ -108,7 +108,7 @@ class SetupForm(QWidget):
         self._times = InnerNote("times")
         self.repeat.put_right(self._times)
         self.within = NumberEdit("To within", TIPS["within"], unit="%", hint="any")
-        self.hours = NumberEdit("At most", TIPS["hours"], unit="h", hint="no limit")
+        self.hours = NumberEdit("Time limit", TIPS["hours"], unit="h", hint="no limit")
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
         self.more = MoreOptions(panel)
         self._own: dict[Question, QWidget] = {}
@@ -128,13 +128,13 @@ class SetupForm(QWidget):
             "within": self.within,
             "hours": self.hours,
         }
-        own = {"length": "Length", "repeat": "Repeat", "within": "To within", "hours": "At most"}
+        own = {"length": "Length", "repeat": "Repeat", "within": "To within", "hours": "Time limit"}
         self._fields = {"model": model}
         for key, control in controls.items():
             self._fields[key] = Field(own.get(key) or setting_title(key), control)
         self.preset_field = Field("Preset", self.preset)
         self.show_path = self._fields["path"].set_note
-        """Shows beside the path's label what is there."""
+        """Shows the contents of the path next to its label."""
         self._connect()
         self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
         self._column = in_column(
@@ -159,16 +159,16 @@ class SetupForm(QWidget):
         self.preset.set_choices([(preset.name, preset.title) for preset in presets])
 
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
-        """Shows the draft, and what the catalog knows about it."""
+        """Show the draft, with facts from the catalog."""
         self.preset.set_value(draft.preset.name)
         self.preset.setToolTip(plain_tip(draft.preset.about_for(draft.has_gpu)) or TIPS["preset"])
         self.preset.set_caption(preset_caption(draft, catalog))
         smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
         self.preset_field.set_hint(smaller or "")
         if catalog is not None:
-            model = catalog.model(draft.single.text("model").strip())
-            brings_data = model is not None and model.task == OWN
-            datasets = (entry for entry in catalog.datasets if entry.name != OWN or brings_data)
+            model = catalog.model(draft.with_first_values.text("model").strip())
+            brings_data = model is not None and model.task == OWN_DATA
+            datasets = (entry for entry in catalog.datasets if entry.name != OWN_DATA or brings_data)
             self.dataset.set_choices([(entry.name, entry.title) for entry in datasets])
             self.device.set_choices(device_choices(catalog))
             self.devices.set_choices(count_choices(draft, catalog))
@@ -179,9 +179,9 @@ class SetupForm(QWidget):
             if key != "model" or self._panel.picker.held is None:
                 values.show(draft)
         self.lengths.show(draft, draft.length_key)
-        self.path.is_file = draft.single.text("dataset") == ARRAYS
+        self.path.is_file = draft.with_first_values.text("dataset") == ARRAYS
         self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
-        self.find_max.setHidden("batch_size" in draft.several)
+        self.find_max.setHidden("batch_size" in draft.multi_valued_keys)
         self.batch_size.keep_clear()
         self.length.set_unit(draft.length_key)
         self.repeat.set_value(draft.repeats)
@@ -196,14 +196,14 @@ class SetupForm(QWidget):
         self.more.show_draft(draft, catalog)
 
     def put(self, question: Question, options: QWidget) -> None:
-        """Adds what only one question asks for."""
+        """Add the fields of a single question."""
         self._own[question] = options
         self._column.insertWidget(self._column.indexOf(self._fields["precision"]) + 1, options)
         options.setVisible(question == self._question)
         tab_after(self.chips[_CHIP_ORDER[-1]], options)
 
     def show_question(self, question: Question) -> None:
-        """Shows the fields that the question needs, and no others."""
+        """Show only the fields that the question needs."""
         self._question = question
         for key in ("batch_size", "length", "repeat"):
             self._fields[key].setVisible(key not in QUESTIONS[question].absent)
@@ -213,7 +213,7 @@ class SetupForm(QWidget):
             options.setVisible(asked == question)
 
     def set_compact(self, is_compact: bool) -> None:
-        """In a low window, has all precisions and the batch size in sight without scrolling."""
+        """Fit all precisions and the batch size into a low window without scrolling."""
         for field in (self.preset_field, *self._fields.values()):
             field.set_compact(is_compact)
         self._fields["precision"].hide_head(is_compact)
@@ -230,16 +230,16 @@ class SetupForm(QWidget):
         self.more.show_problems(sentences)
 
     def set_bar_width(self, pixels: int) -> None:
-        """Takes the scroll bar's width from the margin, so that the fields keep theirs."""
+        """Subtract the scroll bar's width from the margin, so fields keep their width."""
         self._column.setContentsMargins(_MARGIN, 0, max(_MARGIN - pixels, 4), 0)
 
     def problem(self, key: str) -> str | None:
-        """Returns the problem shown under a setting's field."""
+        """Return the problem shown under a setting's field."""
         field = self._fields.get("length" if key in ("epochs", "steps") else key)
         return (field or self.more.form.fields[key]).problem()
 
     def _show_facts(self, draft: Draft, catalog: Catalog | None) -> None:
-        if "model" in draft.several or "dataset" in draft.several:
+        if "model" in draft.multi_valued_keys or "dataset" in draft.multi_valued_keys:
             catalog = None
         model = catalog.model(draft.text("model")) if catalog else None
         dataset = catalog.dataset(draft.text("dataset")) if catalog else None
@@ -249,24 +249,24 @@ class SetupForm(QWidget):
         self.model.field.setToolTip(plain_tip(place + TIPS["model"]))
         self.dataset.set_info(*dataset_words(dataset, draft))
         is_missing = dataset is not None and dataset.needs_download
-        self._fields["dataset"].set_note("downloaded when first used" if is_missing else "")
+        self._fields["dataset"].set_note("downloaded on first use" if is_missing else "")
 
     def _show_chips(self, draft: Draft, catalog: Catalog | None) -> None:
         device = catalog.device(draft.text("device")) if catalog else None
         notes: dict[str, list[str]] = {}
-        chosen, takes_one = draft.ticked, self._question in _ON_ONE_PRECISION
+        chosen, takes_one = draft.selected, self._question in _ON_ONE_PRECISION
         if takes_one and (examined := examined_precision(chosen)) is not None:
             chosen = (examined,)
         for precision, chip in self.chips.items():
-            is_ticked = precision in chosen
-            chip.setChecked(is_ticked)
+            is_selected = precision in chosen
+            chip.setChecked(is_selected)
             entry = device.precision(precision) if device else None
             available = entry is None or entry.available
             chip.takes_one = takes_one
             chip.set_available(available, entry.reason if entry else None, entry.note if entry else None)
-            # a chip that is ticked though unavailable can at least be unticked
-            chip.setEnabled(available or is_ticked)
-            if is_ticked and entry is not None and entry.available and entry.note:
+            # a chip that is selected though unavailable can at least be unselected
+            chip.setEnabled(available or is_selected)
+            if is_selected and entry is not None and entry.available and entry.note:
                 notes.setdefault(entry.note, []).append(precision.label)
         for note in _fp8_notes(draft, catalog):
             notes[note] = [Precision.FP8.label]
@@ -345,33 +345,35 @@ class SetupForm(QWidget):
 
 
 def _fp8_notes(draft: Draft, catalog: Catalog | None) -> Iterator[str]:
-    """What FP8 cannot do for the draft, if it is ticked."""
-    if Precision.FP8 not in draft.ticked or catalog is None:
+    """Yield the limitations of FP8 for the draft, if FP8 is selected."""
+    if Precision.FP8 not in draft.selected or catalog is None:
         return
     model, device = catalog.model(draft.text("model")), catalog.device(draft.text("device"))
     if model is not None and model.is_convolutional:
-        yield f"does nothing for {model.name}, since convolutions are never converted"
+        yield f"has no effect on {model.name}, because convolutions are not converted"
     elif device is not None and device.is_gpu and draft.text("step.recipe") in ("", PLAIN):
-        yield "promises no gain unless the speed recipe compiles the model"
+        yield f"is unlikely to be faster without Compile in {setting_title('step.recipe')}"
 
 
 class KeptCodeLine(QWidget):
-    """Says whose code the draft keeps, and offers that on disk; hidden where they do not differ."""
+    """A line that shows whose code the draft uses, and offers the file on disk. Hidden if they are equal."""
 
     def __init__(self, use_file: Callable[[], object]) -> None:
         super().__init__()
         self._text = label("", "hint", wraps=True)
-        self.button = Button("Use the file", "link", "Take the code that is on disk now")
+        self.button = Button("Use the file", "link", "Use the current code on disk")
         self.button.clicked.connect(lambda: use_file())
         in_row(wide(self._text), self.button, parent=self, spacing=8)
         self.hide()
 
     def show_kept(self, draft: Draft, *, differs: bool) -> None:
-        """Shows whose code the draft keeps, if its file differs from that."""
+        """Show whose code the draft uses, if the file differs."""
         code, whose = draft.code if differs else None, "run" if draft.keeps_code else "preset"
-        set_text(self._text, "" if code is None else f"The {whose}'s code: {code.file} has changed since.")
+        set_text(
+            self._text, "" if code is None else f"Uses the {whose}'s code. {code.file} has changed since."
+        )
         self.setVisible(code is not None)
 
     def text(self) -> str:
-        """Returns the sentence; empty while hidden."""
+        """Return the sentence. Empty while hidden."""
         return self._text.text()

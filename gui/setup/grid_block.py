@@ -1,4 +1,4 @@
-"""The grid above the form's buttons: a square for each cell, what is left out, the memory and the time."""
+"""The grid above the form's buttons: a square for each cell, skipped cells, memory and time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QSizePolicy, QToolTip, Q
 
 from engine.experiment.sweep import Axis
 from engine.words.numbers import NONE, memory_text
-from gui.setup.survey import Survey, left_out_words, memory_words, plan_words, time_words
+from gui.setup.survey import Survey, memory_words, plan_words, skipped_words, time_words
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -24,39 +24,39 @@ _PITCHES = (14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 class GridBlock(QWidget):
-    """Hidden unless there is a sweep. A click on its `picture` asks for the whole grid."""
+    """The grid of a sweep, else hidden. A click on its `map` opens the full grid."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.picture = CellsPicture()
+        self.map = CellsMap()
         self._lines = [label("", "label") for _ in range(3)]
         for line in self._lines:
             line.setWordWrap(True)
-        in_column(self.picture, *self._lines, parent=self, spacing=4)
+        in_column(self.map, *self._lines, parent=self, spacing=4)
         self.hide()
 
     def show_survey(self, survey: Survey | None) -> None:
-        """Shows what is known of a sweep; None hides it."""
+        """Show the survey of a sweep. For None, hide the block."""
         self.setVisible(survey is not None and survey.grid is not None)
         if survey is None or survey.grid is None:
             return
-        self.picture.show_survey(survey)
-        said = (left_out_words(survey), memory_words(survey), time_words(survey, datetime.now()))
+        self.map.show_survey(survey)
+        said = (skipped_words(survey), memory_words(survey), time_words(survey, datetime.now()))
         for line, words in zip(self._lines, said, strict=True):
             set_text(line, words)
             line.setVisible(bool(words))
 
     def text(self) -> str:
-        """The sentence of the block; empty while hidden."""
+        """Return the sentence of the block. Empty while hidden."""
         if self.isHidden():
             return ""
         return "\n".join(line.text() for line in self._lines if line.text())
 
 
-class CellsPicture(QAbstractButton):
-    """A square for each cell, in rows of the last axis where there is room; those left out are struck out.
+class CellsMap(QAbstractButton):
+    """A square for each cell, in rows of the last axis if there is room. Skipped cells are struck out.
 
-    A click asks for the whole grid; the tooltip names the cell.
+    A click opens the full grid. The tooltip names the cell.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class CellsPicture(QAbstractButton):
         self._survey: Survey | None = None
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        describe(self, "Cells of the sweep", "Shows all cells")
+        describe(self, "Combinations of the sweep", "Show all combinations")
         theme().changed.connect(self.update)
 
     def show_survey(self, survey: Survey) -> None:
@@ -95,9 +95,9 @@ class CellsPicture(QAbstractButton):
         for index in range(self._count):
             row, column = divmod(index, columns)
             square = QRectF(column * pitch, row * pitch, side, side)
-            is_left_out = index in survey.fit.why
-            painter.fillRect(square, unfit if is_left_out else fits)
-            if is_left_out and side >= 4:
+            is_skipped = index in survey.fit.why
+            painter.fillRect(square, unfit if is_skipped else fits)
+            if is_skipped and side >= 4:
                 painter.setPen(strike)
                 painter.drawLine(square.bottomLeft() + QPointF(0, -1), square.topRight() + QPointF(-1, 0))
         painter.end()
@@ -110,7 +110,7 @@ class CellsPicture(QAbstractButton):
         return super().event(event)
 
     def tip(self, index: int) -> str:
-        """A cell's name, and why it is left out."""
+        """Return a cell's name, and why it is skipped."""
         assert self._survey is not None and self._survey.grid is not None
         grid = self._survey.grid
         why = self._survey.fit.why.get(index)
@@ -121,9 +121,9 @@ class CellsPicture(QAbstractButton):
         return 0 if self._survey is None or self._survey.grid is None else self._survey.grid.size
 
     def _shape(self) -> tuple[int, int]:
-        """How many cells are in a row, and how far apart they are, in pixels.
+        """Return the number of cells in a row, and their distance in pixels.
 
-        A row has whole rounds of the last axis, if these are not too long.
+        A row has a multiple of the last axis's length, if that fits.
         """
         width = max(self.width(), 200)
         count, grid = max(1, self._count), self._survey.grid if self._survey is not None else None
@@ -140,25 +140,25 @@ _SIZE = (720, 520)
 
 
 class GridDialog(QDialog):
-    """All cells of a sweep in a table; those left out are struck out."""
+    """A table of all cells of a sweep. Skipped cells are struck out."""
 
     def __init__(self, survey: Survey, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Cells of the sweep")
+        self.setWindowTitle("Combinations of the sweep")
         self.resize(*_SIZE)
-        self.table = ResultTable("Cells of the sweep", _columns(survey))
+        self.table = ResultTable("Combinations of the sweep", _columns(survey))
         assert survey.grid is not None
         self.table.show_rows(range(len(survey.grid.cells)))
         about = label(
-            "\n".join(filter(None, (plan_words(survey), left_out_words(survey)))), "hint", wraps=True
+            "\n".join(filter(None, (plan_words(survey), skipped_words(survey)))), "hint", wraps=True
         )
         close = Button("Close", "secondary", "Close this window (Escape)", do=self.close)
         in_column(about, wide(self.table), in_row(Stretch(), close), parent=self, margins=16, spacing=12)
 
 
 def _columns(survey: Survey) -> list[Column[int]]:
-    """The columns for the numbers of the cells."""
+    """Return the columns of the table, whose rows are cell indexes."""
     grid, fit = survey.grid, survey.fit
     assert grid is not None
     cells = grid.cells
@@ -183,5 +183,5 @@ def _columns(survey: Survey) -> list[Column[int]]:
     return [
         *(of_axis(place, axis) for place, axis in enumerate(grid.axes)),
         Column("Memory", memory, fit.needed_mib.get, width=84, is_number=True, look=faint),
-        Column("Left out because", lambda cell: fit.why.get(cell, ""), width=120, widest=GROWS, look=faint),
+        Column("Skipped because", lambda cell: fit.why.get(cell, ""), width=120, widest=GROWS, look=faint),
     ]

@@ -1,4 +1,4 @@
-"""The settings under "More options", and the facts beside the form's fields."""
+"""The settings under "More options", and the facts next to the form's fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.checks import Catalog, DatasetEntry, most_devices
-from engine.experiment.own.code import OWN
+from engine.experiment.own.code import OWN_DATA
 from engine.experiment.setting import Entry, Group, Setting
 from engine.experiment.settings import MOST_DEVICES
 from engine.words.numbers import counted
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _INDENT = 20
 _EACH = 8
-"""Numbers of devices of which each is offered; above, only powers of two."""
+"""Up to this number of devices, every number is offered. Above, only powers of two."""
 
 
 class Expander(QAbstractButton):
-    """A chevron and a title that take a click anywhere in their row. Checked means open."""
+    """A row with a chevron and a title, clickable anywhere. Checked means open."""
 
     def __init__(self, text: str, tooltip: str) -> None:
         super().__init__()
@@ -66,13 +66,13 @@ class Expander(QAbstractButton):
 
 
 def preset_caption(draft: Draft, catalog: Catalog | None) -> str:
-    """The text in place of the preset's title once its settings were changed; else empty."""
-    return f"Changed from {draft.preset.title}" if draft.is_changed(catalog) else ""
+    """Return the text that replaces the preset's title after a change. Empty without changes."""
+    return f"Modified: {draft.preset.title}" if draft.is_changed(catalog) else ""
 
 
 def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]:
-    """The dataset's samples at the draft's size and classes: in full, then shorter."""
-    if dataset is None or dataset.task == OWN:
+    """Describe the dataset's samples at the draft's size and classes: in full, then shorter."""
+    if dataset is None or dataset.task == OWN_DATA:
         return ()
     size = cleaned("image_size", draft.text("image_size")) or dataset.image_size
     classes = cleaned("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
@@ -83,15 +83,15 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
     if dataset.needs_path:
         return (f"{size}×{size}",)
     if dataset.image_size is None:
-        return ("no pictures",)
-    pictures = f"{size}×{size}"
+        return ("no images",)
+    shape = f"{size}×{size}"
     if dataset.train_samples is not None:
-        pictures = f"{dataset.train_samples:,} of {pictures}"
-    return (f"{pictures}, {classes} classes", pictures) if classes else (pictures,)
+        shape = f"{dataset.train_samples:,} of {shape}"
+    return (f"{shape}, {classes} classes", shape) if classes else (shape,)
 
 
 def batch_words(draft: Draft, catalog: Catalog | None) -> str:
-    """The samples of one batch on every device, "256 on 2 devices"; empty unless that is one number."""
+    """Return the samples of one batch on all devices, "256 on 2 devices". Empty unless it is one number."""
     batch, count = (cleaned(key, draft.text(key)).lower() for key in ("batch_size", "devices"))
     device = None if catalog is None else catalog.device(draft.text("device"))
     if count in ("0", "all") and catalog is not None and device is not None:
@@ -102,13 +102,13 @@ def batch_words(draft: Draft, catalog: Catalog | None) -> str:
 
 
 def device_choices(catalog: Catalog) -> Choices:
-    """The names of the devices that a run can train on, and the first of them."""
+    """Return the devices that a run can train on, with Auto first."""
     return [("auto", "Auto"), *((entry.name, entry.name) for entry in catalog.devices)]
 
 
 def count_choices(draft: Draft, catalog: Catalog) -> Choices:
-    """How many devices can train a run together, from the draft's device on."""
-    device = catalog.device(draft.single.text("device"))
+    """Return the numbers of devices that can train a run together, starting with the draft's device."""
+    device = catalog.device(draft.with_first_values.text("device"))
     most = 1 if device is None else min(MOST_DEVICES, most_devices(device, catalog))
     counts = [str(count) for count in range(1, most + 1) if count <= _EACH or count.bit_count() == 1]
     every = [("all", f"All {most}")] if most > 1 and device is not None and device.is_gpu else []
@@ -119,38 +119,39 @@ SUMMARY_LINES = 3
 
 
 def option_lines(draft: Draft, catalog: Catalog | None) -> tuple[str, ...]:
-    """The most important settings under "More options", in three short lines."""
+    """Summarize the most important settings under "More options" in three short lines."""
     names = dict(OPTIONS["optimizer.name"].choices)
     optimizers = len(draft.values("optimizer.name"))
-    optimizer = f"{optimizers} optimizers" if optimizers > 1 else _short(draft, "optimizer.name", names)
-    clip, cap = _short(draft, "step.clip_norm"), _short(draft, "memory_cap_gib")
+    optimizer = f"{optimizers} optimizers" if optimizers > 1 else _value_text(draft, "optimizer.name", names)
+    keys = ("step.clip_norm", "memory_cap_gib", "scaler.mode", "seed")
+    clip, cap, scaler, seed = (_value_text(draft, key) for key in keys)
     capped = f"memory cap {cap} GiB" if cap else "no memory cap"
-    accumulated = cleaned("step.gradient_accumulation", _short(draft, "step.gradient_accumulation"))
+    accumulated = cleaned("step.gradient_accumulation", _value_text(draft, "step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
-    rate = f"learning rate {_short(draft, 'optimizer.learning_rate')}"
+    rate = f"learning rate {_value_text(draft, 'optimizer.learning_rate')}"
     if draft.code is not None and not draft.applies("optimizer.name", None):
-        optimizer, rate = "Own optimizer", draft.code.file
+        optimizer, rate = "Custom optimizer", draft.code.file
     return (
         f"{optimizer} · {rate} · {clipping}",
-        f"accumulation {accumulated} · scaler {_short(draft, 'scaler.mode')} · seed {_short(draft, 'seed')}",
+        f"accumulation {accumulated} · scaler {scaler} · seed {seed}",
         capped if at_top(catalog) else f"{_device_words(draft)} · {capped}",
     )
 
 
 def _device_words(draft: Draft) -> str:
-    device, counts = f"device {_short(draft, 'device')}", draft.values("devices")
+    device, counts = f"device {_value_text(draft, 'device')}", draft.values("devices")
     words = " or ".join("all" if count.strip() == "0" else count.strip() for count in counts)
     return device if draft.has_one_device else f"{device} × {words}"
 
 
-def _short(draft: Draft, key: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A setting's value, or how many it has."""
+def _value_text(draft: Draft, key: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a setting's value, or how many values it has."""
     values = draft.values(key)
     return names.get(values[0], values[0]) if len(values) == 1 else f"of {len(values):,} values"
 
 
 class OptionsForm(QWidget):
-    """Fields in groups of two columns; settings that do not apply are left out."""
+    """Fields in groups of two columns, without settings that do not apply."""
 
     def __init__(self, panel: SetupPanel, parent: QWidget) -> None:
         super().__init__(parent)
@@ -173,7 +174,7 @@ class OptionsForm(QWidget):
         return control
 
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
-        """Shows the draft's values in the fields that apply."""
+        """Show the draft's values in the fields that apply."""
         if catalog is not None:
             device = self.control("device")
             assert isinstance(device, ChoiceBox)
@@ -185,7 +186,7 @@ class OptionsForm(QWidget):
             self._arrange(group, draft, catalog)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:
-        """Shows each problem under its field."""
+        """Show each problem under its field."""
         for key, field in self.fields.items():
             field.set_problem(sentences.get(key))
 
@@ -241,7 +242,7 @@ class OptionsForm(QWidget):
 
 
 class MoreOptions(QWidget):
-    """A heading that unfolds the options; folded, three lines sum them up."""
+    """A heading that unfolds the options. Folded, it shows a summary of three lines."""
 
     def __init__(self, panel: SetupPanel) -> None:
         super().__init__()
@@ -249,7 +250,7 @@ class MoreOptions(QWidget):
         self._shown: tuple[Draft, Catalog | None] | None = None
         self._sentences: Mapping[str, str] = {}
         self._head = Expander(
-            "More options", "Show the optimizer, its schedule, the loss scaler, the data and everything else"
+            "More options", "Show optimizer, schedule, loss scaler, data and all other settings"
         )
         self._head.toggled.connect(self.set_open)
         self._note = label("", "note")
@@ -261,7 +262,7 @@ class MoreOptions(QWidget):
 
     @cached_property
     def form(self) -> OptionsForm:
-        """Made when the options are first unfolded: its fifty fields would slow the window's start."""
+        """The form, created when first unfolded. Its fifty fields would slow down the window's start."""
         form = OptionsForm(self._panel, self)
         form.hide()
         if self._shown is not None:
@@ -279,18 +280,18 @@ class MoreOptions(QWidget):
         return self._head.isChecked()
 
     def note(self) -> str:
-        """The text that says how many options were changed."""
+        """Return the text with the number of changed options."""
         return self._note.text()
 
     def set_open(self, is_open: bool) -> None:
-        """Unfolds or folds the options."""
+        """Unfold or fold the options."""
         self._head.setChecked(is_open)
         if is_open or self._has_form:
             self.form.setVisible(is_open)
         self._summary.setVisible(not is_open)
 
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
-        """Shows the draft's values and how many of them were changed."""
+        """Show the draft's values and how many were changed."""
         self._shown = (draft, catalog)
         if self._has_form:
             self.form.show_draft(draft, catalog)
@@ -300,7 +301,7 @@ class MoreOptions(QWidget):
             set_text(line, text)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:
-        """Shows each problem under its field; a new one here unfolds the options."""
+        """Show each problem under its field. Unfold the options if one of them has a new problem."""
         elsewhere = at_top(self._shown[1]) if self._shown is not None else ()
         known, self._sentences = self._sentences, dict(sentences)
         if self._has_form:

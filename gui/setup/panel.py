@@ -1,4 +1,4 @@
-"""The setup panel: describes an experiment, checks it while it is typed, and requests its run."""
+"""The setup panel: describes an experiment, validates it during typing, and requests its run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gui.setup.grid_block import GridDialog
 from gui.setup.model.picker import ModelPicker
 from gui.setup.question import QUESTIONS, Question, QuestionBox, examined, ordered, plan, reason, words
 from gui.setup.saving import OwnPresets
-from gui.setup.survey import PENDING, Survey, Surveyor, sweep_request
+from gui.setup.survey import PENDING, Survey, SurveyThread, sweep_request
 from gui.widgets import IconButton, label
 from gui.widgets.answer_page import changes_words
 from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
@@ -35,8 +35,8 @@ from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 WIDTH, _LOW_BELOW = 320, 748
 """The window is 52 higher."""
 _LOOKING = "Looking at this machine…"
-_NOT_NOW = "The model can be checked once nothing is measured."
-_FIRST_VALUES = "Of each setting with several values the first is kept."
+_NOT_NOW = "The model can be checked when no run is active."
+_FIRST_VALUES = "Kept the first value of each setting with several values."
 
 
 def _nothing(*_: object) -> None:
@@ -45,19 +45,19 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class FormActions:
-    """The window's part; `notify_change` takes what the panel changed by itself, and what undoes it."""
+    """The window's actions. `notify_change(message, undo)` shows a change by the panel, with Undo."""
 
     run: Callable[[Request], object] = _nothing
     queue: Callable[[Request], object] = _nothing
     check: Callable[[Experiment], object] = _nothing
     show_page: Callable[[Question], object] = _nothing
-    tell: Callable[[Problem], object] = _nothing
+    report: Callable[[Problem], object] = _nothing
     notify_change: Callable[[str, Callable[[], object]], object] = _nothing
     expected_seconds: Callable[[Experiment], float | None] = lambda _: None
 
 
 class SetupPanel(Surface):
-    """Holds a `Draft`, changes laid over a preset, which the form only shows, and the question it is for."""
+    """The panel that owns the question and the `Draft`. The form only shows the draft."""
 
     draft_changed = Signal()
     preset_chosen = Signal(object)  # Preset
@@ -81,11 +81,11 @@ class SetupPanel(Surface):
         self._without_engine: str | None = None
         self.question: Question = "compare"
         self._has_turned = self._is_compact = False
-        self._takers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
+        self._handlers: dict[Question, tuple[Callable[[Any], object], Callable[[str], object]]] = {}
         self.cpu_limit_gib: float | None = None
-        """The limit of a search on a CPU without a memory cap; None for the usual one."""
+        """The memory for a batch-size search on a CPU without a memory cap. None for the default."""
         self.own_presets = OwnPresets(self)
-        self.folder, self.data, self.surveyor = FolderCounter(self), DataReader(self), Surveyor(self)
+        self.folder, self.data, self.survey_thread = FolderCounter(self), DataReader(self), SurveyThread(self)
         self.run_action = make_action(self, "Compare", lambda: self._ask(self.act.run))
         self.queue_action = make_action(self, "Add to queue", lambda: self._ask(self.act.queue))
         self.check_action = make_action(self, "Check", self._ask_check)
@@ -95,19 +95,19 @@ class SetupPanel(Surface):
         attach(self.form.check, self.check_action)
         self.folder.changed.connect(self._show_folder)
         self.data.changed.connect(self._take_answer)
-        self.surveyor.changed.connect(self._take_answer)
-        self.foot.grid.picture.clicked.connect(self._show_cells)
+        self.survey_thread.changed.connect(self._take_answer)
+        self.foot.grid.map.clicked.connect(self._show_cells)
         self._refresh()
 
     def set_presets(self, presets: Sequence[Preset]) -> None:
-        """Offers these presets, and chooses the first unless one is chosen."""
+        """Offer these presets, and select the first unless one is selected."""
         self.presets = tuple(presets)
         self.form.set_presets(presets)
         if self.draft is None and presets:
             self.choose_preset(presets[0].name)
 
     def choose_preset(self, name: str) -> None:
-        """Starts from a preset. Raises KeyError for one that is not offered."""
+        """Start from a preset. Raises KeyError for an unknown name."""
         preset = {preset.name: preset for preset in self.presets}[name]
         self.put(Draft(preset))
         if preset.kind in ("limit", "numerics"):
@@ -115,7 +115,7 @@ class SetupPanel(Surface):
         self.preset_chosen.emit(preset)
 
     def look_at(self, machine: str) -> None:
-        """Another machine is asked what it can do, "" for this one; drafts stay."""
+        """Show that the catalog of a machine is being read ("" for this machine). Drafts stay."""
         self._looking = f"Looking at {machine}…" if machine else _LOOKING
         self._catalog = None
         self._without_engine = None
@@ -123,39 +123,39 @@ class SetupPanel(Surface):
         self._refresh()
 
     def set_catalog(self, catalog: Catalog) -> None:
-        """Takes what this machine can do; until then the button is disabled."""
+        """Set the catalog of devices, models and precisions. Without it, the start button is disabled."""
         self._catalog = catalog
         if self.draft is not None:
             self.draft = self._here(self.draft)
             self._refresh()
 
     def set_engine(self, missing: str | None, action: str = "") -> None:
-        """Says why there is no engine to train with, and offers `action`; None where there is one."""
+        """Show why PyTorch is `missing`, and offer `action`. None if it is installed."""
         self._without_engine = missing
-        self.foot.tell(engine=action if missing is not None else "")
+        self.foot.set_facts(engine=action if missing is not None else "")
         self._refresh()
 
     def refuse(self, experiment: Experiment, problem: Problem) -> None:
-        """Shows at its field why the engine refuses a setting, before anything is trained with it."""
+        """Show at its field why a setting is refused, before training starts."""
         # a folder may be mended without a change in the form, which looks at it again by itself
         if problem.key != "path":
             self._refused[experiment] = problem
             self._take_answer()
 
     def set_busy(self, sentence: str | None) -> None:
-        """During what `sentence` names, everything else can only be queued; None while nothing is done."""
+        """Set the sentence about the job in progress, which disables all but the queue. None if idle."""
         if sentence != self._busy:
             self._busy = sentence
             self._refresh()
 
     def ask(self, question: Question) -> None:
-        """Asks another question: it decides the fields, the button and the page.
+        """Switch to another question, with its fields, button and page.
 
-        A comparison has one value in each field: several make a sweep, until there is one again.
+        Several values in a field make a comparison a sweep, until there is only one again.
         """
         before = self.draft
         if question == "compare" and before is not None and before.swept(self._catalog):
-            self.draft, self._file_problem = self.picker.follow(before.single)
+            self.draft, self._file_problem = self.picker.follow(before.with_first_values)
             self.act.notify_change(_FIRST_VALUES, lambda: self.put(before))
         self._has_turned = False
         self._set_question(question)
@@ -169,47 +169,48 @@ class SetupPanel(Surface):
             self.draft_changed.emit()
 
     def use_batch(self, batch_size: int) -> None:
-        """Puts the batch size of a limit into the form."""
+        """Put the largest batch of a search into the form."""
         self.use_changes((("batch_size", f"{batch_size}"),))
 
     def use_changes(self, changes: Changes) -> None:
-        """Puts settings that advice may set into the form, and tells so."""
+        """Put settings from advice into the form, and show a message."""
         changes = of_advice(changes)
         if self.draft is not None and changes:
             before = self.draft
             self.put(before.with_changes(changes))
-            told = f"Put into the form: {changes_words(changes)}."
+            told = f"Changed in the form: {changes_words(changes)}."
             self.act.notify_change(told, lambda: self.put(before))
 
     def set_text(self, key: str, text: str) -> None:
-        """Puts a setting into the form, as typing it does."""
+        """Put a setting into the form, as if it was typed."""
         self.change(lambda draft: draft.with_change(key, text))
 
     def set_path(self, path: str) -> None:
-        """Puts a path that the user names into the form."""
+        """Put a path that the user selected into the form."""
         self.picker.name_place(path)
         self.set_text("path", path)
 
     def text(self, key: str) -> str:
-        """Returns the text in the field of `key`, its first value of several; empty without a draft."""
-        return self.draft.single.text(key) if self.draft is not None else ""
+        """Return the text in the field of `key`, or the first of its values. Empty without a draft."""
+        return self.draft.with_first_values.text(key) if self.draft is not None else ""
 
-    def take_orders(
+    def register_handler(
         self, question: Question, submit: Callable[[Any], object], refuse: Callable[[str], object]
     ) -> None:
-        """Has `submit` take what the form orders, and `refuse` why it orders nothing."""
-        self._takers[question] = submit, refuse
+        """Register the handlers of a question: `submit` receives the job, or `refuse` the reason why there is
+        none."""
+        self._handlers[question] = submit, refuse
 
     def order(self, question: Question) -> None:
-        """Jobs what answers a question, with the form as it is; nothing before its page is made."""
-        if question not in self._takers:
+        """Submit the form as a job for `question`. Does nothing until that question's page exists."""
+        if question not in self._handlers:
             return
         if self._without_engine is not None:
             self.foot.engine_button.click()
             return
         self.ask(question)
         self.reread()
-        submit, refuse = self._takers[question]
+        submit, refuse = self._handlers[question]
         against = self._against(question)
         if against is not None or self.draft is None or self._catalog is None:
             refuse(against or _LOOKING)
@@ -217,19 +218,19 @@ class SetupPanel(Surface):
             submit(ordered(question, self.draft, self._outcome, self._catalog, self.cpu_limit_gib))
 
     def use_settings(self, experiment: Experiment) -> None:
-        """Puts a run's settings into the form, as changes to the chosen preset."""
+        """Put a run's settings into the form, as changes to the selected preset."""
         if self._catalog is not None:
             experiment = unresolved(experiment, self._catalog)
         self.change(lambda draft: draft.with_experiment(experiment))
 
     def reread(self) -> None:
-        """Takes the model's file as it is on disk now, if it is the user's own."""
+        """Read the user's model file again from disk."""
         self.picker.finish()
         if self.draft is not None and self.picker.follow(self.draft) != (self.draft, self._file_problem):
             self.put(self.draft)
 
     def request(self) -> Request | None:
-        """Returns what the button would request, with the file as it is now; None while that is wrong."""
+        """Return what the button would request, with the current model file. None if the form is invalid."""
         self.reread()
         if self.draft is None or self._shown_outcome().reason is not None:
             return None
@@ -239,15 +240,15 @@ class SetupPanel(Surface):
         return None if survey is None else sweep_request(self.draft, first, survey)
 
     def outcome(self) -> Outcome:
-        """Returns the experiments of the form, of the first values, and what is wrong with them."""
+        """Return the form's experiments, with the first value of each setting, and their problems."""
         return self._outcome
 
     def survey(self) -> Survey | None:
-        """Returns what is known of the sweep that the button would train; None for no sweep."""
-        return self.surveyor.survey() if self.is_sweeping else None
+        """Return the survey of the sweep that the button would train. None if there is no sweep."""
+        return self.survey_thread.survey() if self.is_sweeping else None
 
     def to_forecast(self) -> tuple[Experiment, ...]:
-        """Returns the experiments of which forecasts would tell the memory that the form needs."""
+        """Return the experiments whose memory must be forecast for the form."""
         if self.is_sweeping:
             return () if (survey := self.survey()) is None else survey.fit.unknown
         if self._outcome.reason is not None:
@@ -255,7 +256,7 @@ class SetupPanel(Surface):
         return tuple(experiment for _, experiment in self._outcome.experiments)
 
     def state(self) -> dict[str, Any]:
-        """Returns what is remembered across a restart, as plain JSON values."""
+        """Return the state to save across restarts, as plain JSON values."""
         if self.draft is None:
             return {}
         is_open, recent = self.form.more.is_open(), self.picker.state()
@@ -263,9 +264,9 @@ class SetupPanel(Surface):
         return {**self.draft.to_state(), **own}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`; the settings of a preset that is gone come back as changes to another.
+        """Restore a `state`. If its preset no longer exists, its settings become changes to another preset.
 
-        Raises KeyError, TypeError or ValueError for a broken one.
+        Raises KeyError, TypeError or ValueError for an invalid state.
         """
         if self.draft is None or not state:
             return
@@ -281,7 +282,7 @@ class SetupPanel(Surface):
         return QSize(WIDTH, 848)
 
     def put(self, draft: Draft) -> None:
-        """Takes another draft, of which several values make a sweep."""
+        """Set the draft. Several values make it a sweep."""
         if self.draft is not None and draft.text("model") != self.draft.text("model"):
             # another model has taken the place of the path that was being typed
             self.picker.held = None
@@ -295,12 +296,12 @@ class SetupPanel(Surface):
             self._set_question("compare")
 
     def change(self, change: Callable[[Draft], Draft]) -> None:
-        """Changes the draft, as the user does."""
+        """Change the draft, as if the user did."""
         if self.draft is not None:
             self.put(change(self.draft))
 
     def convert_length(self) -> None:
-        """Gives the length in the other unit."""
+        """Convert the length to the other unit."""
         self.change(lambda draft: draft.with_length(*converted_length(draft, self._outcome)))
 
     def _here(self, draft: Draft) -> Draft:
@@ -324,14 +325,14 @@ class SetupPanel(Surface):
         if draft is not None:
             self._look_at(draft)
         survey, against = self.survey(), self._against(self.question)
-        enable(self.queue_action, against, "Runs this after everything in the queue")
+        enable(self.queue_action, against, "Run this after everything in the queue")
         unfit = self._outcome.reason or self._unready() or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
         planned = "" if draft is None else plan(self.question, draft, self._outcome, survey, self._seconds())
         enable(self.run_action, against or self._busy, planned)
         self.foot.grid.show_survey(survey)
         may_wait = self.question in ("compare", "sweep")
-        self.foot.tell(plan=planned, against=against or "", busy=self._busy, may_wait=may_wait)
+        self.foot.set_facts(plan=planned, against=against or "", busy=self._busy, may_wait=may_wait)
         unsound = self._against("sweep") if self.is_sweeping else self._outcome.reason
         against = against or self._busy
         self.own_presets.refresh(unsound if draft is not None else against)
@@ -348,7 +349,7 @@ class SetupPanel(Surface):
         ignored = QUESTIONS[self.question].absent
         outcome = check(draft, catalog, refused, file_problem, look=self.data.look, ignored=ignored)
         self._outcome = outcome
-        self.surveyor.follow(draft, catalog, outcome, refused, file_problem)
+        self.survey_thread.follow(draft, catalog, outcome, refused, file_problem)
         self.picker.show(draft, catalog)
         self.form.show_question(self.question)
         self.form.show_draft(draft, catalog)
@@ -357,7 +358,7 @@ class SetupPanel(Surface):
         self.folder.hold(self._busy is not None)
         self.folder.follow(draft, catalog)
         self._show_folder()
-        self.run_action.setText(words(self.question, draft, outcome, self.surveyor.cells))
+        self.run_action.setText(words(self.question, draft, outcome, self.survey_thread.cells))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -373,23 +374,23 @@ class SetupPanel(Surface):
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        for reader in (self.folder, self.data, self.surveyor):
+        for reader in (self.folder, self.data, self.survey_thread):
             reader.stop()
 
     @property
     def is_sweeping(self) -> bool:
-        """True if the button would train a sweep."""
-        return bool(self.surveyor.cells) and self.question == "sweep"
+        """Return True if the button would train a sweep."""
+        return bool(self.survey_thread.cells) and self.question == "sweep"
 
     def _shown_outcome(self) -> Outcome:
-        return self.surveyor.judged(self._outcome) if self.is_sweeping else self._outcome
+        return self.survey_thread.judged(self._outcome) if self.is_sweeping else self._outcome
 
     def _take_answer(self) -> None:
         self._refresh()
         self.draft_changed.emit()
 
     def _show_cells(self) -> None:
-        if (survey := self.surveyor.survey()) is not None and survey.grid is not None:
+        if (survey := self.survey_thread.survey()) is not None and survey.grid is not None:
             GridDialog(survey, self.window()).show()
 
     def _show_folder(self) -> None:
@@ -397,10 +398,10 @@ class SetupPanel(Surface):
 
     def _against(self, question: Question) -> str | None:
         if self.draft is None:
-            return "There is no preset to begin with."
+            return "There are no presets."
         is_sweep = question == "sweep" and self.is_sweeping
         outcome = self._shown_outcome() if is_sweep else self._outcome
-        against = self._without_engine or reason(question, outcome, self.surveyor.cells)
+        against = self._without_engine or reason(question, outcome, self.survey_thread.cells)
         against = against or self._unready()
         return against or (PENDING if is_sweep and self.survey() is None else None)
 

@@ -1,4 +1,4 @@
-"""The questions that the form can ask: their fields, their button's words, and the box that lists them."""
+"""The questions of the form: their fields, the texts of the button, and the box that lists them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Question = Literal["compare", "limit", "numerics", "profile", "sweep", "tune"]
 
 
 class Entry(NamedTuple):
-    """A question as its box names it; `absent` are the fields of the form that it does without."""
+    """The title and description of a question. `absent` are the form fields that it does not use."""
 
     title: str
     about: str
@@ -50,18 +50,17 @@ class Entry(NamedTuple):
 _LENGTH = frozenset({"length", "epochs", "steps"})
 QUESTIONS: Mapping[Question, Entry] = {
     "compare": Entry("Compare precisions", "Which is faster, and does it still learn", "compare"),
-    "limit": Entry("Largest batch", "What fits into memory", "limit", _LENGTH | {"batch_size", "repeat"}),
+    "limit": Entry("Largest batch", "What fits in memory", "limit", _LENGTH | {"batch_size", "repeat"}),
     "numerics": Entry("Numerics", "Where precision is lost", "pulse", frozenset({"repeat"})),
     "profile": Entry("Profile", "Where the time goes", "profile", _LENGTH | {"repeat"}),
-    "sweep": Entry("Sweep", "How it changes with any setting", "sweep"),
+    "sweep": Entry("Sweep", "How results change with any setting", "sweep"),
     "tune": Entry("Tune", "The fastest settings", "tune", _LENGTH | {"repeat"}),
 }
-_NO_AXIS = "Give a setting several values, such as 32, 64, 128, or press + beside its name."
-_SWEEP_BUTTON = "Start the sweep"
+_NO_AXIS = "Enter several values in a setting, e.g. 32, 64, 128, or press + next to its name."
 
 
 def examined_precision(chosen: Sequence[Precision]) -> Precision | None:
-    """Return the precision that a question on a single one is about: the first narrow one, else the first."""
+    """Return the precision to examine: the first narrow one, else the first."""
     narrow = (precision for precision in chosen if precision.is_narrow)
     return next(narrow, next(iter(chosen), None))
 
@@ -76,7 +75,7 @@ def examined(outcome: Outcome) -> Experiment | None:
 def ordered(
     question: Question, draft: Draft, outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None
 ) -> Request | Experiment | tuple[Experiment, ...] | None:
-    """Returns the request of a limit, or the experiments to examine, profile or tune."""
+    """Return the request of a batch-size search, or the experiments to examine, profile or tune."""
     if question == "limit":
         return limit_request(draft, outcome, catalog, cpu_limit_gib)
     if question == "profile":
@@ -89,23 +88,23 @@ def ordered(
 def offer(
     outcome: Outcome, machine: str = "this machine"
 ) -> tuple[str, str, tuple[tuple[Precision, str], ...]]:
-    """Returns the question that a comparison answers, what it does, and its sides, for an empty page."""
+    """Return the heading, description and precisions of a comparison, for its empty page."""
     sides = tuple((experiment.precision, label) for label, experiment in outcome.experiments)
     if not outcome.experiments:
-        return "Which precision is the fastest here?", "Choose on the left what to compare.", ()
+        return "Which precision is fastest on this machine?", "Select precisions on the left.", ()
     first = outcome.experiments[0][1]
     if len(sides) > 2:
-        question = f"Which of {len(sides)} is the fastest on {machine}?"
+        question = f"Which of {len(sides)} is fastest on {machine}?"
     elif len(sides) > 1:
         question = f"What does {sides[1][1]} gain on {machine}?"
     else:
         question = f"How fast does {first.model} train in {sides[0][1]}?"
-    compares = "\nIt compares time, memory and accuracy." if len(sides) > 1 else ""
+    compares = "\nCompares speed, memory and accuracy." if len(sides) > 1 else ""
     return question, f"Trains {first.model}: {plan_words(outcome)}.{compares}", sides
 
 
 def words(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) -> str:
-    """The button's text; `cells` are those of a sweep."""
+    """Return the text of the button. `cells` is the number of combinations of a sweep."""
     match question:
         case "compare":
             return button_words(draft, outcome)
@@ -114,7 +113,7 @@ def words(question: Question, draft: Draft, outcome: Outcome, cells: int = 0) ->
         case "profile":
             return f"Profile {_sides(outcome)}".rstrip()
         case "sweep":
-            return sweep_words(draft, cells) if cells else _SWEEP_BUTTON
+            return sweep_words(draft, cells) if cells else "Start the sweep"
         case "tune":
             return "Tune"
     experiment = examined(outcome)
@@ -136,28 +135,28 @@ def plan(
     survey: Survey | None = None,
     seconds: float | None = None,
 ) -> str:
-    """Says what the button will do; `survey` is a sweep's, `seconds` the time of a comparison's runs."""
+    """Describe what the button will do. `survey` is for a sweep, `seconds` the time of a comparison."""
     on_one = "" if draft.has_one_device else ", on one device"
     match question:
         case "limit":
-            return "A few trials in each precision" if len(draft.ticked) > 1 else "A few trials"
+            return "A few trials in each precision" if len(draft.selected) > 1 else "A few trials"
         case "numerics":
-            return f"Examines the parts that are ticked{on_one}"
+            return f"Runs the selected parts{on_one}"
         case "profile":
             return "Records a few steps" + (" of each" if len(outcome.experiments) > 1 else "")
         case "tune":
-            return "Short runs of many settings, then proof of the fastest"
+            return "Short runs screen many settings, longer runs verify the fastest"
         case "sweep" if survey is not None and survey.grid is not None:
             return sweep_plan(survey)
     return plan_words(outcome, seconds)
 
 
 def reason(question: Question, outcome: Outcome, cells: int = 0) -> str | None:
-    """Why the button can do nothing, in a sentence; None if it can."""
+    """Return a sentence that says why the button is disabled. None if it is enabled."""
     if question == "sweep" and not cells and outcome.reason is None:
         return _NO_AXIS
     if question == "profile" and len(outcome.experiments) > MOST_SIDES:
-        return f"At most {MOST_SIDES} runs are profiled side by side."
+        return f"At most {MOST_SIDES} runs can be profiled side by side."
     return outcome.reason
 
 
@@ -167,7 +166,7 @@ _ICON, _TEXT = 10, 34
 
 
 def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
-    """Draws a question into its box or row, and an icon at the right: a tick stands beside the title."""
+    """Draw a question into its box or row, with an icon at the right. A check mark is next to the title."""
     palette = theme().palette
     middle = rect.center().y()
     draw_icon(painter, QRectF(rect.left() + _ICON, middle - 9, 18, 18), entry.icon, palette.text2)
@@ -185,7 +184,7 @@ def _draw(painter: QPainter, rect: QRectF, entry: Entry, right: str) -> None:
 
 
 class QuestionBox(QAbstractButton):
-    """Shows the question that is asked; a click, Space, Enter or an arrow key opens the list to `ask` one."""
+    """The box with the current question. A click, Space, Enter or an arrow key opens the list."""
 
     def __init__(self, ask: Callable[[Question], object], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -196,14 +195,14 @@ class QuestionBox(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setToolTip("What do you want to know? The question decides what the form asks for")
+        self.setToolTip("Choose what to measure. The form changes to match.")
         self.clicked.connect(lambda: self.list.toggle())
         theme().changed.connect(self.update)
         self.set_question("compare")
 
     @cached_property
     def list(self) -> QuestionList:
-        """The list of questions, made when it is first opened."""
+        """The list of questions, created when first opened."""
         questions = QuestionList(self)
         questions.toggled.connect(self.update)
         return questions
@@ -238,7 +237,7 @@ class QuestionBox(QAbstractButton):
 
 
 class QuestionList(Popover):
-    """The six questions below their box."""
+    """The popup list of the six questions."""
 
     def __init__(self, box: QuestionBox) -> None:
         super().__init__(box)

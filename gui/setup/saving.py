@@ -1,4 +1,4 @@
-"""The user's own presets: saving the form as a preset, renaming and deleting presets."""
+"""The user's own presets: save the form as a preset, rename and delete presets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def save_preset(
     *,
     replace: bool = False,
 ) -> Preset:
-    """Saves labelled experiments, or a grid of them, as one preset of the user. Raises ProblemError."""
+    """Save labeled experiments, or a grid of them, as a preset of the user. Raises ProblemError."""
     base = experiments[0][1]
     variants = [Variant(name, _overrides(base, experiment)) for name, experiment in experiments]
     swept = () if grid is None else (axis for axis in grid.axes if axis.key not in (VARIANT, "precision"))
@@ -58,7 +58,7 @@ def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
 
 
 class OwnPresets:
-    """Saves, renames and deletes the user's presets, from the panel's form."""
+    """The actions that save, rename and delete the user's presets."""
 
     def __init__(self, panel: SetupPanel) -> None:
         self._panel = panel
@@ -67,7 +67,7 @@ class OwnPresets:
         self.delete_action = make_action(panel, "Delete the preset", self._delete)
 
     def refresh(self, against: str | None) -> None:
-        """Offers what can be done with the panel's draft; `against` saving it is a sentence."""
+        """Enable the actions for the panel's draft. `against`: why it cannot be saved, or None."""
         enable(self.save_action, against, "Save these settings as your own preset")
         draft = self._panel.draft
         for action in (self.rename_action, self.delete_action):
@@ -92,7 +92,7 @@ class OwnPresets:
                 self._show(replace(draft, preset=renamed))
 
     def _delete(self) -> None:
-        """Deletes the preset; its settings stay in the form, as changes to the first one."""
+        """Delete the preset. Its settings stay in the form, as changes to the first preset."""
         if (draft := self._panel.draft) is None:
             return
 
@@ -100,14 +100,14 @@ class OwnPresets:
             try:
                 restore_own(draft.preset, text)
             except ProblemError as error:
-                self._panel.act.tell(error.problem)
+                self._panel.act.report(error.problem)
             else:
                 self._show(draft)
 
         try:
             text = delete_own(draft.preset)
         except ProblemError as error:
-            self._panel.act.tell(error.problem)
+            self._panel.act.report(error.problem)
             return
         self._show(Draft.from_state(draft.to_state(), self._panel.presets[0], has_gpu=draft.has_gpu))
         self._panel.act.notify_change(f"Deleted the preset “{draft.preset.title}”.", bring_back)
@@ -123,14 +123,14 @@ class OwnPresets:
             if dialog.exec() == QDialog.DialogCode.Accepted:
                 return dialog.saved
             if dialog.problem is not None:
-                self._panel.act.tell(dialog.problem)
+                self._panel.act.report(dialog.problem)
             return None
         finally:
             dialog.deleteLater()
 
 
 class TitleDialog(QDialog):
-    """Asks for a title; `saved` is what `save` made of it, or `problem` why it was not written."""
+    """A dialog that asks for a title. `saved` is the result of `save`, or `problem` its error."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class TitleDialog(QDialog):
         self.save_button = Button("Save", "primary", "Save under this title", do=self._save)
         self.save_button.setDefault(True)
         hint = label(about, "hint", wraps=True)
-        cancel = Button("Cancel", "secondary", "Change nothing", do=self.reject)
+        cancel = Button("Cancel", "secondary", "Close without saving", do=self.reject)
         buttons = in_row(Stretch(), cancel, self.save_button, spacing=8)
         in_column(label(heading, "title"), hint, self.field, buttons, parent=self, margins=16, spacing=8)
         self._refresh()
@@ -188,18 +188,18 @@ def save_dialog(
     parent: QWidget | None = None,
     grid: Grid | None = None,
 ) -> TitleDialog:
-    """Asks for the title to save the form under; a preset of the user with that title is replaced."""
+    """Create the dialog for a new preset. A preset of the user with the same title is replaced."""
     taken = {title.casefold() for title in own_titles}
     names = ", ".join(name for name, _ in experiments)
     if grid is not None:
-        names = f"{counted(grid.size, 'cell')} of {' × '.join(axis.title for axis in grid.axes)}"
+        names = f"{counted(grid.size, 'combination')} of {' × '.join(axis.title for axis in grid.axes)}"
 
     def replaces(title: str) -> bool:
         return title.strip().casefold() in taken
 
     return TitleDialog(
         "Save as a preset",
-        f"Saves the form as it is now: {names}.",
+        f"Saves the current form: {names}.",
         lambda title: save_preset(title, experiments, grid, replace=replaces(title)),
         parent,
         lambda title: "Replace" if replaces(title) else "Save",
@@ -207,7 +207,7 @@ def save_dialog(
 
 
 def rename_dialog(preset: Preset, parent: QWidget | None = None) -> TitleDialog:
-    """Asks for a new title for a preset of the user."""
+    """Create the dialog that renames a preset of the user."""
     about = "The list and the command line will use the new name."
     dialog = TitleDialog(
         "Rename the preset", about, lambda title: rename_own(preset, title), parent, lambda _title: "Rename"

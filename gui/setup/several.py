@@ -1,4 +1,4 @@
-"""Several values of a field: the mark beside its label, and the list to choose them from."""
+"""Several values of a field: the mark next to its label, and the list to select values from."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MANY, _ROW, _MOST_ROWS, _WIDTH, _WIDEST = 12, 26, 12, 240, 600
 
 
 def tip_of(key: str, tip: str) -> str:
-    """The tooltip of a typed field, with how several values are typed."""
-    return f"{tip} Several values, typed as {'a; b' if key in TEXT_KEYS else '1, 2, 3'}, are swept."
+    """Return the tooltip of a typed field, with the syntax of several values."""
+    return f"{tip} Enter several values as {'a; b' if key in TEXT_KEYS else '1, 2, 3'} to sweep them."
 
 
 class FieldValues:
-    """Shows a setting's values in its field, and calls `edit` with the field's text of other values.
+    """Shows a setting's values in its field, and calls `edit` with new text.
 
-    Several values are marked, and a click goes back to the first. `choices` are what a field offers that is
-    picked and not typed; a click on its mark then chooses several.
+    Several values are marked, and a click on the mark keeps only the first. `choices` are the values of a
+    field that is selected and not typed. A click on its mark then opens a list to select several.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class FieldValues:
         self._mark: QToolButton | None = None
 
     def show(self, draft: Draft, key: str | None = None) -> None:
-        """Shows the draft's values; a `key` takes the place of the setting, where a field has either."""
+        """Show the draft's values. `key` replaces the setting, if the field can show either of two."""
         self._key = key or self._key
         values = self._values = draft.values(self._key)
         control, is_several = self._field.control, len(values) > 1
@@ -57,7 +57,7 @@ class FieldValues:
             self._show_mark(is_several)
 
     def choose(self) -> None:
-        """Opens the list to choose several values from."""
+        """Open the list to select several values."""
         assert self._choices is not None
         SeveralPopup(
             self._title,
@@ -78,7 +78,7 @@ class FieldValues:
         name = "a single value" if is_several else "several values"
         self._mark.setAccessibleName(f"{self._title}: {name}")
         tip = f"{len(self._values):,} values are swept. Click to keep only {self._values[0] or NONE}."
-        also = "Choose several values, of which every combination is trained"
+        also = "Select several values to train every combination"
         self._mark.setToolTip(tip if is_several else also)
         self._mark.setVisible(is_several or self._choices is not None)
 
@@ -94,13 +94,13 @@ def _offered(value: str) -> str:
 
 
 class SeveralPopup(QFrame):
-    """Choices with check boxes; `choose` takes the ticked ones, those ticked before first."""
+    """A list with check boxes. `choose` receives the selected values, previously selected ones first."""
 
     def __init__(
         self,
         title: str,
         choices: Choices,
-        ticked: Sequence[str],
+        selected: Sequence[str],
         choose: Callable[[list[str]], object],
         parent: QWidget,
     ) -> None:
@@ -108,25 +108,25 @@ class SeveralPopup(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setProperty("surface", "panel")
         self.setAccessibleName(f"{title}: several values")
-        self._ticked, self._choose = list(ticked), choose
+        self._selected, self._choose = list(selected), choose
         self.list = QListWidget()
         self.list.setProperty("kind", "popup")
         self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(f"{title}: values")
-        self.list.setToolTip("Tick the values to train with")
+        self.list.setToolTip("Select the values to train with")
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
         for value, words in choices:
             item = QListWidgetItem(words)
             item.setData(Qt.ItemDataRole.UserRole, value)
             item.setFlags(flags)
-            item.setCheckState(Qt.CheckState.Checked if value in ticked else Qt.CheckState.Unchecked)
+            item.setCheckState(Qt.CheckState.Checked if value in selected else Qt.CheckState.Unchecked)
             self.list.addItem(item)
-        self.filter = FilterEdit("Filter", "Shows the choices that contain this text")
+        self.filter = FilterEdit("Filter", "Show only values that contain this text")
         self.filter.setMaximumWidth(_WIDEST)
         self.filter.setVisible(self.list.count() > _MANY)
         self.filter.textChanged.connect(self._narrow)
         self.list.setFixedHeight(_ROW * min(_MOST_ROWS, self.list.count()) + 12)
-        self.list.itemChanged.connect(self._tick)
+        self.list.itemChanged.connect(self._select)
         in_column(self.filter, self.list, parent=self, margins=4, spacing=4)
 
     def show_below(self, control: QWidget) -> None:
@@ -135,16 +135,16 @@ class SeveralPopup(QFrame):
         self.show()
         (self.filter if self.filter.isVisible() else self.list).setFocus()
 
-    def _tick(self, item: QListWidgetItem) -> None:
+    def _select(self, item: QListWidgetItem) -> None:
         value = str(item.data(Qt.ItemDataRole.UserRole))
-        is_ticked = item.checkState() is Qt.CheckState.Checked
-        if not is_ticked and self._ticked == [value]:
+        is_selected = item.checkState() is Qt.CheckState.Checked
+        if not is_selected and self._selected == [value]:
             # a setting has a value
             item.setCheckState(Qt.CheckState.Checked)
-        elif is_ticked != (value in self._ticked):
-            others = [other for other in self._ticked if other != value]
-            self._ticked = [*others, value] if is_ticked else others
-            self._choose(list(self._ticked))
+        elif is_selected != (value in self._selected):
+            others = [other for other in self._selected if other != value]
+            self._selected = [*others, value] if is_selected else others
+            self._choose(list(self._selected))
 
     def _narrow(self, text: str) -> None:
         for item in map(self.list.item, range(self.list.count())):

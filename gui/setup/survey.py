@@ -1,4 +1,4 @@
-"""The grid of a draft with several values, and what is known of it before it is trained."""
+"""The grid of a draft with several values, and its problems, memory and time before training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 from PySide6.QtCore import QObject, Signal
 
-from engine.experiment.checks import Catalog, look_at_nothing, problems
+from engine.experiment.checks import Catalog, problems, skip_lookup
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
@@ -35,7 +35,7 @@ _LONGEST_HOURS = 10_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """Knowledge about this machine: forecasts of memory, and the saved runs, newest first."""
+    """Evidence about this machine: memory forecasts and saved runs, newest first."""
 
     forecasts: Forecasts | None = None
     runs: Sequence[RunRecord] = ()
@@ -43,7 +43,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Question:
-    """A draft to survey, with the problems of experiments that the engine refused before."""
+    """A draft to survey, with the problems of experiments that the worker has refused."""
 
     draft: Draft
     catalog: Catalog
@@ -52,9 +52,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Survey:
-    """Knowledge about a grid: which cells are left out and why, the memory, and the time it takes.
+    """The survey of a grid: skipped cells with reasons, memory and time.
 
-    `problems` say by key what is wrong with it; there is no grid then, or no cell of it can be trained.
+    If there are `problems` (by key), there is no grid, or none of its cells can be trained.
     """
 
     plan: Plan
@@ -64,40 +64,40 @@ class Survey:
     estimate: Estimate | None = None
 
     @property
-    def left_out(self) -> int:
-        """The number of cells that are left out."""
+    def skipped(self) -> int:
+        """The number of skipped cells."""
         return len(self.fit.why)
 
 
 def parts_of(draft: Draft, catalog: Catalog | None) -> tuple[dict[str, Any], tuple[Axis, ...]]:
-    """The settings that all cells share, and the axes: variants or precisions first, then as in the form.
+    """Return the shared settings and the axes: variants or precisions first, then in the form's order.
 
     Raises ProblemError.
     """
     sides = list(draft.variants(catalog))
     base, axes = (sides[0][1] if sides else {}), []
-    if len({label for label, _ in sides}) > len(draft.ticked):
+    if len({label for label, _ in sides}) > len(draft.selected):
         base = draft.preset.base(draft.has_gpu)
         labels, settings = zip(*sides, strict=True)
         axes.append(Axis(key=VARIANT, values=labels, overrides=settings))
     elif len(sides) > 1:
-        axes.append(Axis(key="precision", values=tuple(precision.value for precision in draft.ticked)))
+        axes.append(Axis(key="precision", values=tuple(precision.value for precision in draft.selected)))
     values = {key: tuple(cleaned(key, value) for value in draft.values(key)) for key in draft.swept(catalog)}
     if any(ModelRef(name).file for name in values.get("model", ())):
-        message = "has a file of your own among several models, which the form cannot sweep."
-        remedy = "Choose models of the catalog, or use `ammeter sweep`."
+        message = "includes your own model file, which the form cannot sweep together with other models."
+        remedy = "Select models of the catalog, or use `ammeter sweep`."
         raise setting_error("model", message, remedy, value=draft.text("model"))
     return base, (*axes, *axes_of(values))
 
 
 def size_of(draft: Draft, catalog: Catalog | None, sides: int) -> int:
-    """How many cells the draft has with so many variants or precisions; 0 where it is no sweep."""
+    """Return the number of cells of a draft with `sides` variants or precisions. 0 if it is not a sweep."""
     keys = draft.swept(catalog)
     return max(1, sides) * math.prod(len(draft.values(key)) for key in keys) if keys else 0
 
 
 def survey(question: Question, evidence: Evidence) -> Survey:
-    """Surveys the draft's grid. It takes a while for thousands of cells."""
+    """Survey the draft's grid. This takes a while for thousands of cells."""
     draft, catalog = question.draft, question.catalog
     plan, wrong = plan_of(draft)
     try:
@@ -122,12 +122,12 @@ def _nothing_left(grid: Grid, catalog: Catalog, why: Mapping[int, str]) -> Probl
     obstacles = problems(first.experiment, catalog)
     if obstacles:
         return obstacles[0]
-    message = f"None of the {grid.size:,} cells can be trained. {grid.name(first.places)}: {why[0]}"
-    return request_problem(message, "Give smaller values.", key="sweep")
+    message = f"None of the {grid.size:,} combinations can be trained. {grid.name(first.places)}: {why[0]}"
+    return request_problem(message, "Use smaller values.", key="sweep")
 
 
 def sweep_request(draft: Draft, first: Request, found: Survey) -> Request:
-    """The request of a sound grid; `first` is that of its first values."""
+    """Create the request of a valid grid. `first` is the request with its first values."""
     assert found.grid is not None
     title = draft.name.strip() or " × ".join(axis.title for axis in found.grid.axes)
     return replace(first, title=title, grid=found.grid, plan=found.plan)
@@ -139,11 +139,11 @@ class _Given(BaseModel):
     hours: float | None = Field(None, gt=0, le=_LONGEST_HOURS)
 
 
-_TITLES = {"repeat": "Repeat", "within": "To within", "hours": "At most"}
+_TITLES = {"repeat": "Repeat", "within": "To within", "hours": "Time limit"}
 
 
 def plan_of(draft: Draft) -> tuple[Plan, dict[str, Problem]]:
-    """The plan, and by key what is wrong with it."""
+    """Return the plan, and its problems by key."""
     texts = {"repeat": draft.repeats, "within": draft.within_percent, "hours": draft.most_hours}
     given = {key: text.strip() for key, text in texts.items() if text.strip() or key == "repeat"}
     try:
@@ -154,42 +154,40 @@ def plan_of(draft: Draft) -> tuple[Plan, dict[str, Problem]]:
     return Plan(repeats=read.repeat, precision_percent=read.within, time_limit_seconds=seconds), {}
 
 
-PENDING = "Checking the cells…"
+PENDING = "Checking the combinations…"
 
 
 def button_words(draft: Draft, count: int) -> str:
-    """The button's text: "Compare 12 cells, 3 times each"."""
-    compares = len(draft.ticked) > 1 or "step.recipe" in draft.several
-    repeats = cleaned("repeat", draft.repeats)
-    each = f", {repeats} times each" if repeats.isdecimal() and int(repeats) > 1 else ""
-    return f"{'Compare' if compares else 'Train'} {counted(count, 'cell')}{each}"
+    """Return the button's text: "Compare 12 combinations"."""
+    compares = len(draft.selected) > 1 or "step.recipe" in draft.multi_valued_keys
+    return f"{'Compare' if compares else 'Train'} {counted(count, 'combination')}"
 
 
 def plan_words(survey: Survey) -> str:
-    """The number of cells and runs: "12 cells, 24 runs"."""
+    """Return the number of combinations and runs: "12 combinations, 24 runs"."""
     assert survey.grid is not None
-    runs = (survey.grid.size - survey.left_out) * survey.plan.repeats
+    runs = (survey.grid.size - survey.skipped) * survey.plan.repeats
     at_least = "at least " if survey.plan.precision_percent is not None else ""
-    return f"{counted(survey.grid.size, 'cell')}, {at_least}{counted(runs, 'run')}"
+    return f"{counted(survey.grid.size, 'combination')}, {at_least}{counted(runs, 'run')}"
 
 
-def left_out_words(survey: Survey) -> str:
-    """How many cells are left out and why the first of them is; empty for none."""
+def skipped_words(survey: Survey) -> str:
+    """Say how many cells are skipped, and why the first one is. Empty if none are."""
     grid, why = survey.grid, survey.fit.why
     if grid is None or not why:
         return ""
     first = min(why)
     name, needed = grid.name(grid.cells[first].places), survey.fit.needed_mib
-    count = f"{len(why):,} of {counted(grid.size, 'cell')}"
+    count = f"{len(why):,} of {counted(grid.size, 'combination')}"
     if first in needed:
-        verb = "will not fit" if all(index in needed for index in why) else "are left out"
+        verb = "will not fit" if all(index in needed for index in why) else "are skipped"
         return f"{count} {verb}: {name} needs about {memory_text(needed[first])}."
-    verb = "cannot be trained here" if not any(index in needed for index in why) else "are left out"
+    verb = "cannot be trained here" if not any(index in needed for index in why) else "are skipped"
     return f"{count} {verb}. {name}: {why[first]}"
 
 
 def memory_words(survey: Survey) -> str:
-    """The memory that the cells to train need; empty while none is forecast."""
+    """Return the memory that the cells need. Empty while there is no forecast."""
     needed = [mib for index, mib in survey.fit.needed_mib.items() if index not in survey.fit.why]
     if not needed:
         return ""
@@ -198,19 +196,19 @@ def memory_words(survey: Survey) -> str:
 
 
 def time_words(survey: Survey, now: datetime) -> str:
-    """How long the sweep takes and when it is over, as far as is known."""
+    """Return the estimated duration and end of the sweep."""
     limit, estimate = survey.plan.time_limit_seconds, survey.estimate
     if estimate is None:
-        return "The time is known after the pilots" + (
+        return "The time is estimated after the pilots" + (
             "" if limit is None else f", at most {duration(limit)}"
         )
     end = now + timedelta(seconds=estimate.seconds_left)
-    rough = "; more exactly after the pilots" if estimate.is_rough else ""
+    rough = " (more precise after the pilots)" if estimate.is_rough else ""
     return f"About {duration(estimate.seconds_left)}, until {clock_text(end, now)}{rough}"
 
 
-class Surveyor(QObject):
-    """`changed` when there is a new survey. The last one stays until the next question is answered."""
+class SurveyThread(QObject):
+    """Surveys drafts in a background thread, and emits `changed` for each new survey."""
 
     changed = Signal()
 
@@ -218,13 +216,13 @@ class Surveyor(QObject):
         super().__init__(parent)
         self._background = Background(self)
         self.evidence: Callable[[], Evidence] = Evidence
-        """Finds forecasts and earlier runs."""
+        """Returns memory forecasts and earlier runs."""
         self._question: Question | None = None
         self._answered: Question | None = None
         self._survey: Survey | None = None
         self._invalid: Mapping[str, Problem] = {}
         self.cells = 0
-        """The number of cells of the draft; 0 where it is no sweep."""
+        """The number of cells of the draft. 0 if it is not a sweep."""
 
     def follow(
         self,
@@ -234,11 +232,11 @@ class Surveyor(QObject):
         refused: Mapping[Experiment, Problem],
         file_problem: Problem | None,
     ) -> None:
-        """Surveys the draft's grid, if it is a sweep; `outcome` is that of its first values."""
+        """Survey the draft's grid, if it is a sweep. `outcome` is the outcome of its first values."""
         self.cells = size_of(draft, catalog, len(outcome.experiments))
         question = None
         if self.cells and catalog is not None:
-            look, problem = look_at_nothing, file_problem
+            look, problem = skip_lookup, file_problem
             first = check(draft, catalog, file_problem=problem, look=look, judges_machine=False)
             self._invalid = first.problems
             question = Question(draft, catalog, dict(refused))
@@ -249,16 +247,16 @@ class Surveyor(QObject):
             self.cells = survey.grid.size
 
     def judged(self, outcome: Outcome) -> Outcome:
-        """The outcome of the first values, with what is wrong with any of the cells."""
+        """Return the outcome of the first values, with the problems of all cells added."""
         found = {} if (survey := self.survey()) is None else survey.problems
         return replace(outcome, problems={**found, **self._invalid})
 
     def knows_memory(self) -> bool:
-        """Returns True if the memory of any cell is forecast."""
+        """Return True if the memory of any cell is forecast."""
         return (survey := self.survey()) is not None and bool(survey.fit.needed_mib)
 
     def look_again(self) -> None:
-        """Surveys the same grid once more, since more is known."""
+        """Survey the same grid again, because there is new evidence."""
         asked = self._question
         if asked is None:
             self._survey = self._answered = None
@@ -268,11 +266,11 @@ class Surveyor(QObject):
         )
 
     def survey(self) -> Survey | None:
-        """The survey of what was asked last; None while it is being made."""
+        """Return the survey of the latest draft. None while it is in progress."""
         return self._survey if self._answered is self._question else None
 
     def stop(self) -> None:
-        """Waits for the thread; a question that it was at is forgotten, and may be asked again."""
+        """Wait for the thread. A survey in progress is dropped and can be requested again."""
         if self._background.is_busy:
             self._background.stop()
             self._question = self._answered = self._survey = None

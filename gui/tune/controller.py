@@ -40,7 +40,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         self._tunings = experiments.tunings
         panel.head.menu.offer("Tune again", lambda: self._order(self._tunings.repeat))
         if follows:
-            setup.take_orders("tune", self.submit, self._refuse)
+            setup.register_handler("tune", self.submit, self._refuse)
         panel.resume.clicked.connect(lambda: self._order(self._tunings.resume))
         setup.draft_changed.connect(self._show_devices)
         page = panel.page

@@ -150,7 +150,7 @@ class Offers(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
-            self._setup.foot.tell(page_offers=any(solid.isVisible() for solid in self._watched))
+            self._setup.foot.set_facts(page_offers=any(solid.isVisible() for solid in self._watched))
         return super().eventFilter(watched, event)
 
     def _follow(self) -> None:

@@ -55,13 +55,13 @@ class BusyMachineMonitor(QObject):
     def wait(self, request: Request | None) -> None:
         """Let a request wait until the machine is idle. None cancels it."""
         self._waiting = request
-        self._setup.foot.tell(is_waiting=self.is_waiting)
+        self._setup.foot.set_facts(is_waiting=self.is_waiting)
 
     def look(self) -> None:
         """Check the load in the background. Discard the last result if checking is not allowed now."""
         if not self._may_look():
             self._watch, self._agreeing = None, 0
-            self._setup.foot.tell(load="")
+            self._setup.foot.set_facts(load="")
         elif not self._background.is_busy:
             device = self._setup.text("device") or "auto"
             self._background.do(partial(_look, self._watch, device), self._take_look, self._fail)
@@ -75,7 +75,7 @@ class BusyMachineMonitor(QObject):
         self._was_busy = is_busy
         if self._agreeing < _LOOKS_THAT_AGREE:
             return
-        self._setup.foot.tell(load=sentence)
+        self._setup.foot.set_facts(load=sentence)
         if (waiting := self._waiting) is not None and not is_busy:
             self.wait(None)
             self._submit(waiting)
@@ -89,7 +89,7 @@ class BusyMachineMonitor(QObject):
         # it was logged; a machine that cannot be examined is not called busy
         self._timer.stop()
         self.wait(None)
-        self._setup.foot.tell(load="")
+        self._setup.foot.set_facts(load="")
 
     def _toggle(self) -> None:
         self.wait(None if self.is_waiting else self._setup.request())

@@ -47,7 +47,7 @@ from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, rem
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
 if TYPE_CHECKING:
-    from gui.installation.setup import Means
+    from gui.installation.setup import InstallerBackend
     from gui.show.controller import ShowController
     from gui.window.desktop import Notifications
     from gui.window.pages import OtherPages
@@ -84,7 +84,7 @@ _LATER = (
 
 
 class MainWindow(QMainWindow):
-    """Owns the panels and `experiments`. `means` install the engine, if not the program's own."""
+    """Owns the panels and `experiments`. `installer_backend` replaces the program's own."""
 
     painted = Signal()  # once, after its first paint, when all pages are made
 
@@ -94,7 +94,7 @@ class MainWindow(QMainWindow):
         launcher: Launcher,
         settings: Settings | None = None,
         repaint_hz: int | None = None,
-        means: Means | None = None,
+        installer_backend: InstallerBackend | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Ammeter")
@@ -107,7 +107,7 @@ class MainWindow(QMainWindow):
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
-        self.engine = EngineController(self, means)
+        self.engine = EngineController(self, installer_backend)
         self.machines = MachinesController(self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
@@ -144,13 +144,13 @@ class MainWindow(QMainWindow):
             queue=self._submit,
             check=lambda experiment: self._checks.check(experiment),
             show_page=self.show_page,
-            tell=self.tell,
+            report=self.tell,
             notify_change=lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False),
             expected_seconds=self.experiments.queue.known.expected_seconds,
         )
         self.setup = SetupPanel(self.body.side, self.experiments.trust.code, actions)
         runs = self.experiments.runs
-        self.setup.surveyor.evidence = lambda: Evidence(
+        self.setup.survey_thread.evidence = lambda: Evidence(
             self.experiments.forecasts(),
             tuple(run for run in runs.records() if run.machine == self.experiments.machine),
         )
@@ -298,7 +298,7 @@ class MainWindow(QMainWindow):
 
     def _show_activity(self, schedule: Schedule) -> None:
         self.top_bar.activity.show_activity(activity_of(schedule))
-        self.setup.foot.tell(begins=begins_text(schedule))
+        self.setup.foot.set_facts(begins=begins_text(schedule))
 
     def _show_item(self, item: QueueItem) -> None:
         self.backstage.dismiss()

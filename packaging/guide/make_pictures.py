@@ -78,7 +78,7 @@ def _range(
     drawing: Drawing, color: str, dim: str, normal: float, smallest: float | None, largest: float
 ) -> None:
     y = 128
-    drawing.text(EDGE, 100, "numbers it can hold", color=LIGHT.text, size=13, weight=600)
+    drawing.text(EDGE, 100, "range", color=LIGHT.text, size=13, weight=600)
     drawing.line((EDGE, y + 24), (WIDTH - EDGE, y + 24))
     for power in range(-40, 40, 10):
         x = _place(10.0**power)
@@ -215,7 +215,7 @@ def speed() -> Drawing:
     drawing.text(EDGE, 174, "warm-up,", color=LIGHT.text3)
     drawing.text(EDGE, 190, "not counted", color=LIGHT.text3)
     drawing.text(WIDTH - EDGE, 174, "one bar: a block of ten steps", anchor="end")
-    drawing.text(WIDTH - EDGE, 190, "a slow block hardly moves the median", anchor="end")
+    drawing.text(WIDTH - EDGE, 190, "a slow block barely moves the median", anchor="end")
     return drawing
 
 

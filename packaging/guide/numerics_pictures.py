@@ -48,7 +48,7 @@ def _exponent(exponent: float) -> float:
 def ranges() -> Drawing:
     drawing = Drawing(366, "Gradients without and with a loss scale against the ranges of four formats")
     zero, infinite = FP16.subnormal_exponent - 1, FP16.top_exponent + 1
-    for row, (head, scale) in enumerate((("as they are", 0), ("× 65,536, which is 2¹⁶", 16))):
+    for row, (head, scale) in enumerate((("without a scale", 0), ("× 65,536, which is 2¹⁶", 16))):
         y = 110 + 96 * row
         drawing.text(EDGE, y - 74, head, color=LIGHT.text, size=13, weight=600)
         for exponent in range(-34, -9):
@@ -60,8 +60,8 @@ def ranges() -> Drawing:
         drawing.line((EDGE, y), (WIDTH - EDGE, y))
         for limit in (zero, infinite):
             drawing.line((_exponent(limit), y - 66), (_exponent(limit), y + 6), LIGHT.text, 1.5)
-    drawing.text(_exponent(zero) - 6, 58, "become zero", color=LIGHT.text2, anchor="end")
-    drawing.text(_exponent(infinite) - 6, 58, "FP16 ends", color=LIGHT.text2, anchor="end")
+    drawing.text(_exponent(zero) - 6, 58, "underflow", color=LIGHT.text2, anchor="end")
+    drawing.text(_exponent(infinite) - 6, 58, "overflow", color=LIGHT.text2, anchor="end")
     for row, form in enumerate((BF16, FP16, E5M2, E4M3)):
         _span(drawing, 232 + 24 * row, form)
     for exponent in range(-30, 20, 10):

@@ -151,7 +151,7 @@ def engine() -> Drawing:
     x = left + 2 * 104
     drawing.arrow((x + 44, 106), (x + 44, 124))
     drawing.box(x, 126, 88, 44, LIGHT.bg2, LIGHT.line2, radius=6)
-    drawing.text(x + 44, 145, "try", color=LIGHT.text, size=13, weight=600, anchor="middle")
+    drawing.text(x + 44, 145, "test", color=LIGHT.text, size=13, weight=600, anchor="middle")
     drawing.text(x + 44, 162, "trains a step", color=LIGHT.text3, size=11, anchor="middle")
     drawing.arrow((x - 2, 148), (left + 90, 148))
     drawing.box(left, 126, 88, 44, _DONE.tint, _DONE.color, radius=6)
@@ -181,7 +181,7 @@ def machines() -> Drawing:
     drawing.text(250, 74, "settings, model file", color=LIGHT.text3, size=11, anchor="middle")
     drawing.arrow((408, 104), (408, 116))
     drawing.arrow((322, 138), (EDGE + 166, 138))
-    drawing.text(250, 130, "figures, in order", color=LIGHT.text3, size=11, anchor="middle")
+    drawing.text(250, 130, "metrics, in order", color=LIGHT.text3, size=11, anchor="middle")
     drawing.text(EDGE, 190, "if the connection drops, training continues, and results are picked up later")
     return drawing
 

@@ -311,13 +311,13 @@ def scaling() -> Drawing:
 def exchange() -> Drawing:
     drawing = Drawing(212, "A step on two GPUs: the slower one computes longer, and the other waits for it")
     rows = (
-        ("rank 0", (("computing", 190), ("waiting for rank 1", 130), ("communication", 70))),
-        ("rank 1, slowest", (("computing", 320), ("communication", 70))),
+        ("rank 0", (("computing", 190), ("waiting for rank 1", 130), ("all-reduce", 70))),
+        ("rank 1, slowest", (("computing", 320), ("all-reduce", 70))),
     )
     fills = {
         "computing": (FULL.tint, FULL.color),
         "waiting for rank 1": (LIGHT.bg1, LIGHT.text3),
-        "communication": (LIGHT.bg3, FULL.color),
+        "all-reduce": (LIGHT.bg3, FULL.color),
     }
     for row, (name, parts) in enumerate(rows):
         y = 18 + 70 * row

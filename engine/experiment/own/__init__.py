@@ -1,1 +1,1 @@
-"""The user's own models and data: code, names from libraries, files and folders. No code is run."""
+"""The user's own models and data: code, library models, files and folders. No code is run here."""

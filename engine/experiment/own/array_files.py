@@ -1,6 +1,6 @@
-"""The arrays in a file of the user's own, as its header describes them. No torch.
+"""The arrays in a file of the user, as its header describes them.
 
-Only headers are read, and nothing is unpickled.
+Only headers are read, and nothing is unpickled. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO, Any
 from engine.experiment.paths import plain_file
 from engine.experiment.problem import ProblemError, alternatives, request_error
 from engine.experiment.value import shortened
-from engine.later import np
+from engine.lazy_imports import np
 
 ENDINGS = (".npz", ".npy", ".safetensors", ".parquet")
 PARQUET_COMMAND = 'pip install "ammeter[parquet]"'
@@ -42,7 +42,7 @@ _ERRORS = (
 
 @dataclass(frozen=True)
 class Array:
-    """An array (samples, ...) as its header describes it; `offset` is None where it cannot be mapped."""
+    """An array (samples, ...) as its header describes it. `offset` is None if it cannot be mapped."""
 
     file: str
     name: str
@@ -54,13 +54,13 @@ class Array:
 
     @property
     def kind(self) -> str:
-        """NumPy's letter: "b", "i", "u" and "f" are numbers; "" for what NumPy does not know."""
+        """NumPy's kind letter: "b", "i", "u" and "f" are numbers. "" for dtypes that NumPy does not know."""
         match = re.fullmatch(r"[<>|=]([biuf])([1248])", self.dtype)
         return match[1] if match else "O" if "O" in self.dtype else ""
 
     @property
     def is_whole(self) -> bool:
-        """True for whole numbers: classes or tokens."""
+        """Return True for whole numbers: classes or tokens."""
         return self.kind in ("b", "i", "u")
 
     @property
@@ -69,24 +69,24 @@ class Array:
 
     @property
     def words(self) -> str:
-        """Its numbers and shape: "float32 (100, 28, 28)"."""
+        """Return the dtype and shape: "float32 (100, 28, 28)"."""
         name = {"b": "bool", "i": "int", "u": "uint", "f": "float"}.get(self.kind)
         bits = "" if self.kind == "b" else str(8 * int(self.dtype[2:])) if name else ""
         return f"{name or shortened(self.dtype)}{bits} ({', '.join(f'{side:,}' for side in self.shape)})"
 
 
 def arrays_in(file: Path) -> tuple[Array, ...]:
-    """The arrays of a file. Raises ProblemError, key `path`, for one that cannot be read or is cut short."""
+    """Read the headers of all arrays in a file. Raises ProblemError, key `path`."""
     try:
         status = file.stat()
     except (OSError, ValueError):
-        message = f"No file {shortened(str(file), most=300)} can be read."
-        raise file_error(file, message, "Check its spelling, and that you may read it.") from None
+        message = f"{shortened(str(file), most=300)} cannot be read."
+        raise file_error(file, message, "Check its spelling and its permissions.") from None
     ending = file.suffix.lower()
     if not stat.S_ISREG(status.st_mode) or ending not in ENDINGS:
-        what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is no such file"
-        message = f"{file} {what}; arrays are read from a file that ends in {alternatives([*ENDINGS])}."
-        raise file_error(file, message, "Choose such a file.")
+        what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file of arrays"
+        message = f"{file} {what}. Such a file ends in {alternatives([*ENDINGS])}."
+        raise file_error(file, message, "Select such a file.")
     return _headers(str(file), status.st_mtime_ns, status.st_size)
 
 
@@ -104,13 +104,13 @@ def _headers(file: str, _changed_ns: int, size: int) -> tuple[Array, ...]:
         message = f"{path} cannot be opened."
         raise file_error(path, message, "Check its permissions.") from None
     except _ERRORS:
-        message = f"{path} is broken, or is not a file of the kind {ending}."
+        message = f"{path} is damaged, or is not a {ending} file."
         raise file_error(path, message, f"Save it again with {_WRITERS[ending]}.") from None
     if not arrays:
-        raise file_error(path, f"{path} holds no arrays.", "Choose another file.")
+        raise file_error(path, f"{path} contains no arrays.", "Select another file.")
     for array in arrays:
         if array.offset is not None and array.offset + array.nbytes > size:
-            raise file_error(path, f"{path} is cut short.", "Copy it again, or save it again.")
+            raise file_error(path, f"{path} is truncated.", "Copy or save it again.")
     return arrays
 
 
@@ -174,10 +174,10 @@ def _parquet(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
 
     types = pyarrow.types
     with pyarrow.parquet.ParquetFile(opened) as table:
-        # made anew at each look, of all columns
+        # created again at each access, with all columns
         schema, rows = table.schema_arrow, table.metadata.num_rows
         if len(schema.names) > _MOST_COLUMNS:
-            message = f"{file} has {len(schema.names):,} columns; at most {_MOST_COLUMNS:,} are read."
+            message = f"{file} has {len(schema.names):,} columns, but at most {_MOST_COLUMNS:,} can be read."
             raise file_error(file, message, "Save the numbers as one column of lists.")
         is_list = (types.is_list, types.is_large_list)
         lists = [field.name for field in schema if any(test(field.type) for test in is_list)]
@@ -218,5 +218,5 @@ _READERS: dict[str, Callable[[IO[bytes], str, int], Iterator[Array]]] = {
 
 
 def file_error(file: Path | str, message: str, remedy: str) -> ProblemError:
-    """The error of a problem with the file that `path` names."""
+    """Create an error about the file in the setting `path`."""
     return request_error(message, remedy, key="path", value=str(file))

@@ -1,4 +1,4 @@
-"""Samples in a file of the user's own arrays: which arrays are inputs and targets, and what they are for."""
+"""Samples in a file of the user's arrays: which arrays are inputs and targets, and for which task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.experiment.value import shortened
 
 @dataclass(frozen=True)
 class Layout:
-    """Pictures in an array: their channels and sides, and whether the channels are the last dimension."""
+    """The layout of images in an array: channels, height, width, and whether channels are last."""
 
     channels: int
     height: int
@@ -26,7 +26,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class FileSamples:
-    """The arrays to train on and, where the file has some, to validate on; tokens need no targets."""
+    """The arrays to train on and, if the file has any, to validate on. Tokens do not need targets."""
 
     inputs: Array
     targets: Array | None
@@ -34,7 +34,7 @@ class FileSamples:
 
     @property
     def task(self) -> Task:
-        """The task of the arrays; "own" fits only a model of the user's own."""
+        """The task of the arrays. "own" fits only the user's own models."""
         inputs, targets = self.inputs, self.targets
         sides = len(inputs.shape)
         is_alike = targets is None or (targets.is_whole and targets.shape == inputs.shape)
@@ -50,7 +50,7 @@ class FileSamples:
 
     @property
     def pictures(self) -> Layout | None:
-        """Pictures (samples, height, width) of bytes or floats, perhaps with 1 or 3 channels."""
+        """The layout of images (samples, height, width), with 1, 3 or no channels. None without images."""
         if self.inputs.dtype != "|u1" and self.inputs.kind != "f":
             return None
         match self.inputs.shape[1:]:
@@ -64,7 +64,7 @@ class FileSamples:
 
     @property
     def sequence_length(self) -> int:
-        """The tokens of a sequence; the last has no next token."""
+        """The number of tokens in a sequence. The last one is only a target."""
         return self.inputs.shape[1] - (self.targets is None)
 
     @property
@@ -74,18 +74,18 @@ class FileSamples:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its arrays as they are in the file, unpacked."""
+        """The bytes of all arrays, uncompressed."""
         return sum(array.nbytes for array in self.arrays)
 
     @property
     def words(self) -> str:
-        """For a sentence: "inputs float32 (100, 20) and targets int64 (100)"."""
+        """Return a description: "inputs float32 (100, 20) and targets int64 (100)"."""
         targets = "no targets" if self.targets is None else f"targets {self.targets.words}"
         return f"inputs {self.inputs.words} and {targets}"
 
     @property
     def names(self) -> dict[str, str]:
-        """The settings that name the arrays; a .npy file and a table of very many columns need none."""
+        """Return the settings that name the arrays, if the file needs them."""
         columns = self.inputs.columns
         is_told = len(columns) > 1 and (len(self.inputs.name) > _LONGEST_NAMES or "," in "".join(columns))
         is_named = not self.inputs.file.lower().endswith(".npy") and not is_told
@@ -93,7 +93,7 @@ class FileSamples:
         return inputs if self.targets is None else {**inputs, "targets": self.targets.name}
 
     def described(self, dataset: DatasetEntry) -> DatasetEntry:
-        """The catalog's entry with what this file holds; only reading all targets shows the classes."""
+        """Return the catalog's entry with the contents of this file, except for the number of classes."""
         layout = self.pictures if self.task == "classification" else None
         held_out = held_out_of(self.inputs.shape[0])
         validation = held_out if self.validation is None else self.validation[0].shape[0]
@@ -111,7 +111,7 @@ class FileSamples:
 
 
 def held_out_of(samples: int) -> int:
-    """The number of samples that validate where the file has none for it: a tenth."""
+    """Return how many samples to hold out if the file has none for validation: a tenth."""
     return max(1, round(0.1 * samples))
 
 
@@ -123,7 +123,7 @@ _VALIDATION = ("val", "valid", "validation", "test")
 
 
 def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSamples:
-    """A file's samples, by the usual names where none is given. Reads headers only. Raises ProblemError."""
+    """Find a file's samples, by names or the usual names. Reads headers only. Raises ProblemError."""
     file = Path(path).expanduser().absolute()
     arrays = arrays_in(file)
     if file.suffix.lower() == ".npy":
@@ -138,13 +138,13 @@ def samples_of_file(path: str, inputs: str = "", targets: str = "") -> FileSampl
     if chosen.validation is not None:
         _check_validation(chosen, chosen.validation)
     if chosen.inputs.shape[0] < 2:
-        message = f"{file} has a single sample, and one is needed to train on and one to validate on."
-        raise file_error(file, message, "Choose a file with more samples.")
+        message = f"{file} has only one sample. Training and validation need at least one each."
+        raise file_error(file, message, "Select a file with more samples.")
     return chosen
 
 
 def validation_names(name: str) -> tuple[str, ...]:
-    """The names under which a file may have the array `name` of the samples to validate on."""
+    """Return the possible names of the validation array that belongs to array `name`."""
     swapped = tuple(_swapped(name, _TRAINING, _VALIDATION))
     return swapped or tuple(other for word in _VALIDATION for other in (f"{name}_{word}", f"{word}_{name}"))
 
@@ -180,9 +180,9 @@ def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -
 
 
 def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
-    # the inputs are the whole file, the targets a file beside it
+    # the inputs are the whole file, the targets a file next to it
     if inputs and inputs != file.stem:
-        message = f"is '{shortened(inputs)}', but {file} holds a single array."
+        message = f"is '{shortened(inputs)}', but {file} contains a single array."
         raise setting_error("data.inputs", message, "Leave it empty.", value=inputs)
 
     def read(stem: str) -> Array | None:
@@ -192,8 +192,8 @@ def _beside(file: Path, array: Array, inputs: str, targets: str) -> FileSamples:
     if targets:
         other = read(targets.removesuffix(".npy")) if "\0" not in targets else None
         if other is None:
-            message = f"is '{shortened(targets)}', but there is no such file beside {file}."
-            raise setting_error("data.targets", message, "Set it to a .npy file's name.", value=targets)
+            message = f"is '{shortened(targets)}', but there is no file of that name next to {file}."
+            raise setting_error("data.targets", message, "Set it to the name of a .npy file.", value=targets)
     else:
         other = next(filter(None, map(read, _partners(file.stem))), None)
     return _with_validation(FileSamples(array, other), read)
@@ -267,13 +267,13 @@ def _table(columns: Sequence[Array]) -> Array | None:
 
 def _check_numbers(array: Array) -> None:
     if array.kind == "O":
-        what = "holds Python objects, which Ammeter does not unpickle"
+        what = "contains Python objects, which Ammeter does not unpickle"
         remedy = "Save it as an array of numbers of one shape."
     elif array.kind == "":
-        what = f"holds {shortened(array.dtype)}, not numbers that can be trained on"
-        remedy = "Save it as integers or as float16, 32 or 64."
+        what = f"contains {shortened(array.dtype)}, which cannot be trained on"
+        remedy = "Save it as integers or as float16, float32 or float64."
     elif not array.shape or 0 in array.shape:
-        what = f"has no samples: its shape is {array.shape}"
+        what = f"has no samples (shape {array.shape})"
         remedy = "Save it with its samples as the first dimension."
     else:
         return
@@ -286,7 +286,7 @@ def _check_lengths(inputs: Array, targets: Array | None) -> None:
             f"'{shortened(inputs.name)}' in {inputs.file} has {inputs.shape[0]:,} samples, but "
             f"'{shortened(targets.name)}' has {targets.shape[0]:,}."
         )
-        raise file_error(inputs.file, message, "Save as many targets as inputs.")
+        raise file_error(inputs.file, message, "Save one target for each input.")
 
 
 def _check_validation(samples: FileSamples, validation: tuple[Array, Array | None]) -> None:
@@ -297,7 +297,7 @@ def _check_validation(samples: FileSamples, validation: tuple[Array, Array | Non
                 f"'{shortened(other.name)}' in {other.file} is {other.words}, which differs from the "
                 f"{array.words} of '{shortened(array.name)}'."
             )
-            raise file_error(other.file, message, "Save both alike but for their lengths.")
+            raise file_error(other.file, message, "Save both with the same dtype and sample shape.")
 
 
 def _unknown(key: str, name: str, file: Path, arrays: dict[str, Array]) -> Problem:
@@ -309,8 +309,10 @@ def _unknown(key: str, name: str, file: Path, arrays: dict[str, Array]) -> Probl
 def _no_usual(key: str, file: Path, arrays: Iterable[Array]) -> Problem:
     what = "inputs" if key == "data.inputs" else "targets"
     if file.suffix.lower() == ".npy":
-        message = f"is empty, and beside {file} there is no file with its targets."
-        return setting_problem(key, message, f"Set it to a file's name, such as {file.stem}_y.npy.", value="")
+        message = f"is empty, and there is no file with targets next to {file}."
+        return setting_problem(
+            key, message, f"Set it to the name of a file, e.g. {file.stem}_y.npy.", value=""
+        )
     message = f"is empty, and the names in {file} do not show which array holds the {what}."
     remedy = f"Set it to one of: {_listed(arrays)}."
     return setting_problem(key, message, remedy, value="", allowed=_listed(arrays))

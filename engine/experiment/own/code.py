@@ -1,6 +1,6 @@
-"""The code of a model of the user's own: a workload file and the modules beside it, kept as text.
+"""The code of the user's own model, stored as text: a model file and modules from its folder.
 
-Nothing here runs it; what a file defines is read from its syntax.
+The code is not run here. Its definitions are found by parsing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from engine.experiment.paths import is_remote, read_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.value import Message, shortened
 
-MOST_CODE_BYTES = 2**20  # for a workload file and the modules beside it together
-OWN = "own"  # the dataset of a model that brings its own
+MOST_CODE_BYTES = 2**20  # for a model file and its modules together
+OWN_DATA = "own"  # the dataset of a model that brings its own
 MODEL, BATCH, DATASET = "model", "batch", "dataset"
 
 
 class Code(Message):
-    """A workload file, and the texts of what it imports from its own `folder` by their paths there."""
+    """A model file, and the source of the modules that it imports from its `folder`, by relative path."""
 
     file: str = Field(min_length=4, max_length=255, pattern=r"^[^/]+\.py$")
     folder: str = Field(max_length=4_096)
@@ -48,37 +48,37 @@ class Code(Message):
         # the folder of another system is absolute there
         systems = (PurePosixPath, PureWindowsPath)
         if "\0" in self.folder or not any(kind(self.folder).is_absolute() for kind in systems):
-            raise ValueError("its folder is no whole path")
+            raise ValueError("its folder is not an absolute path")
         for name in self.beside:
             # an import names nothing else; so no part is a drive, a parent folder or empty on any system
             if not name.endswith(".py") or not all(map(str.isidentifier, name[:-3].split("/"))):
-                raise ValueError("a module beside it has a name that no import gives")
+                raise ValueError("a module next to it has a name that cannot be imported")
         return self
 
     @property
     def place(self) -> Path:
-        """The file that it was read from."""
+        """The path that the model file was read from."""
         return Path(self.folder, self.file)
 
     @cached_property
     def sha256(self) -> str:
-        """The code's identity: the same text in another folder is the same code."""
+        """The identity of the code. The same text in another folder is the same code."""
         parts = [self.file, self.text, *(part for item in sorted(self.beside.items()) for part in item)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
     def short(self) -> str:
-        """The file and the start of the hash, as settings are shown: "net.py, 3f2a1c9d"."""
+        """The file and the start of the hash, as shown for the setting: "net.py, 3f2a1c9d"."""
         return f"{self.file}, {self.sha256[:8]}"
 
     @cached_property
     def defines(self) -> frozenset[str]:
-        """The names that the file itself defines or imports at its top level."""
+        """The names that the file defines or imports at its top level."""
         return frozenset(_names(ast.parse(self.text).body))
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """The file's classes that derive from a class of torch.nn, or from another of them, in order."""
+        """The classes in the file that derive from a class of torch.nn, directly or not, in order."""
         known: list[str] = []
         for node in ast.parse(self.text).body:
             if isinstance(node, ast.ClassDef) and any(_is_module(base, known) for base in node.bases):
@@ -87,7 +87,7 @@ class Code(Message):
 
     @property
     def brings_data(self) -> bool:
-        """True if the file makes its own batches."""
+        """Return True if the file provides its own data."""
         return bool({BATCH, DATASET} & self.defines)
 
     def to_json(self) -> str:
@@ -96,62 +96,62 @@ class Code(Message):
 
 @lru_cache(maxsize=64)
 def code_from(text: str) -> Code:
-    """Reads what `Code.to_json` wrote. Raises ValueError, also for code that is not Python."""
+    """Read code from the output of `Code.to_json`. Raises ValueError, also for invalid Python."""
     try:
         code = Code.model_validate_json(text)
         ast.parse(code.text)
     except ValidationError as error:
-        raise ValueError(f"it is not kept code ({shortened(error.errors()[0]['msg'])})") from None
+        raise ValueError(f"it is not stored code ({shortened(error.errors()[0]['msg'])})") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError("its text is not Python") from None
+        raise ValueError("it is not valid Python") from None
     if len(text) > 2 * MOST_CODE_BYTES + 2**16:
         raise ValueError(f"it is larger than {MOST_CODE_BYTES // 2**10:,} KiB")
     return code
 
 
 def read_code(path: str | Path) -> Code:
-    """Reads a workload file and what it imports from its folder. Raises ProblemError."""
+    """Read a model file and the modules that it imports from its folder. Raises ProblemError."""
     place = _place(path)
     try:
         text = read_file(place, MOST_CODE_BYTES).decode("utf-8-sig")
     except OSError as error:
-        raise _refused(place, f"cannot be read: {error.strerror}", "Choose a Python file.") from None
+        raise _refused(place, f"cannot be read: {error.strerror}", "Select a Python file.") from None
     except UnicodeDecodeError:
-        raise _refused(place, "is not text in UTF-8", "Choose a Python file.") from None
+        raise _refused(place, "is not UTF-8 text", "Select a Python file.") from None
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        where = f"line {error.lineno}" if error.lineno else "its text"
-        why = f"is not valid Python: {where}: {shortened(error.msg, 200)}"
-        raise _refused(place, why, "Correct that line.") from None
+        where = f"line {error.lineno}" if error.lineno else "the file"
+        why = f"is not valid Python ({where}: {shortened(error.msg, 200)})"
+        raise _refused(place, why, "Fix that line.") from None
     except (ValueError, RecursionError, MemoryError):
-        why = "is not valid Python: its text: it is nested too deeply or has null characters"
-        raise _refused(place, why, "Correct that line.") from None
+        why = "is not valid Python (nested too deeply, or with null characters)"
+        raise _refused(place, why, "Fix that line.") from None
     beside: dict[str, str] = {}
     _collect(place.parent, tree, (), beside, MOST_CODE_BYTES - len(text.encode()))
     try:
         return Code(file=place.name, folder=str(place.parent), text=text, beside=beside)
     except ValidationError:
-        why = "has a name that cannot be kept"
-        raise _refused(place, why, "Give it a name such as net.py.") from None
+        why = "has a name that cannot be stored"
+        raise _refused(place, why, "Rename it, e.g. to net.py.") from None
 
 
 def remote_problem(path: str | Path) -> Problem | None:
-    """The problem of a path to another machine, since to look there tells it who asks; None on this one."""
+    """Return the problem of a remote path, whose lookup would send the user's name. None for a local path."""
     if not is_remote(path):
         return None
-    message = f"The model file {shortened(str(path), 300)} lies on another machine, and was not opened."
-    return request_problem(message, "Open it yourself to use it.", key="model", value=str(path))
+    message = f"The model file {shortened(str(path), 300)} is on a remote machine and was not opened."
+    return request_problem(message, "To use it, open it yourself.", key="model", value=str(path))
 
 
 def with_code(
     settings: Mapping[str, Any], *, names_model: bool, names_dataset: bool, is_typed: bool = False
 ) -> dict[str, Any]:
-    """Nested settings with the code of the file that their model names, if it names one.
+    """Return nested settings with the code of their model file, if the model is a file. Raises ProblemError.
 
-    `names_model` and `names_dataset` say whether the settings over a preset name these: a file is then read
-    anew, and one that brings its own data is trained on these unless another dataset was named. `is_typed`:
-    the user named the model just now. Raises ProblemError.
+    `names_model` and `names_dataset`: the changes to a preset set the model or the dataset. A newly set file
+    is read again. If it provides data, it is trained on them unless a dataset was set. `is_typed`: the user
+    typed the model just now.
     """
     model = ModelRef(settings.get("model") or "")
     if model.file is None:
@@ -161,12 +161,12 @@ def with_code(
         return dict(settings)
     result = {**settings, "model": model.in_file(code.file), "code": code.to_json()}
     if code.brings_data and not names_dataset:
-        result |= {"dataset": OWN, "path": None, "image_size": None, "num_classes": None}
+        result |= {"dataset": OWN_DATA, "path": None, "image_size": None, "num_classes": None}
     return result
 
 
 def chosen_code(settings: Mapping[str, Any], *, names_model: bool, is_typed: bool) -> Code | None:
-    """The code of the file that the model names, unless the settings bring it. Raises ProblemError."""
+    """Read the code of the model file, unless the settings contain it. Raises ProblemError."""
     file = ModelRef(settings.get("model") or "").file
     if file is None:
         return None
@@ -180,7 +180,7 @@ def chosen_code(settings: Mapping[str, Any], *, names_model: bool, is_typed: boo
 
 
 def keeps_code(model: object, code: object) -> bool:
-    """True if a model is named by the bare name of the kept code's file, perhaps with a class."""
+    """Return True if `model` is the bare file name of the stored code, with or without a class."""
     if not isinstance(model, str) or not isinstance(code, str):
         return False
     try:
@@ -198,7 +198,7 @@ def _place(path: str | Path) -> Path:
         what = "is a folder" if place.is_dir() else is_other
     except (OSError, RuntimeError, ValueError) as error:
         place, what = Path(str(path)), f"cannot be read: {getattr(error, 'strerror', None) or error}"
-    raise _refused(place, what, "Check its path.")
+    raise _refused(place, what, "Check the path.")
 
 
 def _refused(place: Path, why: str, remedy: str) -> ProblemError:
@@ -314,7 +314,7 @@ BEFORE, AFTER = 6, 2  # lines around the failing one
 
 @dataclass(frozen=True)
 class Place:
-    """The place where the user's own code failed: `lines` of the file around it begin with line `first`."""
+    """Where the user's own code failed. `lines` is an excerpt of the file that starts with line `first`."""
 
     path: Path
     line: int
@@ -329,7 +329,7 @@ class Place:
 
 
 def place_of(detail: str, code: Code | None) -> Place | None:
-    """The innermost frame of a traceback that is in the user's own code; None where there is none."""
+    """Return the innermost frame of a traceback in the user's own code. None if there is no such frame."""
     if code is None:
         return None
     texts = {code.file: code.text, **code.beside}

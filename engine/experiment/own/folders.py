@@ -1,4 +1,4 @@
-"""Folders of the user's own: pictures, with a folder for each class, or text. No torch."""
+"""The user's own folders: images, with a subfolder per class, or text. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.value import shortened
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""The endings of pictures for torchvision."""
+"""The endings of image files for torchvision."""
 _LOOKED_AT_BYTES = 4_096
 
 
 @dataclass(frozen=True)
 class Count:
-    """The pictures to train on and to validate on (0: some of `train` will), and the number of classes."""
+    """The number of images and classes. If `validation` is 0, some of the `train` images are held out."""
 
     train: int
     validation: int
@@ -32,7 +32,7 @@ class Count:
 
 
 def class_folders(root: Path) -> tuple[Path, Path | None]:
-    """The folders of the classes to train on and, where separate, to validate on. Raises ProblemError."""
+    """Return the folders of the classes to train on and, if separate, to validate on. Raises ProblemError."""
     names = folders(root)
     has_parts = "train" in names and bool(folders(root / "train"))
     if not has_parts:
@@ -41,7 +41,7 @@ def class_folders(root: Path) -> tuple[Path, Path | None]:
 
 
 def folders(folder: Path) -> tuple[str, ...]:
-    """The sorted names of the visible folders in it. Raises ProblemError where it cannot be opened."""
+    """Return the sorted names of the visible subfolders. Raises ProblemError if it cannot be opened."""
     try:
         with os.scandir(folder) as entries:
             return tuple(
@@ -52,12 +52,12 @@ def folders(folder: Path) -> tuple[str, ...]:
 
 
 def pictures(folder: Path) -> Iterator[str]:
-    """The paths of the pictures below a folder; no picture is opened. Raises ProblemError."""
-    return (file for file in _files(folder) if is_picture(Path(file).name))
+    """Yield the paths of the images below a folder, without opening them. Raises ProblemError."""
+    return (file for file in _files(folder) if is_image(Path(file).name))
 
 
 def texts(folder: Path) -> Iterator[str]:
-    """The paths of the text files below a folder; no link leads out of it. Raises ProblemError."""
+    """Yield the paths of the text files below a folder, without links out of it. Raises ProblemError."""
     return (file for file in _files_within(folder) if _is_text(file))
 
 
@@ -91,13 +91,13 @@ def _is_text(file: str) -> bool:
     return bool(start) and b"\0" not in start and "\ufffd" not in start.decode("utf-8", "replace")[:-1]
 
 
-def is_picture(name: str) -> bool:
-    """True for the name of a picture; hidden ones are thumbnails."""
+def is_image(name: str) -> bool:
+    """Return True for the name of an image file. Hidden ones are thumbnails."""
     return name.lower().endswith(ENDINGS) and not name.startswith(".")
 
 
-def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
-    """Counts the pictures below a folder; None once `is_given_up` says so. Raises ProblemError."""
+def count_images(path: str, is_given_up: Callable[[], bool]) -> Count | None:
+    """Count the images below a folder. Returns None once `is_given_up` returns True. Raises ProblemError."""
     counts: list[list[int]] = []
     for part in class_folders(Path(path).expanduser().absolute()):
         counts.append([])
@@ -120,7 +120,7 @@ class TextCount:
 
 
 def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
-    """Counts the text below a folder; None once `is_given_up` says so. Raises ProblemError."""
+    """Count the text below a folder. Returns None once `is_given_up` returns True. Raises ProblemError."""
     files = total = 0
     for file in texts(Path(path).expanduser().absolute()):
         if is_given_up():
@@ -130,7 +130,7 @@ def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
 
 
 def changed_at(path: str) -> tuple[float, ...]:
-    """The last change of the folder and of those in it, not of what is deeper down. Raises ProblemError."""
+    """Return when the folder and its direct subfolders were last changed. Raises ProblemError."""
     root = Path(path).expanduser().absolute()
     try:
         train, validation = class_folders(root)
@@ -150,23 +150,23 @@ def _cannot_open(folder: Path, error: OSError) -> Problem:
     if isinstance(error, FileNotFoundError):
         message, remedy = f"There is no folder {folder}.", "Check its spelling."
     elif isinstance(error, NotADirectoryError):
-        message, remedy = f"{folder} is not a folder.", "Choose a folder of pictures."
+        message, remedy = f"{folder} is not a folder.", "Select a folder of images."
     else:
         message = f"{folder} cannot be opened: {error.strerror or error}."
-        remedy = "Check its permissions, or choose another folder."
+        remedy = "Check its permissions, or select another folder."
     return request_problem(message, remedy, key="path", value=folder)
 
 
 _NEEDS = {
-    IMAGE_FOLDER: ("a folder of pictures", "a folder that has one folder of pictures for each class"),
-    TEXT_FOLDER: ("a folder of text", "a folder that has files of text in UTF-8"),
+    IMAGE_FOLDER: ("a folder of images", "a folder with one subfolder of images per class"),
+    TEXT_FOLDER: ("a folder of text", "a folder with UTF-8 text files"),
     ARRAYS: ("a file of arrays", f"a file that ends in {', '.join(ARRAY_ENDINGS)}"),
 }
 _MOST_LOOKED_AT, _MOST_OPENED = 2_000, 50  # few, since the form checks at every key press
 
 
 def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | None:
-    """The problem of a path that the dataset cannot use; a file of arrays is opened elsewhere."""
+    """Return the problem of a path that the dataset cannot use. A file of arrays is not opened here."""
     path = experiment.path
     if path is None or not dataset.needs_path:
         return _needless_or_missing(path, dataset)
@@ -177,9 +177,9 @@ def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | Non
     with suppress(OSError, RuntimeError, ValueError):
         is_folder = Path(path).expanduser().is_dir()
     if not is_folder:
-        message = f"is '{shown_path(path)}', but no folder of that name can be read."
-        return setting_problem("path", message, "Check its spelling, and that you may read it.", value=path)
-    return _text_problem(path) if dataset.name == TEXT_FOLDER else _pictures_problem(path)
+        message = f"is '{shown_path(path)}', but that folder cannot be read."
+        return setting_problem("path", message, "Check its spelling and its permissions.", value=path)
+    return _text_problem(path) if dataset.name == TEXT_FOLDER else _images_problem(path)
 
 
 def _needless_or_missing(path: str | None, dataset: DatasetEntry) -> Problem | None:
@@ -187,39 +187,39 @@ def _needless_or_missing(path: str | None, dataset: DatasetEntry) -> Problem | N
         if path is None:
             return None
         message = f"is '{shown_path(path)}', but {dataset.name} is not read from a folder or file."
-        return setting_problem("path", message, f"Leave it empty, or choose {', '.join(_NEEDS)}.", value=path)
+        return setting_problem("path", message, f"Leave it empty, or use {', '.join(_NEEDS)}.", value=path)
     needed, wanted = _NEEDS[dataset.name]
     return setting_problem("path", f"is empty, but {dataset.name} needs {needed}.", f"Set it to {wanted}.")
 
 
 def path_there_problem(experiment: Experiment, dataset: DatasetEntry, machine: str) -> Problem | None:
-    """The problem of a path on another machine as far as it can be seen from here: it must be absolute."""
+    """Return the problem of a path on a remote machine that is not absolute."""
     path = experiment.path
     if path is None or not dataset.needs_path:
         return _needless_or_missing(path, dataset)
     if path.startswith(("/", "~/")):
         return None
-    where = ", where it must be, too" if is_here(path) else ""
-    message = f"is '{shown_path(path)}', but {machine} needs the whole path, from / on."
-    return setting_problem("path", message, f"Write it as it is on {machine}{where}.", value=path)
+    where = ", where it must also exist" if is_here(path) else ""
+    message = f"is '{shown_path(path)}', but {machine} needs the absolute path, starting with /."
+    return setting_problem("path", message, f"Use the path on {machine}{where}.", value=path)
 
 
 def is_here(path: str) -> bool:
-    """True if there is such a file or folder on this machine."""
+    """Return True if the file or folder exists on this machine."""
     with suppress(OSError, RuntimeError, ValueError):
         return TrustedCode().may_look(path) and Path(path).expanduser().exists()
     return False
 
 
 def shown_path(path: str) -> str:
-    """A path as a sentence quotes it."""
+    """Return a path as text to quote in a sentence."""
     return shortened(path, most=300)
 
 
 def no_text_problem(path: str | Path) -> Problem:
-    """A folder without text."""
-    message = f"{shown_path(str(path))} has no files of text in UTF-8."
-    return request_problem(message, "Choose a folder with files such as .txt or .md.", key="path", value=path)
+    """Create the problem of a folder without text."""
+    message = f"{shown_path(str(path))} has no UTF-8 text files."
+    return request_problem(message, "Select a folder with files such as .txt or .md.", key="path", value=path)
 
 
 def _text_problem(path: str) -> Problem | None:
@@ -232,18 +232,18 @@ def _text_problem(path: str) -> Problem | None:
 
 
 def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
-    """The problem of a folder of pictures with fewer than two classes; None for two or more."""
+    """Return the problem of a folder of images with fewer than two classes. None for two or more."""
     if len(classes) >= 2:
         return None
     if classes:
-        message = f"{root} has only one class, '{classes[0]}'; a classifier needs two or more."
+        message = f"{root} has only one class, '{classes[0]}'. A classifier needs two or more."
     else:
-        message = f"{root} has no folders with pictures."
-    remedy = f"Put the pictures of each class in a folder of its own, such as {root}/cats and {root}/dogs."
+        message = f"{root} has no subfolders with images."
+    remedy = f"Put the images of each class in a separate folder, e.g. {root}/cats and {root}/dogs."
     return request_problem(message, remedy, key="path", value=root)
 
 
-def _pictures_problem(path: str) -> Problem | None:
+def _images_problem(path: str) -> Problem | None:
     # a short look; the worker looks at all of it
     root = Path(path).expanduser().absolute()
     left, classes = _MOST_LOOKED_AT, []
@@ -253,7 +253,7 @@ def _pictures_problem(path: str) -> Problem | None:
             for _, inside, files in os.walk(root / name):
                 inside[:] = [folder for folder in inside if not folder.startswith(".")]
                 left -= 1 + len(files)
-                if any(is_picture(file) for file in files):
+                if any(is_image(file) for file in files):
                     classes.append(name)
                     break
                 if left < 0:

@@ -1,4 +1,4 @@
-"""Names of models that a library or a file defines, `timm:resnet18` or `net.py:Net`, and their overrides."""
+"""Names of models from a library or a file, `timm:resnet18` or `net.py:Net`, and settings overrides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.experiment.value import dotted, shortened
 
 @dataclass(frozen=True)
 class Library:
-    """A library whose models are named `prefix`:NAME; `extra` is the optional dependency that brings it."""
+    """A library whose models are named `prefix`:NAME. `extra` is the optional dependency that installs it."""
 
     prefix: str
     package: str
@@ -29,9 +29,9 @@ class Library:
 
     @property
     def missing(self) -> str:
-        """A clause that says how to get it."""
+        """A clause that says how to install the library."""
         clone = f"`uv sync --extra {self.extra}` in a clone"
-        return f"{self.package} is not installed here; {clone}, or `pip install {self.package}`, installs it"
+        return f"{self.package} is not installed. Install it with `pip install {self.package}`, or {clone}"
 
 
 TIMM, TRANSFORMERS = Library("timm", "timm", "timm"), Library("hf", "transformers", "llm")
@@ -39,7 +39,7 @@ LIBRARIES = (TIMM, TRANSFORMERS)
 
 
 def unknown_library_model(model: str, library: Library, known: Iterable[str]) -> Problem:
-    """A name that the installed library does not have; `known` are the names of its models."""
+    """Create the problem of a name that the installed library does not have. `known` are its model names."""
     near = difflib.get_close_matches(model, list(known), n=3, cutoff=0.75)
     listed = f"`ammeter catalog --library {library.prefix}` lists them all."
     message = f"{library.package} has no model named '{shortened(model.partition(':')[2])}'."
@@ -54,14 +54,14 @@ _BETWEEN = re.compile(r",\s*(?=[A-Za-z_][\w.]*\s*=)")
 
 
 def split_overrides(value: object) -> object:
-    """Overrides in one line, "hidden_size=256, depths=[2, 2]", as a tuple; any other value as it is."""
+    """Split overrides in one line, "hidden_size=256, depths=[2, 2]". Return any other value unchanged."""
     if isinstance(value, str):
         return tuple(part for part in _BETWEEN.split(value) if part.strip())
     return value
 
 
 def override_of(text: str) -> tuple[str, str]:
-    """The key and the value, as text, of "hidden_size=256". Raises ValueError for any other text."""
+    """Split "hidden_size=256" into key and value. Raises ValueError for any other text."""
     match = _OVERRIDE.fullmatch(text)
     if match is None:
         raise ValueError(f"'{shortened(text)}' is not KEY=VALUE")
@@ -69,7 +69,7 @@ def override_of(text: str) -> tuple[str, str]:
 
 
 def override_value(text: str) -> Any:
-    """The value that a text is in JSON or in Python: a number, a flag, a list; else the text itself."""
+    """Parse a text as JSON or as a Python literal. Return the text itself if neither works."""
     with suppress(ValueError):
         return json.loads(text, parse_constant=_no_number)
     with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
@@ -78,16 +78,16 @@ def override_value(text: str) -> Any:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number to set anything to")
+    raise ValueError(f"{text} is not a number that a setting can have")
 
 
 def sorted_overrides(texts: Iterable[str]) -> tuple[str, ...]:
-    """The overrides in a fixed order and spelling; of two with one key the later. Raises ValueError."""
+    """Sort and normalize overrides. The later of two with the same key wins. Raises ValueError."""
     return tuple(f"{key}={value}" for key, value in sorted(dict(map(override_of, texts)).items()))
 
 
 def overrides_of_table(table: Mapping[str, Any]) -> Iterator[str]:
-    """A table `{"hidden_size": 256}`, nested or not, as overrides."""
+    """Convert a table `{"hidden_size": 256}`, nested or not, to overrides."""
     for key, value in dotted(table):
         yield f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
 
@@ -96,7 +96,7 @@ _FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)
 
 
 class Reference(str):
-    """Text of a setting that names something, with what can be read from it."""
+    """The name of a model or dataset, as text of a setting."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -105,26 +105,26 @@ class Reference(str):
 
 
 class ModelRef(Reference):
-    """A model of the catalog, of a library ("timm:resnet18"), or of a file ("dir/net.py:Net")."""
+    """The name of a model of the catalog, of a library ("timm:resnet18"), or in a file ("dir/net.py:Net")."""
 
     @cached_property
     def library(self) -> Library | None:
-        """The library that the name belongs to, whether it has such a model or not."""
+        """The library of the name's prefix, even if it has no such model."""
         prefix, colon, _ = self.partition(":")
         return next((library for library in LIBRARIES if colon and library.prefix == prefix), None)
 
     @property
     def file(self) -> str | None:
-        """The path of the Python file; None for models of the catalog and of libraries."""
+        """The path of the Python file. None for models of the catalog and of libraries."""
         return None if self._match is None else self._match["file"]
 
     @property
     def class_name(self) -> str | None:
-        """The class in the file, if the name has one."""
+        """The class in the file. None if the name does not have one."""
         return None if self._match is None else self._match["name"]
 
     def in_file(self, file: str) -> Self:
-        """The same class, or else `model()`, in another file."""
+        """Return the name of the same class, or of `model()`, in another file."""
         return type(self)(file if self.class_name is None else f"{file}:{self.class_name}")
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Settings of library models that may come from anyone: sizes, rates, flags, and words such as gelu.
+"""Safe settings of library models: sizes, rates, flags, and words such as gelu.
 
 The libraries also have settings that name a file, a repository or code, and each release may add one. So
-`resources/model-settings.toml` lists what may be set, by name and by type of value, never what may not.
+`resources/model-settings.toml` is an allowlist of names and values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Trust in code that may run here: that of files the user named on this machine, and what was accepted.
+"""Trusted code, which may run here: files that the user named on this machine, and code that the user
+accepted.
 
-It is kept in the user's own settings, a line for each text and each path, and holds for this machine, this
-user and this folder of runs: a store or a folder that was made elsewhere brings no trust. It does not protect
-from a program that runs as this user, nor on a machine that is a copy of this one.
+Trust is stored in the user's settings, one line per text and per path. It is valid for this machine, this
+user and this folder of runs, so an imported store or folder is not trusted. It does not protect from a
+program that runs as this user, nor on a copy of this machine.
 """
 
 from __future__ import annotations
@@ -25,65 +26,65 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 class UntrustedCodeError(ProblemError):
-    """Raised before code runs that came from elsewhere and was not accepted; `code` is that code."""
+    """Raised before `code` would run that came from elsewhere and was not accepted."""
 
     def __init__(self, code: Code) -> None:
         shown = f"{code.file} ({code.sha256[:8]})"
-        message = f"The code of {shown} came from elsewhere and has not been accepted on this machine."
+        message = f"The code of {shown} came from elsewhere and is not yet allowed to run on this machine."
         remedy = (
-            "Read it: `ammeter show RUN --code` prints a run's code. To run it, add --trust-code; or, in the "
-            "window, choose Use these settings and start it there."
+            "Read it first with `ammeter show RUN --code`. To run it, add --trust-code, or "
+            "select Use these settings in the window and start it there."
         )
         super().__init__(request_problem(message, remedy, key=_KEY, value=code.short))
         self.code = code
 
 
 def is_untrusted(problem: Problem) -> bool:
-    """True for the problem of an `UntrustedCodeError`, in an event or a saved run."""
+    """Return True for the problem of an `UntrustedCodeError`, in an event or a saved run."""
     return problem.key == _KEY
 
 
 class TrustedCode:
-    """Code by its hash and folder; where nothing can be written, trust holds for as long as this object."""
+    """The trusted code, by hash and folder. If nothing can be written, trust lasts as long as this object."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
 
     def add(self, code: Code) -> None:
-        """Trusts code that the user has read and accepted, or that was read from a file the user named."""
+        """Trust code that the user has accepted, or that was read from a file the user named."""
         self._keep(_line("code", code.sha256, code.folder))
 
     def name(self, code: Code) -> None:
-        """Trusts code that was read from a file just now, since the user named that very path here."""
+        """Trust code that was just read from a path that the user named, and the path itself."""
         self.add(code)
         self._keep(_line("file", str(code.place)))
 
     def name_place(self, path: str) -> None:
-        """Note that the user named this path here, so that it may be looked for on another machine."""
+        """Record that the user named this path here, so it may be looked up on a remote machine."""
         if is_remote(path):
             self._keep(_line("file", str(Path(path.strip()))))
 
     def has(self, code: Code) -> bool:
-        """True if the code may run."""
+        """Return True if the code may run."""
         return self._knows(_line("code", code.sha256, code.folder))
 
     def is_named(self, place: Path) -> bool:
-        """True if the user once named that very path here."""
+        """Return True if the user has named that exact path here."""
         return self._knows(_line("file", str(place)))
 
     def may_look(self, path: str | Path) -> bool:
-        """Return whether a path may be looked for. A remote one may only if the user named it here."""
+        """Return whether a path may be looked up. A remote path only if the user named it here."""
         # on a machine that trains for another one, all paths come from the user's own
-        return "AMMETER_FAR" in os.environ or not is_remote(path) or self.is_named(Path(str(path).strip()))
+        return "AMMETER_REMOTE" in os.environ or not is_remote(path) or self.is_named(Path(str(path).strip()))
 
     def read_again(self, code: Code) -> Code:
-        """Read the file of kept code as it is now. Raises ProblemError, also where it may not look."""
+        """Read the current file of stored code. Raises ProblemError, also without permission to look."""
         if not self.may_look(code.place) and (problem := remote_problem(code.place)) is not None:
             raise ProblemError(problem)
         return read_code(code.place)
 
     def check(self, experiment: Experiment) -> None:
-        """Raises UntrustedCodeError where the experiment has code that may not run."""
+        """Check that the experiment's code may run. Raises UntrustedCodeError."""
         code = experiment.own_code
         if code is not None and not self.has(code):
             raise UntrustedCodeError(code)

@@ -1,4 +1,4 @@
-"""Reads an archive of runs; they are imported only once all of it was checked."""
+"""Reads an archive of runs, which are imported only after all of it was checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes whole runs into an archive that another Ammeter imports; the same runs give the same bytes."""
+"""Writes complete runs to an archive for import elsewhere. The same runs give the same bytes."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ _SIDE, _BOTTOM, _HEIGHT = 8.0, 24.0, 190.0
 
 
 def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
-    """A histogram of the exponents of each quantity, of all modules together; gradients at the loss scale."""
+    """Return a histogram of exponents per quantity, over all modules, with gradients at the loss scale."""
     charts = {}
     for quantity in QUANTITIES:
         whole = merged(tuple(row.exponents for row in ranges.of(quantity)))

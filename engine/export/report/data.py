@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from engine.compare.comparison import SideReport
 from engine.export.content import Content
 from engine.export.document import Row
-from engine.export.writers.data import beside, cell, json_column, json_value, write_rows, write_table
+from engine.export.writers.data import cell, companion_path, json_column, json_value, write_rows, write_table
 from engine.protocol.events import SAMPLE_COLUMNS
 from engine.words.names import applying_settings
 
@@ -94,8 +94,8 @@ def _side(report: SideReport) -> dict[str, Any]:
 def write_csv(content: Content, path: Path) -> None:
     """Write the samples to `path`, and the two tables next to it."""
     write_rows(path, sample_rows(content))
-    write_table(beside(path, "summary"), _summary(content))
-    write_table(beside(path, "runs"), _runs(content))
+    write_table(companion_path(path, "summary"), _summary(content))
+    write_table(companion_path(path, "runs"), _runs(content))
 
 
 def sample_rows(content: Content) -> Iterator[list[Any]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal, get_args
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.experiment import Experiment, setting_error
 from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
@@ -64,7 +64,7 @@ KNOWN = {
     "synthetic-regression": KnownDataset("regression"),
     "synthetic-tokens": KnownDataset("tokens", classes=32_000),
     "python-source": KnownDataset("text", classes=256, validation_samples=256),
-    OWN: KnownDataset("own"),
+    OWN_DATA: KnownDataset("own"),
     "text-folder": KnownDataset("texts", classes=256, validation_samples=256),
     "arrays": KnownDataset("arrays"),
 }
@@ -196,7 +196,7 @@ class DataFacts:
 def data_facts(experiment: Experiment) -> DataFacts:
     """Return the data of an experiment. Raises ProblemError for an unknown dataset or number of classes."""
     own = own_facts(experiment)
-    if experiment.dataset not in KNOWN or (experiment.dataset == OWN and own is None):
+    if experiment.dataset not in KNOWN or (experiment.dataset == OWN_DATA and own is None):
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
     if experiment.devices != 1 and (experiment.devices == 0 or experiment.device in ("auto", "mps")):
         fault = "is not known until the run has started."
@@ -204,7 +204,7 @@ def data_facts(experiment: Experiment) -> DataFacts:
     known = KNOWN[experiment.dataset]
     if known.reader == "arrays" and experiment.image_size is not None:
         known = replace(known, colors=_ARRAY_STATS)
-    data = DataFacts(experiment, known, own if experiment.dataset == OWN else None)
+    data = DataFacts(experiment, known, own if experiment.dataset == OWN_DATA else None)
     is_arrays = known.reader == "arrays"
     if known.reader == "folder" and not data.classes:
         key, fault = "num_classes", "is not known until the run has read its folder of images."

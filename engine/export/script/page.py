@@ -37,7 +37,7 @@ def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tup
     """Return the docstring, a paragraph of sentences. `left_out` names the omitted parts."""
     precision = training.experiment.precision.label
     made = run.environment.ammeter if run.environment is not None else __version__
-    title = f"{sentence_of(run.name)}: {precision}, as Ammeter {sentence_of(made)} trained it."
+    title = f"{sentence_of(run.name)}: {precision}, as trained by Ammeter {sentence_of(made)}."
     text = " ".join(_sentences(run, training, imports, left_out))
     # breaking a word might break an escape
     lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -156,7 +156,7 @@ class TrainingFacts:
 
     @property
     def schedule(self) -> Schedule | None:
-        """The schedule; None for a constant learning rate."""
+        """The schedule, or None for a constant learning rate."""
         schedule = self.experiment.schedule
         return schedule if schedule.name != "constant" or schedule.warmup_steps else None
 
@@ -225,7 +225,7 @@ class TrainingFacts:
 
     @property
     def scaler(self) -> str | None:
-        """The expression for the loss scaler, without PyTorch's defaults; None if the run had none."""
+        """The expression for the loss scaler without PyTorch's defaults, or None if the run had none."""
         if not self.experiment.uses_scaler:
             return None
         settings, defaults = self.experiment.scaler, Scaler()
@@ -259,7 +259,7 @@ class TrainingFacts:
 
     @property
     def _is_of_torchao(self) -> bool:
-        return self.experiment.optimizer.has_few_bits or self.experiment.rounds_stochastically
+        return self.experiment.optimizer.is_low_bit or self.experiment.rounds_stochastically
 
     @property
     def zero_momentum(self) -> bool:
@@ -308,7 +308,7 @@ class TrainingFacts:
 
     @property
     def validation_when(self) -> str | None:
-        """The condition for validating after an epoch; None for every epoch."""
+        """The condition for validating after an epoch, or None for every epoch."""
         every = self.experiment.validation.every
         if every == 1:
             return None

@@ -43,7 +43,7 @@ def write_csv(document: Document, path: Path) -> None:
     """Write the document's own table or its sentences to `path`, and other tables with rows next to it."""
     tables = {"": lambda: _sentences(document), **document.tables}
     for name, rows_of in tables.items():
-        write_table(beside(path, name), rows_of(), is_needed=not name)
+        write_table(companion_path(path, name), rows_of(), is_needed=not name)
 
 
 def write_table(path: Path, table: Iterable[Row], *, is_needed: bool = True) -> None:
@@ -60,7 +60,7 @@ def _sentences(document: Document) -> Iterable[Row]:
             yield {"part": section.title, "sentence": text}
 
 
-def beside(path: Path, name: str) -> Path:
+def companion_path(path: Path, name: str) -> Path:
     """Return the path of a companion file, or the path itself for the end ""."""
     return path.with_name(f"{path.stem}-{name}{path.suffix}") if name else path
 

@@ -14,7 +14,7 @@ from engine.drawing.chart_parts import legend
 from engine.drawing.shapes import Drawing, Shape, Stroke, Words, moved, shortened, text_width, wrapped
 from engine.drawing.svg import svg_file
 from engine.export.document import Document, Picture
-from engine.export.writers.data import beside
+from engine.export.writers.data import companion_path
 from resources.looks import LIGHT, Palette
 
 _WIDTH, _MARGIN, _GAP, _HEADER = 926.0, 24.0, 28.0, 34.0
@@ -25,7 +25,9 @@ def write_pictures(document: Document, path: Path, *, palette: Palette = LIGHT) 
     pictures: Sequence[Picture | None] = document.pictures or (None,)
     for place, part in enumerate(pictures):
         drawing = sheet(document, [] if part is None else [part])
-        write_drawing(drawing, beside(path, part.name if part and place else ""), palette, facts_of(document))
+        write_drawing(
+            drawing, companion_path(path, part.name if part and place else ""), palette, facts_of(document)
+        )
 
 
 def facts_of(document: Document) -> dict[str, str]:

@@ -126,7 +126,7 @@ _LETTERS = {
 
 
 def in_latex(text: str) -> str:
-    """Text that LaTeX sets literally, on one line; letters that it may lack become question marks."""
+    """Return text that LaTeX sets literally, on one line. Letters that it may lack become question marks."""
     letters = (
         _LETTERS.get(letter, letter if ord(letter) <= _LAST_KNOWN else "?") for letter in _on_a_line(text)
     )

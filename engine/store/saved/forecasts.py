@@ -38,11 +38,11 @@ class MeasuredPeak(Message):
 
 
 def calibrated(forecast: ForecastMade, measured: Sequence[MeasuredPeak]) -> ForecastMade:
-    """The forecast, corrected by measured peaks of the same settings.
+    """Return the forecast, corrected by measured peaks of the same settings.
 
-    Peaks of batches well apart correct both the fixed and the per-sample part. With peaks of about one batch,
-    memory above the forecast counts as a library's workspace, the same for every batch; memory below it that
-    missing workspaces cannot explain was saved on each sample, as a compiler does.
+    Peaks of clearly different batch sizes correct both the fixed and the per-sample part. With peaks of about
+    one batch size, memory above the forecast counts as a library's workspace, the same for every batch.
+    Memory below it that missing workspaces cannot explain was saved on each sample, as a compiler does.
     """
     peaks = [peak for peak in measured if peak.quantity == forecast.quantity]
     if not peaks:
@@ -113,10 +113,10 @@ class _Kept(Bounded, extra="forbid", ser_json_inf_nan="strings"):
 
 
 class Forecasts:
-    """The forecasts of one machine, in a small file that can be lost: everything in it can be made again.
+    """The forecasts of one machine, in a small file that can be lost, because all of it can be recomputed.
 
-    A file that is missing, damaged or another program's counts as empty; one that cannot be written stays
-    as it is. `machine` is another machine, "" for this one.
+    A file that is missing, damaged or foreign counts as empty. One that is not writable stays as it is.
+    `machine` is a remote machine, "" for this one.
     """
 
     def __init__(self, folder: Path, machine: str = "") -> None:
@@ -124,7 +124,7 @@ class Forecasts:
         self._path = folder / name
 
     def find(self, experiment: Experiment) -> ForecastMade | None:
-        """The forecast for the experiment's own batch, corrected by measured peaks; None if unknown."""
+        """Return the forecast for the experiment's batch size, corrected by measured peaks, or None."""
         return self.find_all([experiment])[0]
 
     def find_all(self, experiments: Iterable[Experiment]) -> tuple[ForecastMade | None, ...]:
@@ -196,7 +196,7 @@ def _found(kept: _Kept, experiment: Experiment) -> ForecastMade | None:
 
 
 def may_change_memory(key: str) -> bool:
-    """True if another value of the setting may have another forecast; that of the batch holds for all."""
+    """Return True if another value of the setting may have another forecast. All batch sizes share one."""
     return key in _MATTER_AT_TIMES or (key not in _NO_MATTER and not key.startswith(_NO_MATTER_TABLES))
 
 

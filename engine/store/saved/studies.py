@@ -94,7 +94,7 @@ class Traces:
         return traces_folder(self._connection.path)
 
     def path(self, study_id: str, place: int) -> Path:
-        """The file for the trace of a side; its worker makes the folder."""
+        """Return the file for the trace of a side. Its worker creates the folder."""
         return self.folder / f"{file_name_of(study_id)}-{place + 1}.json.gz"
 
     def delete(self, study_id: str, place: int | None = None) -> None:
@@ -147,10 +147,10 @@ class Studies(SavedTable):
             self._put(connection, study, owner=me())
 
     def begin(self, study: Study[A], *, keeps_place: bool = False) -> Study[A]:
-        """Marks a study as carried on by this process and as not over; it is added if it is new.
+        """Mark a study as run by this process and as not finished, and add it if it is new.
 
-        It leaves the queue, unless it `keeps_place` there. Raises ProblemError where a process that lives, or
-        that of another machine, carries it on.
+        It leaves the queue, unless it `keeps_place` there. Raises ProblemError if another running process, or
+        one of another machine, runs it.
         """
         study = replace(study, is_over=False, problem=None, folder=self.traces.folder)
         with self._connection.writing() as connection:
@@ -189,7 +189,7 @@ class Studies(SavedTable):
                 raise ProblemError(problem) from None
 
     def newest(self, kind: StudyKind | None = None, limit: int | None = None) -> tuple[StudyEntry, ...]:
-        """The studies of which something is known, newest first; of one kind, or of all."""
+        """Return the studies with results, newest first, of one kind or of all."""
         rows = self._connection.read(
             "SELECT id, kind, number, title, digest, created, device_name, machine, ended, runs FROM studies"
             " WHERE is_known AND kind = coalesce(?, kind) ORDER BY created DESC, number DESC LIMIT ?",
@@ -211,10 +211,10 @@ class Studies(SavedTable):
         return rows[0]["id"] if rows else None
 
     def delete(self, study_id: str, *, keeps_traces: bool = False) -> None:
-        """Deletes a study with its traces, also from the queue; the runs that it trained stay.
+        """Delete a study with its traces, also from the queue, but not the runs that it trained.
 
-        With `keeps_traces` these stay until the next cleaning up, so that `restore` brings all of it back.
-        Refused while another process carries it on.
+        With `keeps_traces` these stay until the next cleanup, so that `restore` brings all of it back.
+        Refused while another process runs it.
         """
         with self._connection.writing() as connection:
             if _has(connection, study_id):

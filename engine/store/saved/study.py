@@ -43,10 +43,10 @@ A = TypeVar("A", bound=Answer)
 class Study(Generic[A]):
     """A snapshot of a study, made on `machine`, "" for this one.
 
-    It `is_over` once it was finished, stopped or failed; not while it goes on, nor if its program ended.
-    `problem` says why it failed, and `not_done`, in sentences, what was asked for and is missing. Not saved:
-    what it is `doing`, in a clause, the `place` of the experiment in work, the run `trains` that it trains
-    meanwhile, and the `folder` of its traces.
+    It `is_over` once it was finished, stopped or failed, but not if its program ended. `problem` is the
+    reason of a failure. `not_done` are sentences on requested parts that are missing. Not saved are the
+    activity `doing`, as a clause, the `place` of the current experiment, the run `trains` that it trains, and
+    the `folder` of its traces.
     """
 
     answer: A

@@ -40,11 +40,11 @@ class CellRecord:
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A sweep; its runs belong to `comparison`.
+    """A sweep, whose runs belong to `comparison`.
 
-    `ended` is None while turns are left, whether or not a program carries it on: `is_claimed` where one that
-    lives does. `machine` is where it trains, "" for this one. `spent_seconds` count towards the plan's time
-    limit. `problem` ended it early.
+    `ended` is None while turns are left. It `is_claimed` while a running program trains it. `machine` is
+    where it trains, "" for this one. `spent_seconds` count towards the plan's time limit. `problem` ended it
+    early.
     """
 
     grid: Grid = field(repr=False)
@@ -80,7 +80,7 @@ class Sweeps(SavedTable):
         return Sweeps(self._connection, is_bare=True)
 
     def newest(self, limit: int | None = None) -> tuple[SweepRecord, ...]:
-        """The sweeps, newest first, all without a limit; those that cannot be read are left out."""
+        """Return the readable sweeps, newest first, all without a limit."""
         statement = "SELECT * FROM sweeps ORDER BY number DESC LIMIT ?"
         records = []
         with self._connection.reading() as connection:
@@ -110,9 +110,9 @@ class Sweeps(SavedTable):
         left_out: Mapping[int, str] | None = None,
         machine: str = "",
     ) -> str:
-        """Adds a sweep and the comparison of its runs; returns its id. Without a name it is "Sweep N".
+        """Add a sweep and the comparison of its runs, and return its id. Without a name it is "Sweep N".
 
-        `left_out` are the cells that are not trained, by index, with the reason in a sentence.
+        `left_out` are the excluded cells, by index, with the reason as a sentence.
         """
         sweep_id, comparison, reasons = new_id(), new_id(), left_out or {}
         with self._connection.writing() as connection:

@@ -25,9 +25,9 @@ from engine.store.schema import insert
 
 @dataclass(frozen=True)
 class WholeRun:
-    """A run with all that was recorded of it; checkpoints stay where they are.
+    """A run with all recorded data, but without checkpoints.
 
-    `comparison` is the run's, `pictures` are some of its training pictures. All columns, `step` too, are
+    `comparison` is the run's, `pictures` are some of its training images. All columns, including `step`, are
     float64.
     """
 
@@ -51,10 +51,10 @@ class Arrival:
 
 
 def add(connection: sqlite3.Connection, runs: Iterable[WholeRun]) -> tuple[Arrival, ...]:
-    """Adds runs that are over, numbered in their order; returns an `Arrival` for each.
+    """Add finished runs, numbered in their order, and return an `Arrival` for each.
 
-    A run that had not ended counts as interrupted: another program trained it. A run that is here already is
-    left as it is, or restored if it was deleted.
+    A run that had not ended counts as interrupted, because another program trained it. A run that exists
+    already is unchanged, or restored if it was deleted.
     """
     return tuple(_add(connection, closed(run)) for run in runs)
 
@@ -121,7 +121,7 @@ def _insert(connection: sqlite3.Connection, run: WholeRun, run_id: str) -> None:
 
 
 def closed(run: WholeRun) -> WholeRun:
-    """The run as one that is over, with a summary; the same run always gives the same."""
+    """Return the run as finished, with a summary. The same run always gives the same result."""
     record = run.record
     if record.status.is_over and record.summary is not None:
         return run

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from engine.experiment.catalog import OWN, Precision
+from engine.experiment.catalog import OWN_DATA, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import shortened
@@ -63,8 +63,7 @@ class Subject:
 
 
 def small_batches(plan: RunPlan) -> tuple[Batch, ...]:
-    """Return two small batches of the plan's data on the CPU. Raises ProblemError, and errors of the data's
-    code."""
+    """Return two small batches of the plan's data on the CPU. Raises ProblemError, and errors of the data."""
     return tuple(batch_on(batch, CPU) for batch in islice(_batches(plan), 2))
 
 
@@ -268,7 +267,7 @@ class Pass:
         finding = raised(error, experiment, *self._names)
         changes: dict[str, str] = {} if self.counts else {"severity": "warning"}
         is_ours = isinstance(error, ProblemError) or experiment.own_code is None
-        if not is_ours and experiment.dataset != OWN:
+        if not is_ours and experiment.dataset != OWN_DATA:
             inputs = f"{experiment.dataset}, {places.tensors_text(self._subject.batches[0][0])}"
             choices = "Correct the model, choose other data, or define batch(size) or dataset()"
             changes["remedy"] = f"The inputs come from {inputs}. {choices}."
@@ -283,8 +282,7 @@ class Pass:
 
 
 def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """Return the finding for an error of the user's code, at its line or else at the first of `names`
-    there."""
+    """The finding for an error of the user's code, at its line or else at the first of `names` there."""
     remedy = "Fix the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__

@@ -11,7 +11,7 @@ from itertools import islice
 
 import torch
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import Catalog, accumulation_problem
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, ProblemError
@@ -53,7 +53,7 @@ def try_batch(
 
     It makes at least three full optimizer steps, more until the step is steady and the optimizers have their
     state, the smaller group at the end of an epoch, a short validation, and one more step. Raises
-    ProblemError of kind `REQUEST` if the experiment cannot run here, and any error of a step except a lack of
+    ProblemError of kind `REQUEST` if the experiment cannot run here, and any other error than a lack of
     memory.
     """
     began = time.perf_counter()
@@ -165,7 +165,7 @@ def _train(plan: RunPlan, control: Control, progress: _TrialProgress) -> Iterato
 
 def _largest_batch(plan: RunPlan, run: Run, progress: _TrialProgress) -> Batch | None:
     # of the first batches of the user's own data; None where these are all of one size
-    if plan.workload.own is None or plan.experiment.dataset != OWN:
+    if plan.workload.own is None or plan.experiment.dataset != OWN_DATA:
         return None
     began, largest, sizes = time.perf_counter(), None, []
     for count, batch in enumerate(run.source.epoch(1), 1):

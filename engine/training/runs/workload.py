@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
 from engine.training.data.batches import Batch, Source, Turns, batch_on, drawn_samples, own_seed, turns_of
@@ -61,9 +61,9 @@ class Workload:
         self.own = OwnFile(code, model.class_name, experiment.seed) if code and is_own else None
         self.copies_model = False
         self._is_of_library = model.library is not None
-        self._draws_data = self._is_of_library and entry.task == OWN == experiment.dataset
+        self._draws_data = self._is_of_library and entry.task == OWN_DATA == experiment.dataset
         self._task: Task = "classification" if self._draws_data else entry.task
-        self._brings_data = self.own is not None and experiment.dataset == OWN
+        self._brings_data = self.own is not None and experiment.dataset == OWN_DATA
         self.facts: DatasetFacts = (
             facts_of_own_data(self.own, experiment)
             if self.own and self._brings_data
@@ -147,7 +147,7 @@ class Workload:
         own = self._function("loss")
         if own is not None:
             return partial(_checked_loss, own)
-        if self._task == OWN:
+        if self._task == OWN_DATA:
             smoothing = self.experiment.label_smoothing
             return partial(default_loss, label_smoothing=smoothing, is_text=self._is_text)
         return loss_for(self._task, self.experiment.label_smoothing)
@@ -157,11 +157,10 @@ class Workload:
         """The loss's name and its unit. Both are empty if only the outputs will show them."""
         if self.own is not None and (self.own.has("loss") or self.own.has("step")):
             return f"loss of {self.own.code.file}", ""
-        return ("", "") if self._task == OWN else (loss_name(self._task), loss_unit(self._task))
+        return ("", "") if self._task == OWN_DATA else (loss_name(self._task), loss_unit(self._task))
 
     def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
-        """Return the number of right predictions in a batch, and of all. None if there is no right or
-        wrong."""
+        """The number of right predictions in a batch, and of all. None if there is no right or wrong."""
         own = self._function("accuracy")
         if own is None:
             return default_hits(outputs, targets, samples, is_text=self._is_text)

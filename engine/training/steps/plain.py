@@ -22,7 +22,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
 from engine.training.ranks.sharded import is_sharded, whole
 from engine.training.ranks.sharing import Shared, send_gradients, shared
-from engine.training.steps.few_bits import is_torchaos, torchao_optimizer
+from engine.training.steps.low_bit_optimizers import is_torchaos, torchao_optimizer
 
 # PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
@@ -143,8 +143,7 @@ def reason_of(error: Exception) -> str:
 
 
 class RecipeRecord:
-    """The requested optimizations. `left_out` has those that are not active, each with the reason as a
-    clause."""
+    """The requested optimizations. `left_out` has the inactive ones, each with the reason as a clause."""
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)
@@ -181,8 +180,7 @@ class RecipeRecord:
 def found_inf_of(
     scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> Tensor:
-    """Return 1 on the device if the optimizer's gradients overflowed, else 0. Call it before
-    `scaler.update`."""
+    """1 on the device if the optimizer's gradients overflowed, else 0. Call it before `scaler.update`."""
     if scaler.is_enabled():
         # there is no public way to it that would not wait for the device
         found: Tensor
@@ -192,8 +190,7 @@ def found_inf_of(
 
 
 def has_gradients(optimizer: torch.optim.Optimizer) -> bool:
-    """Return True if a parameter of the optimizer has a gradient. GradScaler requires one, an optimizer does
-    not."""
+    """Return True if a parameter of the optimizer has a gradient, which GradScaler requires."""
     return any(it.grad is not None for group in optimizer.param_groups for it in group["params"])
 
 

@@ -15,7 +15,7 @@ from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.models.recompute import make_bfloat16
 from engine.training.ranks.sharded import shard, shards
 from engine.training.steps.captured import CapturedStep, CompiledStep
-from engine.training.steps.few_bits import is_torchaos
+from engine.training.steps.low_bit_optimizers import is_torchaos
 from engine.training.steps.own import Body, OwnStep, as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord, no_fused_form, optimizer_for
 
@@ -36,8 +36,7 @@ def build_step(
     own_optimizers: Callable[[nn.Module], Any] = lambda model: None,
     body: Body | None = None,
 ) -> PlainStep:
-    """Return the experiment's step. Moves the model to the device, into its memory format and into training
-    mode.
+    """Return the experiment's step. Moves the model to the device, memory format and training mode.
 
     `call` returns the model's outputs. `own_optimizers` makes the optimizers instead of the experiment's, or
     returns None. `body` is a step of the model's own. Optimizations that are not possible here are skipped.
@@ -46,7 +45,7 @@ def build_step(
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
-    if record.has("channels_last") and experiment.optimizer.has_few_bits:
+    if record.has("channels_last") and experiment.optimizer.is_low_bit:
         record.leave_out("channels_last", "torchao's low-bit state needs contiguous weights")
     for part in _NOT_SHARDED if shards(experiment) else ():
         if record.has(part):

@@ -1,1 +1,1 @@
-"""The model of the form: what its box offers, and a model that is the user's own file."""
+"""The model field of the form: its list of models, and the user's own model file."""

@@ -1,4 +1,4 @@
-"""The entries of the model box: files of the user's own, recent models, and all that the catalog has."""
+"""The entries of the model box: the user's own files, recent models, and the catalog."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.experiment.own.library_models import ModelRef
 
 
 class Row(NamedTuple):
-    """A value, a fact about it, shown at the right, and its text where that is not the value itself.
+    """A value, a fact about it, shown at the right, and its text if that differs from the value.
 
-    A row with a text of its own is an offer: choosing it is `SearchBox.picked` and no edit.
+    A row with a text is an action: selecting it emits `SearchBox.picked` and does not edit.
     """
 
     value: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 class Group(NamedTuple):
     """Rows under a heading, which may be empty.
 
-    While text is typed, a group of an earlier `turn` stands before those of a later one.
+    During a search, groups are sorted by `turn`.
     """
 
     heading: str
@@ -40,19 +40,19 @@ class Group(NamedTuple):
 
 
 OPEN, NEW = "\0open", "\0new"
-"""The values of the two offers that open a dialog; no model can have these names."""
+"""The values of the two actions that open a dialog. No model can have these names."""
 _OFFERS = Group("", (Row(OPEN, text="Open a file…"), Row(NEW, text="New from template…")), turn=1)
 
 MOST_RECENT = 8
 
 
 def with_recent(recent: Sequence[str], model: str) -> tuple[str, ...]:
-    """The recently used models after one more, newest first."""
+    """Return the recently used models with another one added, newest first."""
     return (model, *(other for other in recent if other != model))[:MOST_RECENT]
 
 
 def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) -> list[Group]:
-    """All that the box offers; `recent` has names, and paths of files, and `code` is the chosen file's."""
+    """Return all groups of the box. `recent` has names and file paths, `code` is the selected file's."""
     groups = [_OFFERS]
     if code is not None and (models := models_in(code))[1:]:
         groups.append(Group(code.file, [Row(name) for name in models], turn=-2))
@@ -78,13 +78,13 @@ def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) ->
 
 
 def models_in(code: Code) -> tuple[str, ...]:
-    """The models in a file: "net.py" if it defines `model()`, and "net.py:Net" for each class."""
+    """Return the models in a file: "net.py" if it defines `model()`, and "net.py:Net" for each class."""
     own = (code.file,) if MODEL in code.defines else ()
     return (*own, *(f"{code.file}:{name}" for name in code.classes))
 
 
 def short_folder(folder: str | Path) -> str:
-    """A folder as it is shown: with ~ for the user's own, and its last two parts where it is long."""
+    """Return a folder for display: with ~ for the home folder, and only the last two parts of a long path."""
     place = Path(folder)
     try:
         shown = Path("~") / place.relative_to(Path.home())
@@ -97,7 +97,7 @@ _LONGEST_FOLDER = 28
 
 
 def parameters_words(model: ModelEntry | None) -> str:
-    """A model's size: "25.6 M parameters"; empty where it is unknown."""
+    """Return a model's size: "25.6 M parameters". Empty if unknown."""
     return "" if model is None or model.parameters is None else f"{_size(model)} parameters"
 
 
@@ -115,10 +115,10 @@ def _size(model: ModelEntry) -> str:
 
 
 def narrowed(groups: Iterable[Group], typed: str) -> list[Group]:
-    """The rows in which, or in whose heading, all typed words occur; the best first, and none twice.
+    """Return the rows that contain all typed words in their text or heading, best matches first, without
+    duplicates.
 
-    Best is the name itself, then its beginning, the beginnings of its words, anything inside it, and last the
-    heading.
+    The order of matches: the full name, its start, the starts of its words, any part of it, the heading.
     """
     words = typed.casefold().split()
     if not words:

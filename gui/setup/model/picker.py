@@ -1,4 +1,4 @@
-"""Fills the model box, and puts a file of the user's own into the form as its model."""
+"""Fill the model box, and use the user's own file as the model of the form."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _PYTHON = "Python files (*.py)"
 class ModelPicker(QObject):
     """Puts models into the panel's draft.
 
-    What the user opens, drops or types is a path that the user named: its text is trusted, and again when it
-    has changed; no other path is.
+    A path that the user opens, drops or types is named by the user, so its code is trusted, also after
+    changes. No other path is trusted.
     """
 
     def __init__(self, panel: SetupPanel, box: SearchBox, trusted: TrustedCode) -> None:
@@ -43,7 +43,7 @@ class ModelPicker(QObject):
         self._folder = Path.home()
         self._offered: tuple[object, ...] = ()
         self.held: str | None = None
-        """A path that is still being typed, which is not judged yet."""
+        """A path that is still being typed and not yet validated."""
         box.field.editingFinished.connect(self.finish)
         offers = {OPEN: self.ask_for_file, NEW: self.ask_for_new}
         box.picked.connect(lambda value: offers[value]() if value in offers else self.open(value))
@@ -52,15 +52,15 @@ class ModelPicker(QObject):
         application.applicationStateChanged.connect(self._follow_application)
 
     def show(self, draft: Draft, catalog: Catalog | None) -> None:
-        """Offers what the catalog has, what was used recently, and the models of the chosen file."""
+        """Show the catalog, recent models, and the models of the selected file."""
         offered = (catalog, self._recent, draft.code)
         if catalog is not None and offered != self._offered:
             self._offered = offered
             self._box.set_groups(model_choices(catalog, self._recent, draft.code))
 
     def follow(self, draft: Draft) -> tuple[Draft, Problem | None]:
-        """The draft with its file as it is on disk, or why that cannot be read; none beside other models."""
-        if "model" in draft.several:
+        """Return the draft with the current code of its model file, and the problem if it cannot be read."""
+        if "model" in draft.multi_valued_keys:
             return draft, None
         followed, problem = self._file.follow(draft)
         code = None if followed.has_kept_code else followed.code
@@ -70,15 +70,15 @@ class ModelPicker(QObject):
         return followed, problem
 
     def take(self, text: str, *, is_typed: bool = False, is_finished: bool = False) -> None:
-        """Takes the name of a model, or of a file that was named before; what is typed may name another.
+        """Set the model by name, or by the name of a known file. Typed text may name another file.
 
-        A path that is typed but not `is_finished` is `held`, until its file is there or `finish` is called.
+        A typed path that is not `is_finished` is `held` until its file exists or `finish` is called.
         """
         self.held = text if is_typed and not is_finished and _is_unfinished(text) else None
         if self._panel.draft is None or self.held is not None:
             return
         draft = self._panel.draft.with_model(text)
-        if draft.code is None and "model" not in draft.several:
+        if draft.code is None and "model" not in draft.multi_valued_keys:
             place = place_of(text.strip(), self._recent, is_typed=is_typed)
             if place is not None:
                 # what is wrong with the file is told once the draft is followed
@@ -87,20 +87,20 @@ class ModelPicker(QObject):
         self._panel.put(draft)
 
     def finish(self) -> None:
-        """Take the path that was being typed, whether its file is there or not."""
+        """Set the model to the path that was being typed, even if the file does not exist."""
         if self.held is not None:
             self.take(self.held, is_typed=True, is_finished=True)
 
     def differs(self, draft: Draft) -> bool:
-        """Returns True if the draft keeps other code than its file has now."""
+        """Return True if the draft's code differs from the current file."""
         return self._file.differs(draft)
 
     def use_file(self) -> None:
-        """Takes the code on disk in place of the code of a run."""
+        """Replace the code of a run with the code on disk."""
         self._take(self._file.use)
 
     def used(self, draft: Draft) -> None:
-        """Remembers the draft's model as a recent one, unless it is a file that the user has not named."""
+        """Add the draft's model to the recent ones, unless it is a file that the user has not named."""
         name, code = draft.text("model").strip(), draft.code
         # with the folder of its file
         name = name if code is None else str(Path(code.folder, name))
@@ -108,7 +108,7 @@ class ModelPicker(QObject):
             self._recent = with_recent(self._recent, name)
 
     def open(self, name: str) -> None:
-        """Takes a file as the model, named by its path and perhaps a class; it becomes a recent one."""
+        """Use a file as the model, by its path and optional class, and add it to the recent ones."""
         self._take(lambda draft: self._named(draft, name))
 
     def ask_for_file(self) -> None:
@@ -118,26 +118,26 @@ class ModelPicker(QObject):
             self.open(chosen)
 
     def ask_for_new(self) -> None:
-        """Asks for a name, writes the template there, opens it in an editor, and takes it as the model."""
+        """Ask for a path, write the template there, open it in an editor, and use it as the model."""
         title, path = "New model from the template", str(self._folder / TEMPLATE_NAME)
         chosen, _ = QFileDialog.getSaveFileName(self._panel, title, path, _PYTHON)
         if not chosen:
             return
         place = Path(chosen).with_suffix(".py")
         # the dialog asked only about the name as it was typed
-        question = f"{place.name} is already there. Replace it?"
+        question = f"{place.name} already exists. Replace it?"
         if place != Path(chosen) and place.exists() and not ask(self._panel, question, "Replace", "Keep"):
             return
         try:
             written = write_template(place, force=True)
         except ProblemError as error:
-            self._panel.act.tell(error.problem)
+            self._panel.act.report(error.problem)
             return
         self.open(str(written))
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(written)))
 
     def state(self) -> list[str]:
-        """The recently used models, newest first."""
+        """Return the recently used models, newest first."""
         return list(self._recent)
 
     def restore(self, state: list[object]) -> None:
@@ -145,7 +145,7 @@ class ModelPicker(QObject):
         self._recent = tuple(names)[:MOST_RECENT]
 
     def name_place(self, path: str) -> None:
-        """Notes that the user named this path of data."""
+        """Record that the user named this path of data."""
         self._trusted.name_place(path)
 
     def _may_offer(self, name: str) -> bool:
@@ -153,7 +153,7 @@ class ModelPicker(QObject):
         return file is None or self._trusted.is_named(Path(file))
 
     def _named(self, draft: Draft, name: str) -> Draft:
-        """The draft with the model of a file that the user names just now. Raises ProblemError."""
+        """Return the draft with a model file that the user has just named. Raises ProblemError."""
         named = opened(draft, name)
         assert named.code is not None  # it was read
         self._trusted.name(named.code)
@@ -170,7 +170,7 @@ class ModelPicker(QObject):
         try:
             draft = change(self._panel.draft)
         except ProblemError as error:
-            self._panel.act.tell(error.problem)
+            self._panel.act.report(error.problem)
             return
         self.held = None
         self.used(draft)
@@ -185,11 +185,11 @@ class ModelPicker(QObject):
 
 
 _Stamp = tuple[tuple[int, int] | None, ...]
-"""When each file was changed, in nanoseconds, and its size in bytes; None for a file that is gone."""
+"""The time of change in nanoseconds and the size in bytes of each file. None for a deleted file."""
 
 
 class FileOnDisk:
-    """Reads a workload file again when it, or a module beside it, has changed."""
+    """Reads a model file again when it, or a module that it imports from its folder, has changed."""
 
     def __init__(self, trusted: TrustedCode) -> None:
         self._trusted = trusted
@@ -199,7 +199,7 @@ class FileOnDisk:
         self._read: Code | Problem | None = None
 
     def read(self, code: Code) -> Code | Problem:
-        """Reads what the file of `code` holds now, or why it cannot be read."""
+        """Read the current file of `code`. Return a problem if it cannot be read."""
         place = code.place
         if (problem := remote_problem(place)) is not None and not self._trusted.may_look(place):
             return problem
@@ -215,7 +215,7 @@ class FileOnDisk:
         return self._read
 
     def follow(self, draft: Draft) -> tuple[Draft, Problem | None]:
-        """The draft with its model's code as it is on disk; else why that cannot be read."""
+        """Return the draft with the current code of its model file, and the problem if it cannot be read."""
         code = draft.code
         if code is None:
             return _brought(draft)
@@ -228,7 +228,7 @@ class FileOnDisk:
         return (draft if is_same else draft.with_change("code", found.to_json())), None
 
     def differs(self, draft: Draft) -> bool:
-        """Returns True if the draft keeps the code of a run or preset, and its file has other code."""
+        """Return True if the draft has the code of a run or preset, and its file differs."""
         code = draft.code
         if code is None or not draft.has_kept_code:
             return False
@@ -236,7 +236,7 @@ class FileOnDisk:
         return isinstance(found, Code) and found.sha256 != code.sha256
 
     def use(self, draft: Draft) -> Draft:
-        """The draft with the code on disk in place of what it keeps, and its dataset. Raises ProblemError."""
+        """Return the draft with the code on disk, and with the dataset kept. Raises ProblemError."""
         code = draft.code
         if code is None:
             return draft
@@ -244,9 +244,9 @@ class FileOnDisk:
 
 
 def opened(draft: Draft, name: str) -> Draft:
-    """The draft with the model of a file, named by its path and perhaps a class. Raises ProblemError.
+    """Return the draft with a model file, by its path and optional class. Raises ProblemError.
 
-    Where the file has no `model()` and only one class, that is the model.
+    If the file has no `model()` and only one class, that class is the model.
     """
     model = ModelRef(name)
     code, class_name = read_code(model.file or name), model.class_name
@@ -256,7 +256,7 @@ def opened(draft: Draft, name: str) -> Draft:
 
 
 def place_of(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:
-    """The path of the file that a name stands for: of a recent one, or else of any, if it was typed."""
+    """Return the path of a named file: a recent one, or, if the name was typed, any file."""
     model = ModelRef(name)
     files = [file for other in recent if (file := ModelRef(other).file) is not None]
     known = next((file for file in files if model.file in (file, Path(file).name)), None)
@@ -264,7 +264,7 @@ def place_of(name: str, recent: Iterable[str], *, is_typed: bool) -> str | None:
 
 
 def _brought(draft: Draft) -> tuple[Draft, Problem | None]:
-    """The draft with the file whose path it brings without the text; else why that cannot be read."""
+    """Return the draft with code for a bare path to a file, and the problem if it cannot be read."""
     name = draft.model
     if name.file is None:
         return draft, None

@@ -1,4 +1,4 @@
-"""The window of a check: what is wrong with a model, and the tree of its modules."""
+"""The window of a check: the findings about a model, and the tree of its modules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOTHING = "No mistakes found."
 
 
 class CheckReport(QDialog):
-    """Not modal. `finished` when it, or its window, is closed."""
+    """The non-modal window of a check. `finished` when it, or its parent window, is closed."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -42,7 +42,7 @@ class CheckReport(QDialog):
         self.tree = ModuleView()
         self._split = QSplitter(Qt.Orientation.Vertical)
         self._split.setChildrenCollapsible(False)
-        self.again = Button("Check again", "secondary", "Check the model as the form has it now")
+        self.again = Button("Check again", "secondary", "Check the model with the current form")
         self._close = Button("Close", "secondary", "Close this window (Escape)", do=self.close)
         self._split.addWidget(self._area)
         self._split.addWidget(self.tree)
@@ -53,17 +53,17 @@ class CheckReport(QDialog):
         window.installEventFilter(self)
 
     def show_checking(self, experiment: Experiment) -> None:
-        """Shows that a check is being made."""
-        self._begin(experiment, "Checking: two small batches pass through the model on the CPU…")
+        """Show that a check is in progress."""
+        self._begin(experiment, "Passing two small batches through the model on the CPU…")
         self._split.hide()
         self.again.setEnabled(False)
         self._close.setText("Cancel")
 
     def show_answer(self, experiment: Experiment, answer: Checked | Problem) -> None:
-        """Shows what a check found, or why there was none."""
+        """Show the result of a check, or why it failed."""
         rows: tuple[ModuleRow, ...]
         if isinstance(answer, Problem):
-            words, rows = "It was not checked.", ()
+            words, rows = "The model was not checked.", ()
             blocks = [_block("", answer)]
         else:
             words, rows = summary(answer), answer.tree
@@ -85,7 +85,7 @@ class CheckReport(QDialog):
         self._close.setText("Close")
 
     def text(self) -> str:
-        """The summary, and all that is said of the findings."""
+        """Return the summary and the texts of all findings."""
         shown = self._area.findChildren(QLabel) if self._split.isVisibleTo(self) else []
         return "\n".join(part.text() for part in (self._summary, *shown))
 
@@ -96,20 +96,20 @@ class CheckReport(QDialog):
         self.setAccessibleDescription(words)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Closes with its window, but not when that is only minimized."""
+        """Close with the parent window, but not when that is only minimized."""
         if event.type() == QEvent.Type.Hide and not event.spontaneous():
             self.close()
         return False
 
 
 def summary(checked: Checked) -> str:
-    """How many findings there are, and what passed through the model."""
+    """Summarize the number of findings, and the inputs and outputs of the model."""
     counts = Counter[str](finding.severity for finding in checked.findings)
     words = [counted(counts[name], name) for name in _SEVERITIES if counts[name]]
     facts = [f"{checked.parameters:,} parameters"] if checked.parameters else []
     facts += [f"{name} {text}" for name in ("inputs", "outputs", "loss") if (text := getattr(checked, name))]
     found = f"{', '.join(words).capitalize()}." if words else _NOTHING
-    return f"{found} {'; '.join(facts).capitalize()}." if facts else found
+    return f"{found} {', '.join(facts).capitalize()}." if facts else found
 
 
 def _block(head: str, told: Problem | Finding) -> QFrame:
@@ -127,13 +127,13 @@ def _block(head: str, told: Problem | Finding) -> QFrame:
 
 
 _WARNING = (
-    "This code, or the path of its file, came with a run or a preset from elsewhere. It can do on this "
-    "machine whatever you can: read it before you run it."
+    "This code, or the path of its file, came with a run or preset from elsewhere. It runs with "
+    "your permissions, so read it first."
 )
 
 
 class AcceptDialog(QDialog):
-    """Accepted if the code may run."""
+    """A dialog that shows code and is accepted if it may run."""
 
     def __init__(self, code: Code, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -144,8 +144,8 @@ class AcceptDialog(QDialog):
         self.text.setReadOnly(True)
         self.text.setProperty("role", "code")
         self.text.setAccessibleName(f"The code of {code.file}")
-        self.run = Button("Run it", "secondary", "Trust this code, and start", do=self.accept)
-        cancel = Button("Cancel", "secondary", "Run nothing", do=self.reject)
+        self.run = Button("Run it", "secondary", "Trust this code and start", do=self.accept)
+        cancel = Button("Cancel", "secondary", "Do not run it", do=self.reject)
         cancel.setDefault(True)
         warning = label(_WARNING, "body", wraps=True)
         frame = Surface("field")
@@ -162,7 +162,7 @@ class AcceptDialog(QDialog):
 
 
 def may_run(code: Code, window: QWidget) -> bool:
-    """Shows the code and asks whether it may run."""
+    """Show the code and ask whether it may run."""
     dialog = AcceptDialog(code, window)
     try:
         return dialog.exec() == QDialog.DialogCode.Accepted
@@ -171,14 +171,14 @@ def may_run(code: Code, window: QWidget) -> bool:
 
 
 def _whole_text(code: Code) -> str:
-    """The file, and below it the modules beside it, each with its name."""
+    """Return the file, then the modules next to it, each with its name."""
     beside = (f"\n\n# {name}\n\n{text}" for name, text in sorted(code.beside.items()))
-    head = f"# {code.file}, which runs in {one_line(code.folder)} and can read the files there"
+    head = f"# {code.file}, runs in {one_line(code.folder)} and can read the files there"
     return f"{head}\n\n{code.text}{''.join(beside)}"
 
 
 class CheckController(QObject):
-    """Checks the form's model when that is asked, and shows the answer in a window of its own."""
+    """Checks the form's model on request, and shows the result in a separate window."""
 
     def __init__(self, setup: SetupPanel, experiments: Experiments, window: QWidget) -> None:
         super().__init__(window)
@@ -194,11 +194,11 @@ class CheckController(QObject):
         return report
 
     def check(self, experiment: Experiment) -> None:
-        """Asks for a check, or tells why nothing is checked; no window opens then."""
+        """Start a check. If that is not possible, report the problem and open no window."""
         try:
             self._experiments.check_model(experiment)
         except ProblemError as error:
-            self._setup.act.tell(error.problem)
+            self._setup.act.report(error.problem)
             return
         self._wanted = experiment
         self.report.show_checking(experiment)

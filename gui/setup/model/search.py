@@ -1,4 +1,4 @@
-"""A search box: a click anywhere in it opens the whole list, and typing narrows it."""
+"""A search box: a click anywhere in it opens the full list, and typing filters it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _INVALID = QModelIndex()
 
 
 class _Rows(QAbstractListModel):
-    """Headings, which cannot be chosen, and rows. Enter takes row `taken` while text is typed."""
+    """Headings, which cannot be selected, and rows. During typing, Enter selects row `taken`."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -51,7 +51,7 @@ class _Rows(QAbstractListModel):
         self.taken: int | None = None
 
     def put(self, groups: Iterable[Group], typed: str = "", *, takes_first: bool = False) -> None:
-        """Replaces all rows by what matches the typed text."""
+        """Replace all rows with the matches of the typed text."""
         self.beginResetModel()
         self._entries.clear()
         for group in groups:
@@ -65,7 +65,7 @@ class _Rows(QAbstractListModel):
         self.endResetModel()
 
     def row(self, place: int) -> Row | None:
-        """The row at a place; None for a heading."""
+        """Return the row at a place. None for a heading."""
         entry = self._entries[place]
         return entry if isinstance(entry, Row) else None
 
@@ -91,12 +91,11 @@ class _Rows(QAbstractListModel):
 
 
 class SearchBox(ChoiceBox):
-    """A choice that parts of its name find. The typed text is the value.
+    """A combo box with search. The typed text is the value.
 
-    The list leaves the keyboard to the field, so that typing can continue while it is open. Enter takes the
-    best match, or with `takes_any` the text as typed; Escape brings back the value from before. `typed`
-    carries a text as the user types it, `edited` any other value; `picked` that of a chosen row that has a
-    text of its own.
+    The list leaves the keyboard focus to the field, so typing can continue while it is open. Enter selects
+    the best match, or with `takes_any` the text as typed. Escape restores the previous value. `typed` emits
+    the text during typing, `edited` any other value, `picked` the value of a selected row with its own text.
     """
 
     typed = Signal(str)
@@ -109,7 +108,7 @@ class SearchBox(ChoiceBox):
         self._takes_any = takes_any
         self._groups: Sequence[Group] = ()
         self.before = ""
-        """The value when the field was entered or last chosen, which Escape brings back."""
+        """The value when the field was entered or last selected, which Escape restores."""
         self._all, self._matches = _Rows(self), _Rows(self)
         self.setModel(self._all)
         field = self.field = _SearchField()
@@ -134,7 +133,7 @@ class SearchBox(ChoiceBox):
         self.setCompleter(completer)
 
     def set_groups(self, groups: Sequence[Group]) -> None:
-        """Offers these values under their headings."""
+        """Offer these values under their headings."""
         if groups is self._groups or groups == self._groups:
             return
         self._groups = groups
@@ -164,7 +163,7 @@ class SearchBox(ChoiceBox):
             self._remember()
 
     def showPopup(self) -> None:
-        """Opens the whole list at the chosen value."""
+        """Open the full list at the current value."""
         self._remember()
         self._show("")
         self._completer.setCompletionPrefix("")
@@ -231,7 +230,7 @@ class SearchBox(ChoiceBox):
 
 
 class _SearchField(QLineEdit):
-    """`clicked` when the mouse was pressed and released without selecting text; `entered` by the focus."""
+    """Emits `clicked` after a click that does not select text, and `entered` on focus."""
 
     clicked = Signal()
     entered = Signal()
@@ -260,7 +259,7 @@ class _SearchField(QLineEdit):
 
 
 class _Completer(QCompleter):
-    """Shows all rows of its model, which is narrowed already; `escaped` when Escape closes the list."""
+    """Shows all rows of its model, which is already filtered. Emits `escaped` when Escape closes the list."""
 
     escaped = Signal()
 
@@ -286,7 +285,7 @@ class _Completer(QCompleter):
 
 
 class _RowDelegate(QStyledItemDelegate):
-    """A row of the list, with its fact at the right; a heading is small. The current row is highlighted."""
+    """Draws a row with its fact at the right, or a small heading. The current row is highlighted."""
 
     def __init__(self, view: QListView) -> None:
         super().__init__(view)
@@ -321,7 +320,7 @@ _INSET = 10
 
 
 def _fitting(option: QStyleOptionViewItem, row: Row) -> str:
-    """The row's text, elided in its middle where it would run into the fact."""
+    """Return the row's text, elided in the middle if it would overlap the fact."""
     metrics: QFontMetrics = option.fontMetrics
     rect: QRect = option.rect
     fact = metrics.horizontalAdvance(row.fact) + _INSET if row.fact else 0

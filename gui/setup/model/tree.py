@@ -1,4 +1,4 @@
-"""A model's modules as a tree: the model of any such tree, its view, and the tree of a check."""
+"""Trees of modules: the item model, the view, and the tree of a check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TreeRow(Protocol):
-    """A row of a tree of modules: `depth` is how many rows it is inside of."""
+    """A row of a tree of modules. `depth` is its nesting level."""
 
     @property
     def depth(self) -> int: ...
@@ -44,10 +44,10 @@ class _Node(Generic[Row]):
 
 
 class TreeModel(QAbstractItemModel, Generic[Row]):
-    """Rows in the order of a walk through the tree; the view asks only for what is unfolded.
+    """An item model of rows in depth-first order. The view reads only unfolded rows.
 
-    `cell` gives what a row has in a column in a role; `numbers` are the columns that are aligned right, and
-    `tips` the tooltips of headings.
+    `cell` returns the data of a row in a column and role. `numbers` are the right-aligned columns, and `tips`
+    the tooltips of headings.
     """
 
     headings: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class TreeModel(QAbstractItemModel, Generic[Row]):
         raise NotImplementedError
 
     def row_of(self, index: Index) -> Row | None:
-        """The row of an index; None for an invalid index."""
+        """Return the row of an index. None for an invalid index."""
         return self._node(index).row
 
     def index(self, row: int, column: int, parent: Index = _INVALID) -> QModelIndex:
@@ -123,7 +123,7 @@ class _Sorted(QSortFilterProxyModel):
 
 
 class TreeView(QTreeView):
-    """Shows a tree, the model itself unfolded. A click on a heading sorts, a third one unsorts."""
+    """Shows a tree. A click on a heading sorts, a third click restores the order."""
 
     widths: tuple[int, ...] = ()
 
@@ -142,7 +142,7 @@ class TreeView(QTreeView):
         header.setStretchLastSection(True)
 
     def show_tree(self, tree: QAbstractItemModel) -> None:
-        """Shows a tree in its own order, or as sorted by the header."""
+        """Show a tree in its own order, or as sorted by the header."""
         old = self.proxy.sourceModel()
         self.proxy.setSourceModel(tree)
         if isinstance(old, TreeModel):
@@ -156,9 +156,9 @@ PARAMETERS = 2
 
 
 class ModuleTree(TreeModel[ModuleRow]):
-    """The rows of a check, with their parameters, shapes and number formats."""
+    """The rows of a check, with parameters, shapes and dtypes."""
 
-    headings = ("Module", "Class", "Parameters", "Output", "Format")
+    headings = ("Module", "Class", "Parameters", "Output", "Dtype")
     numbers = (PARAMETERS,)
 
     def cell(self, row: ModuleRow, column: int, role: int) -> Any:
@@ -173,7 +173,7 @@ class ModuleTree(TreeModel[ModuleRow]):
 
 
 def short_name(name: str) -> str:
-    """A module's name within the module around it."""
+    """Return a module's name within its parent module."""
     return name.rpartition(".")[2] or "the model"
 
 
@@ -181,5 +181,5 @@ class ModuleView(TreeView):
     widths = (240, 170, 110, 160, 80)
 
     def show_rows(self, rows: Sequence[ModuleRow]) -> None:
-        """Shows a model's modules in their order, as sorted by the header."""
+        """Show a model's modules in their order, or as sorted by the header."""
         self.show_tree(ModuleTree(rows, self))

@@ -99,11 +99,11 @@ def _path_problem(path: str | None) -> str:
 
 def test_a_path_there_is_not_looked_for_here(tmp_path, monkeypatch) -> None:
     assert _path_problem("/data/there") == "" and _path_problem("~/there") == ""
-    assert "whole path" in _path_problem("there/pictures")
+    assert "absolute path" in _path_problem("there/pictures")
     assert "is empty" in _path_problem(None)
     (tmp_path / "pictures").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert "far, where it must be, too" in _path_problem("pictures")
+    assert "far, where it must also exist" in _path_problem("pictures")
 
 
 def test_a_path_there_stays_as_it_was_written() -> None:

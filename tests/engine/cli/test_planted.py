@@ -98,7 +98,7 @@ def toml(tmp_path: Path, **table: Any) -> str:
     return str(path)
 
 
-UNACCEPTED = "came from elsewhere and has not been accepted"
+UNACCEPTED = "came from elsewhere and is not yet allowed"
 
 
 @pytest.mark.parametrize("name", ["evil.py", "evil.py:Net"])
@@ -111,7 +111,7 @@ def test_a_file_that_is_named_on_the_command_line_runs(planted: Planted, name: s
 def test_so_does_one_that_is_named_from_its_own_folder(planted, monkeypatch):
     monkeypatch.chdir(planted.path.parent)
     assert planted.verb("run", "--set", "model=evil.py", *SHORT, *THREAD)[0] == 0 and planted.was_run
-    assert TrustedCode().is_named(planted.path), "the whole path, as it was at that moment"
+    assert TrustedCode().is_named(planted.path), "the absolute path, as it was at that moment"
 
 
 @pytest.mark.parametrize("verb", ["run", "check", "compare", "limit", "numerics", "profile", "tune"])
@@ -210,7 +210,7 @@ def test_a_sweep_or_a_search_from_elsewhere_does_not_go_on(planted: Planted) -> 
         sweep = store.sweeps.add("theirs", grid, Plan(), device_name="CPU", left_out={})
         answer = Tuning(experiment=planted.experiment(), plan=TuningPlan())
         tuning = store.studies.add(Study(answer=answer, device_name="CPU")).id
-    for start in (["resume", sweep], ["resume", tuning], ["tune", "--carry-on", tuning]):
+    for start in (["resume", sweep], ["resume", tuning], ["tune", "--resume", tuning]):
         assert UNACCEPTED in planted.refused(*start, *THREAD)
     TrustedCode().add(planted.code)
     assert planted.verb("resume", sweep, *THREAD)[0] == 0 and planted.was_run
@@ -224,7 +224,9 @@ def test_a_path_without_a_text_runs_nothing_wherever_it_comes_from(planted: Plan
         grid = grid_of(json.loads(experiment.to_json()), [axis])
         sweep = store.sweeps.add("theirs", grid, Plan(), device_name="CPU", left_out={})
     for arguments in (["numerics", "--run", run.id], ["profile", "--run", run.id]):
-        assert "the text of that file is missing" in planted.refused(*arguments, "--trust-code", *THREAD)
+        assert "the source code of that file is missing" in planted.refused(
+            *arguments, "--trust-code", *THREAD
+        )
     planted.verb("resume", sweep, "--trust-code", *THREAD)
     planted.verb("export", run.id, "--to", str(tmp_path / "run.py"))
     assert not planted.was_run
@@ -238,7 +240,7 @@ def test_a_path_to_another_machine_is_not_even_opened(planted, tmp_path, path, m
     write_preset("theirs", experiment={"model": path, "steps": 1})
     given = toml(tmp_path, device="cpu", sweep={"model": [path, "small-cnn"]})
     for arguments in (["run", "--preset", "theirs"], ["compare", "--config", given]):
-        assert "lies on another machine, and was not opened" in planted.refused(*arguments, *THREAD)
+        assert "is on a remote machine and was not opened" in planted.refused(*arguments, *THREAD)
 
 
 def test_a_preset_that_sweeps_such_a_path_is_listed_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:

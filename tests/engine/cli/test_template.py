@@ -60,7 +60,7 @@ def test_every_setting_is_listed_with_its_default(capsys: Capture) -> None:
 
 def test_an_unknown_setting_is_answered_with_those_that_may_be_meant(capsys: Capture) -> None:
     shown = told(capsys, "run", "--set", "lr=1")
-    assert "Did you mean optimizer.learning_rate? `ammeter settings` lists all of them." in shown
+    assert "Did you mean optimizer.learning_rate? `ammeter settings` lists all settings." in shown
 
 
 @pytest.mark.parametrize("verb", ["run", "compare", "sweep"])
@@ -76,7 +76,7 @@ def test_the_preset_of_a_limit_is_not_trained(capsys: Capture, verb: str) -> Non
 def test_the_help_names_the_precisions_and_those_without_any(capsys: Capture, verb: str) -> None:
     shown = told(capsys, verb, "--help")
     assert all(precision.value in shown for precision in Precision)
-    assert "Default: fp32 and fp16, without a GPU fp32 and bf16." in shown
+    assert "Default: fp32 and fp16 (without a GPU: fp32 and bf16)." in shown
 
 
 def test_a_run_is_shown_without_settings_that_mean_nothing_to_it(capsys: Capture) -> None:

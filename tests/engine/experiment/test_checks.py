@@ -145,9 +145,7 @@ def test_a_step_of_the_models_file_is_refused_where_fsdp_shards_the_model(tmp_pa
     settings = {"model": str(file), "device": "cpu", "devices": 2, "ranks": {"strategy": "fsdp"}}
     experiment = experiment_from(with_code(settings, names_model=True, names_dataset=False))
     (problem,) = [found for found in problems(experiment, CATALOG) if found.key == "ranks.strategy"]
-    assert problem.message == (
-        "Strategy is FSDP2, but net.py defines step(), which is written for a whole model."
-    )
+    assert problem.message == ("Strategy is FSDP2, but net.py defines step(), which needs the full model.")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +157,7 @@ def test_a_step_of_the_models_file_is_refused_where_fsdp_shards_the_model(tmp_pa
         ),
         (
             {"ranks": {"static_graph": True, "find_unused_parameters": True}},
-            "Static graph is on, but Find unused parameters is for steps that use different parameters.",
+            "Static graph is on, but Find unused parameters needs steps that use different parameters.",
         ),
     ],
 )
@@ -174,9 +172,9 @@ def test_what_ddp_cannot_combine_is_refused_on_several_devices_only(settings: An
 @pytest.mark.parametrize(
     ("catalog", "device", "devices", "words"),
     [
-        (cards("cuda", 4), "auto", 5, "Devices is 5, but from cuda:0 on there are 4."),
-        (cards("cuda", 4), "cuda:3", 2, "Devices is 2, but from cuda:3 on there is 1."),
-        (cards("mps", 1), "mps", 2, "PyTorch shares gradients among devices of cuda and xpu only."),
+        (cards("cuda", 4), "auto", 5, "Devices is 5, but starting with cuda:0, there are 4."),
+        (cards("cuda", 4), "cuda:3", 2, "Devices is 2, but starting with cuda:3, there is 1."),
+        (cards("mps", 1), "mps", 2, "PyTorch synchronizes gradients only between devices of cuda and xpu."),
         (CATALOG, "cpu", 60, "Devices is 60, but the CPU has 6 cores."),
     ],
 )
@@ -198,7 +196,7 @@ def test_one_core_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_windows_shares_no_gradients_among_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.experiment.checks.sys.platform", "win32")
     (problem,) = problems(Experiment(devices=2), cards("cuda", 2))
-    assert "no NCCL on Windows" in problem.message and "WSL" in problem.remedy
+    assert "has no NCCL" in problem.message and "WSL" in problem.remedy
     assert not problems(Experiment(device="cpu", devices=2), cards("cuda", 2))
 
 
@@ -217,7 +215,7 @@ def test_windows_shares_no_gradients_among_cards(monkeypatch: pytest.MonkeyPatch
         ({"model": "linear", "dataset": "synthetic-regression", "image_size": 8}, "image_size", "empty"),
         ({"model": "vit_b_16"}, "image_size", "32"),
         ({"image_size": 4}, "image_size", "8"),
-        ({"model": "no-lm", "dataset": "tokens"}, "model", "Install what is missing"),
+        ({"model": "no-lm", "dataset": "tokens"}, "model", "Install the missing package"),
         ({"model": "lm"}, "dataset", "tokens, bytes"),
         ({**LM, "dataset": "bytes", "num_classes": 300}, "num_classes", "256"),
         ({**LM, "sequence_length": 8_193}, "sequence_length", "8,192"),
@@ -257,13 +255,13 @@ def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(settings, key
         ),
         ({"dataset": "synthetic", "data": {"augment": True}}, "data.augment", "shifted and flipped"),
         ({**FOLDER, "data": {"on_device": True}}, "data.on_device", "too large"),
-        ({"dataset": "image-folder"}, "path", "needs a folder of pictures"),
+        ({"dataset": "image-folder"}, "path", "needs a folder of images"),
         (
             {"checkpoint": {"best": True}, "validation": {"every": 0}},
             "checkpoint.best",
             "validation interval is 0",
         ),
-        ({"dataset": "synthetic", "checkpoint": {"best": True}}, "checkpoint.best", "nothing to validate on"),
+        ({"dataset": "synthetic", "checkpoint": {"best": True}}, "checkpoint.best", "no validation samples"),
     ],
 )
 def test_settings_that_the_dataset_cannot_follow_are_answered(settings, key, words):
@@ -323,8 +321,8 @@ def test_a_pattern_with_an_open_bracket_is_refused(pattern: str, is_broken: bool
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ((), "no folders with pictures"),
-        (("1.png", "notes/readme.txt", ".hidden/1.png", "cats/.1.png"), "no folders with pictures"),
+        ((), "no subfolders with images"),
+        (("1.png", "notes/readme.txt", ".hidden/1.png", "cats/.1.png"), "no subfolders with images"),
         (("cats/1.png", "dogs/readme.txt"), "only one class, 'cats'"),
         (("train/cats/1.png", "val/cats/1.png", "val/dogs/1.png"), "only one class, 'cats'"),
         (("cats/a/b/1.JPG", "dogs/1.webp"), None),

@@ -45,13 +45,13 @@ def test_a_preset_that_is_smaller_without_a_gpu_says_so() -> None:
         told = found.about_for(has_gpu=False)
         assert found.about_for(has_gpu=True) == found.about
         is_other = found.base(has_gpu=True) != found.base(has_gpu=False)
-        assert ("Without a GPU it is smaller" in told) == is_other, found.name
+        assert ("Without a GPU, it is smaller" in told) == is_other, found.name
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_without_a_gpu_fp16_is_left_to_what_shows_its_parts(name: str) -> None:
     used = {experiment.precision for _, experiment in preset(name).experiments(has_gpu=False)}
-    shows_scaling = name in ("hello-amp", "debug-ladder")
+    shows_scaling = name in ("hello-amp", "debug-divergence")
     assert (Precision.FP16 in used) == shows_scaling
 
 
@@ -95,9 +95,9 @@ def test_resnet50_memory_has_two_batches_of_amp_beside_fp32() -> None:
 
 
 @pytest.mark.parametrize("has_gpu", [True, False])
-def test_the_debug_ladder_climbs_from_fp32_to_the_scaler(has_gpu: bool) -> None:
-    assert (preset("debug-ladder").kind, preset("debug-ladder").parts) == ("numerics", ("ladder",))
-    rungs = list(sides("debug-ladder", has_gpu).values())
+def test_the_divergence_preset_goes_from_fp32_to_the_scaler(has_gpu: bool) -> None:
+    assert (preset("debug-divergence").kind, preset("debug-divergence").parts) == ("numerics", ("ladder",))
+    rungs = list(sides("debug-divergence", has_gpu).values())
     assert [one.precision.value for one in rungs] == ["fp32", "fp16-unscaled", "fp16"]
     assert [one.uses_scaler for one in rungs] == [False, False, True]
 
@@ -166,7 +166,7 @@ BROKEN: list[tuple[str, str]] = [
     ("title = 'x'\n[experiment]\nbatch_size = 0", "Batch size is 0"),
     ("title = 'x'\n[experiment]\n[[variants]]\nprecision = 'fp32'", "label is missing"),
     ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\nprecision = 'fp4'", "Precision is 'fp4'"),
-    ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\n[[variants]]\nlabel = 'a'", "labelled 'a'"),
+    ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\n[[variants]]\nlabel = 'a'", "labeled 'a'"),
     ("title = 'x'\nvariants = 3\n[experiment]", "variants is 3, but it must be a list"),
     ("title = 'x'\nparts = 'nan'\n[experiment]", "parts is 'nan', but it must be a list"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nvariants = 3", "must be a list of tables"),
@@ -197,7 +197,7 @@ def test_the_overrides_without_a_gpu_do_not_reach_one_that_has() -> None:
     assert found.base(has_gpu=True) == table
     assert found.base(has_gpu=False) == {"batch_size": 8, "optimizer": {"name": "sgd", "learning_rate": 0.01}}
     assert found.about_for(has_gpu=True) == ""
-    assert found.about_for(has_gpu=False) == "Without a GPU it has other settings."
+    assert found.about_for(has_gpu=False) == "Without a GPU, it uses other settings."
 
 
 def test_an_own_preset_is_renamed_with_all_that_is_in_it() -> None:

@@ -48,8 +48,8 @@ WRONG = [
     ("schedule.rise_fraction", "0", "more than 0"),
     ("schedule.decay_epochs", "0", "1 or more"),
     ("schedule.decay_factor", "0", "more than 0"),
-    ("step.recipe", "turbo", "plain, fast, or some of channels_last, fused, compile, capture"),
-    ("step.recipe", "fused+turbo", "plain, fast, or some of channels_last, fused, compile, capture"),
+    ("step.recipe", "turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
+    ("step.recipe", "fused+turbo", "plain, fast, or any of channels_last, fused, compile, capture"),
     ("step.gradient_accumulation", "0", "1 or more"),
     ("step.activation_checkpointing", "some", "true or false"),
     ("step.clip_norm", "0", "more than 0"),
@@ -87,15 +87,15 @@ def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(key, value
         ("every", "Did you mean checkpoint.every or validation.every?"),
         ("lr", "Did you mean optimizer.learning_rate?"),
         ("wd", "Did you mean optimizer.weight_decay?"),
-        ("wings", "Remove it;"),
-        ("a.b.c", "Remove it;"),
+        ("wings", "Remove it."),
+        ("a.b.c", "Remove it."),
     ],
 )
 def test_an_unknown_key_is_answered_with_the_nearest_ones(key: str, remedy: str) -> None:
     with pytest.raises(ProblemError) as caught:
         experiment_from(from_dotted(key, 4))
     assert caught.value.problem.message == f"There is no setting named '{key}'."
-    assert caught.value.problem.remedy == f"{remedy} `ammeter settings` lists all of them."
+    assert caught.value.problem.remedy == f"{remedy} `ammeter settings` lists all settings."
 
 
 def test_several_wrong_values_are_all_named() -> None:
@@ -107,7 +107,7 @@ def test_several_wrong_values_are_all_named() -> None:
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
-        ({"epochs": 1, "steps": 2}, "steps", "Steps and epochs are both given"),
+        ({"epochs": 1, "steps": 2}, "steps", "Steps and epochs are both set"),
         ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "Momentum is for sgd"),
         ({"optimizer": {"name": "adam", "momentum": 0.9}}, "optimizer.momentum", "Momentum is for sgd"),
         (
@@ -115,7 +115,11 @@ def test_several_wrong_values_are_all_named() -> None:
             "schedule.warmup_steps",
             "one-cycle warms up by itself",
         ),
-        ({"precision": "fp16-unscaled", "scaler": {"mode": "on"}}, "scaler.mode", "trains without a scaler"),
+        (
+            {"precision": "fp16-unscaled", "scaler": {"mode": "on"}},
+            "scaler.mode",
+            "trains without a loss scaler",
+        ),
     ],
 )
 def test_settings_that_contradict_one_another_are_answered(settings, key, words):

@@ -65,7 +65,7 @@ def test_wrong_texts_are_refused(texts: list[str], words: str) -> None:
         ("batch_size", "sweep is batch_size, but it must be a table"),
         ({"batch_size": 32}, "Batch size is swept over 32, which must be a list"),
         ({"batch_size": []}, "Batch size is swept, but has no values."),
-        ({"batch_size": [{"a": 1}]}, "which is no value of Batch size"),
+        ({"batch_size": [{"a": 1}]}, "which is not a value of Batch size"),
         ({"optimizer": {"rate": [1]}}, "There is no setting named 'optimizer.rate'."),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_preset_with_a_value_that_does_not_validate_is_broken() -> None:
     text = 'title = "Bad"\n[experiment]\nmodel = "small-cnn"\n[sweep]\nbatch_size = [32, -1]\n'
     (own_presets_folder() / "bad.toml").write_text(text, encoding="utf-8")
     (problem,) = broken_presets()
-    assert "The cell batch size -1 cannot be trained" in problem.message
+    assert "The combination batch size -1 cannot be trained" in problem.message
 
 
 def test_the_last_axis_varies_fastest_and_every_cell_is_an_experiment() -> None:
@@ -140,12 +140,12 @@ def test_variants_bring_several_settings_each() -> None:
 @pytest.mark.parametrize(
     ("axes", "words"),
     [
-        ([("batch_size", ("32", "x"))], "The cell batch size x cannot be trained: Batch size is 'x'"),
+        ([("batch_size", ("32", "x"))], "The combination batch size x cannot be trained: Batch size is 'x'"),
         ([("batch_size", ("32", "32.0"))], "Batch size has the value 32.0 twice."),
         ([("bach_size", (32, 64))], "There is no setting named 'bach_size'."),
         (
             [("batch_size", tuple(range(1, 102))), ("seed", tuple(range(100)))],
-            "The sweep would have 10,100 cells, but it can have at most 10,000.",
+            "The sweep would have 10,100 combinations, but the maximum is 10,000.",
         ),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_problem_can_hold_anything_and_says_it_in_bounds() -> None:
     for text in (problem.message, problem.remedy, problem.key, problem.value):
         assert text is not None and not OBEYED & (set(text) - {"\n", "\t"})
     assert Problem.model_validate_json(problem.model_dump_json()) == problem
-    long = request_problem(f"The file {'x' * 5_000} cannot be read.", "Check its path.")
+    long = request_problem(f"The file {'x' * 5_000} cannot be read.", "Check the path.")
     assert long.message.startswith("The file xxx") and long.message.endswith("xxx cannot be read.")
     assert len(long.message) == 600
 

@@ -372,7 +372,7 @@ CUTS: dict[str, dict[str, Any]] = {
     "causal-lm": {"steps": 1, "sequence_length": 32},
     "language-formats": {"steps": 1, "sequence_length": 32},
     "batch-limit": {"steps": 1, "image_size": 32, "memory_cap_gib": None},
-    "debug-ladder": {"steps": 2, "batch_size": 8, "image_size": 8},
+    "debug-divergence": {"steps": 2, "batch_size": 8, "image_size": 8},
     "batch-sweep": {"steps": 2},
     "published-resnet50": {"steps": 1, "image_size": 32, "batch_size": 4},
     "published-vit-b16": {"steps": 1, "image_size": 32, "batch_size": 2},

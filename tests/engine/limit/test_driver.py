@@ -15,7 +15,7 @@ import pytest
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from, layered
-from engine.experiment.own.code import OWN, Code
+from engine.experiment.own.code import OWN_DATA, Code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.problem import Kind
 from engine.limit.driver import LimitDriver, TrialRunner, trial_limits
@@ -156,7 +156,7 @@ def tried(batch, cause=None, leaked=0.0, note=None, **facts):
     if cause is None:
         trial["peak_mib"] = 10.0 + batch
     say(event="tried", trial=trial, budget_mib=110.0, leaked_mib=leaked, **facts)
-open("ready", "w").close()
+open(os.path.join(os.path.dirname(__file__), "ready"), "w").close()
 say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
 for line in sys.stdin:
     batch = json.loads(line)["experiment"]["batch_size"]
@@ -196,7 +196,9 @@ def test_the_data_may_end_before_the_memory(scripted):
 def test_how_many_samples_a_file_has_only_a_trial_shows(scripted):
     code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
     TrustedCode().add(code)
-    experiment = tiny(model="net.py", code=code.to_json(), dataset=OWN, image_size=None, num_classes=None)
+    experiment = tiny(
+        model="net.py", code=code.to_json(), dataset=OWN_DATA, image_size=None, num_classes=None
+    )
     result = result_of(follow(scripted("tried(batch, train_samples=12, looked_through=24)"), experiment))
     assert (result.largest_batch, result.bound_by) == (12, "data")
     assert result.note is not None and "not the memory: its own data has no more samples." in result.note

@@ -69,7 +69,7 @@ def settings(case: Showcase) -> tuple[str, int | None, int]:
 
 LARGE_CARD = device("cuda:0", 139.8, tensor_cores=True)
 SMALL_CARD = device("cuda:0", 8.0, tensor_cores=True)
-OLD_CARD = device("cuda:0", 24.0, notes={Precision.FP16: "saves memory but hardly any time"})
+OLD_CARD = device("cuda:0", 24.0, notes={Precision.FP16: "saves memory but little time"})
 FAST_CPU = device("cpu")
 SLOW_CPU = device("cpu", notes={Precision.BF16: CPU_NOTE})
 MACHINES = (LARGE_CARD, SMALL_CARD, OLD_CARD, FAST_CPU, SLOW_CPU)

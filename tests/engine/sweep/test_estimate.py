@@ -201,7 +201,7 @@ def test_a_cell_that_cannot_be_trained_here_says_why(catalog, keep):
 
     why = why_unfit(grid_of(BASE, axes), catalog, keep(1))
 
-    assert why == {1: "Precision is 'bf16', but A card cannot do it: it has no BF16."}
+    assert why == {1: "Precision is 'bf16', but it is not available on A card: it has no BF16."}
 
 
 def test_cells_without_a_forecast_may_fit_and_ask_for_as_few_as_will_tell(catalog, tmp_path):

@@ -176,7 +176,7 @@ def test_a_cpu_does_all_but_tf32(computes_bf16: bool | None, says: bool) -> None
     assert [name for name, entry in entries.items() if not entry.available] == [Precision.TF32]
     assert (entries[Precision.BF16].note is not None) is says
     assert entries[Precision.FP16].note is not None
-    assert entries[Precision.DEFAULT].note == "the same as FP32, because TF32 is used on NVIDIA GPUs only"
+    assert entries[Precision.DEFAULT].note == "the same as FP32, because TF32 is not used here"
 
 
 def test_a_precision_that_saves_hardly_any_time_says_why_in_a_clause() -> None:

@@ -23,7 +23,7 @@ def catalog() -> Catalog:
         PrecisionEntry(
             precision=precision,
             available=precision is not Precision.TF32,
-            reason="TF32 is a format of NVIDIA GPUs" if precision is Precision.TF32 else None,
+            reason="Ammeter supports TF32 on NVIDIA GPUs only" if precision is Precision.TF32 else None,
             hardly_faster="FP16 is emulated" if precision in SLOW else None,
         )
         for precision in Precision

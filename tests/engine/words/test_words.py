@@ -10,8 +10,8 @@ import pytest
 
 from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.experiment import Experiment, Precision, all_settings, experiment_from, layered
-from engine.experiment.own.code import OWN, Code
-from engine.experiment.setting import Chosen
+from engine.experiment.own.code import OWN_DATA, Code
+from engine.experiment.setting import FormValues
 from engine.training.data.datasets import dataset_entries
 from engine.words.names import applies, applying_settings, setting_text
 from engine.words.numbers import (
@@ -26,9 +26,9 @@ from engine.words.numbers import (
 )
 
 
-def chosen(dataset: str) -> Chosen:
+def chosen(dataset: str) -> FormValues:
     values = {"dataset": dataset, "validation.every": "1"}
-    return Chosen(lambda key: values.get(key, ""), (Precision.FP32,))
+    return FormValues(lambda key: values.get(key, ""), (Precision.FP32,))
 
 
 # only the model itself knows its own data
@@ -102,7 +102,7 @@ def test_every_setting_of_an_experiment_has_a_text() -> None:
 def own(*names: str) -> Experiment:
     text = "".join(f"def {name}(): ...\n" for name in ("model", *names))
     code = Code(file="net.py", folder="/nets", text=text)
-    settings = {"model": "net.py", "dataset": OWN, "code": code.to_json(), "data": {"workers": 1}}
+    settings = {"model": "net.py", "dataset": OWN_DATA, "code": code.to_json(), "data": {"workers": 1}}
     return experiment_from(settings)
 
 

@@ -74,7 +74,7 @@ class TestChoices:
         settings = workspace.panel.settings
         assert settings.texts() == [
             *(["Precision", "FP32", "FP16 AMP"], ["Batch size", "64", "128"], ["Model", "small-cnn"]),
-            *(["Dataset", "fashion"], ["Steps", "200"], ["Speed recipe", "plain"], ["Optimizer", "adamw"]),
+            *(["Dataset", "fashion"], ["Steps", "200"], ["Optimizations", "plain"], ["Optimizer", "adamw"]),
         ]
         told = [one.text() for one in settings.findChildren(QLabel) if "the same in both" in one.text()]
         settings.show_all.click()

@@ -20,19 +20,6 @@ Trained = Callable[..., RunRecord]
 
 
 class TestHeadline:
-    def test_it_says_how_many_times_as_fast_and_in_how_much_memory(
-        self, workspace: Any, trained: Trained
-    ) -> None:
-        workspace.show(
-            trained("fp32", 880.0, peak_allocated_mib=10_000.0, final_validation_accuracy=0.613),
-            trained("fp16", 1_663.0, peak_allocated_mib=3_100.0, final_validation_accuracy=0.6),
-        )
-        assert workspace.words == (
-            "FP16 AMP trained 1.89 times as fast as FP32"
-            " in 31% of the memory, at 60.0% vs. 61.3% accuracy"
-            " One run each: no confidence interval · accuracy: variation between runs unknown"
-        )
-
     def test_repeats_give_an_interval_and_a_spread(
         self, workspace: Any, trained: Trained, saved: Store
     ) -> None:
@@ -52,11 +39,6 @@ class TestHeadline:
         assert "accuracy: 60.5% vs. 61.0%, within the variation between runs" in workspace.words
         assert workspace.row("Accuracy") == ["61.0", "60.5", "same"]
         assert [line.is_repeat for line in workspace.panel.curves.lines] == [False, True] * 2
-
-    def test_what_is_slower_is_said_as_plainly(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(trained("fp32", 880.0), trained("fp16", 625.0, data_wait_fraction=0.5))
-        assert "FP16 AMP trained 0.71 times as fast as FP32" in workspace.words
-        assert "It was slower here, likely because" in workspace.words
 
     def test_without_a_speed_it_gives_the_reason(
         self, workspace: Any, trained: Trained, saved: Store
@@ -106,15 +88,6 @@ class TestHeadline:
 
 
 class TestWhereItComesFrom:
-    def test_the_gain_is_split_between_precision_and_recipe(self, workspace: Any, trained: Trained) -> None:
-        workspace.show(
-            trained("fp32", 1_000.0),
-            trained("bf16", 1_500.0),
-            trained("bf16", 4_500.0, settings=workspace.FAST),
-        )
-        assert "BF16 AMP (fast) trained 4.50 times as fast as FP32 (plain)" in workspace.words
-        assert "1.50× precision alone times 3.00× optimizations (fast) on top gives 4.50×" in workspace.words
-
     def test_runs_that_are_missing_for_it_can_be_queued_once(
         self, qtbot: QtBot, workspace: Any, trained: Trained
     ) -> None:

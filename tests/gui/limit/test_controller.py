@@ -186,7 +186,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     asked: list[Request] = []
-    window.setup.take_orders("limit", asked.append, asked.append)
+    window.setup.register_handler("limit", asked.append, asked.append)
     window.setup.order("limit")
     assert [one.memory_cap_gib for _, one in asked[0].experiments] == [2.0]
 

@@ -101,7 +101,7 @@ def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
 
 
 def test_a_preset_chooses_the_parts_of_its_numerics(window: MainWindow) -> None:
-    window.setup.choose_preset("debug-ladder")
+    window.setup.choose_preset("debug-divergence")
     panel = window.others.numerics_panel
     assert panel.parts() == ("ladder",) and panel.tabs.name() == "ladder"
     assert window.setup.question == "numerics"

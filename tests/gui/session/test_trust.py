@@ -97,6 +97,6 @@ def test_all_of_the_code_is_shown_and_where_it_runs(start: Callable[[], MainWind
     dialog = AcceptDialog(CODE, start())
     shown = dialog.text.toPlainText()
     assert CODE.text in shown and "# layers.py" in shown and CODE.beside["layers.py"] in shown
-    assert "net.py, which runs in /elsewhere" in shown
+    assert "net.py, runs in /elsewhere" in shown
     dialog.run.click()
     assert dialog.result() == AcceptDialog.DialogCode.Accepted

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.own.code import OWN
+from engine.experiment.own.code import OWN_DATA
 from engine.experiment.presets import all_presets
 from gui.setup.controls import NumberEdit
 from gui.setup.panel import FormActions, SetupPanel
@@ -71,7 +71,7 @@ def catalog(device: DeviceEntry) -> Catalog:
             DatasetEntry(
                 name="arrays", title="Arrays", task="own", any_classes=True, needs_path=True, loads=True
             ),
-            DatasetEntry(name=OWN, title="The model's own", task="own"),
+            DatasetEntry(name=OWN_DATA, title="The model's own", task="own"),
             DatasetEntry(
                 name="synthetic-tokens", title="Tokens", task="language", num_classes=32_000, any_classes=True
             ),

@@ -51,10 +51,10 @@ def names(view: ModuleView, parent: QModelIndex | None = None) -> list[str]:
 def test_findings_come_with_their_place_and_remedy(report: CheckReport) -> None:
     experiment = Experiment(model="net.py", precision=Precision.FP16)
     report.show_checking(experiment)
-    assert "Checking" in report.text()
+    assert "Passing two" in report.text()
     report.show_answer(experiment, Checked(findings=(HALF,), tree=ROWS, parameters=30, loss="2.303"))
     words = report.text()
-    assert words.startswith("1 error. 30 parameters; loss 2.303.")
+    assert words.startswith("1 error. 30 parameters, loss 2.303.")
     assert all(part in words for part in ("net.py:7", HALF.message, HALF.remedy))
     report.show_answer(experiment, Checked(tree=ROWS, parameters=30))
     assert report.text() == "No mistakes found. 30 parameters."

@@ -97,14 +97,14 @@ def test_what_does_not_fit_the_model_is_told_at_its_field_which_is_unfolded(
     assert not panel.form.more.is_open()
     type_into(panel.form.model.field, "resnet50")
     assert panel.form.more.is_open()
-    assert "needs pictures of 32" in (panel.form.problem("image_size") or "")
+    assert "needs images of 32" in (panel.form.problem("image_size") or "")
     type_into(panel.form.model.field, "resnet5")
     problem = panel.form.problem("model")
     assert problem == "There is no model named 'resnet5'. Did you mean resnet50?"
     type_into(panel.form.model.field, "resnet50")
     assert panel.form.problem("model") is None
     type_into(panel.form.model.field, "linear")
-    assert "which linear cannot take" in (panel.form.problem("dataset") or "")
+    assert "which linear cannot use" in (panel.form.problem("dataset") or "")
 
 
 def test_chips_tick_one_or_several(panel: SetupPanel, qtbot: QtBot) -> None:
@@ -112,7 +112,7 @@ def test_chips_tick_one_or_several(panel: SetupPanel, qtbot: QtBot) -> None:
     assert panel.foot.run_button.text() == "Train in FP32"
     assert panel.foot.line.text() == "1 run, 752 steps"
     qtbot.mouseClick(panel.form.chips[FP32], Qt.MouseButton.LeftButton)
-    assert panel.form.problem("precision") == "No precision is ticked. Tick one, or several to compare."
+    assert panel.form.problem("precision") == "No precision is selected. Select one, or several to compare."
     assert not panel.run_action.isEnabled()
 
 
@@ -139,7 +139,7 @@ def test_a_precision_that_the_device_cannot_do_says_why_and_can_only_be_taken_of
     assert not chip.isEnabled()
     assert "no Tensor Cores" in chip.toolTip()
     panel.use_settings(Experiment(precision=TF32))
-    assert "cannot do it" in (panel.form.problem("precision") or "")
+    assert "is not available" in (panel.form.problem("precision") or "")
     assert panel.form.chips[TF32].isEnabled()
     qtbot.mouseClick(panel.form.chips[TF32], Qt.MouseButton.LeftButton)
     assert not panel.form.chips[TF32].isEnabled()
@@ -264,10 +264,10 @@ def test_fp8_is_told_at_once_where_it_does_nothing_or_promises_nothing(
 
     assert "FP8: " not in notes()
     panel.use_settings(Experiment(precision=Precision.FP8))
-    assert "FP8: does nothing for small-cnn, since convolutions are never converted" in notes()
+    assert "FP8: has no effect on small-cnn, because convolutions are not converted" in notes()
     language = {"model": "gpt", "dataset": "synthetic-tokens", "precision": "fp8"}
     panel.use_settings(Experiment.model_validate(language))
-    assert "FP8: promises no gain unless the speed recipe compiles the model" in notes()
+    assert "FP8: is unlikely to be faster without Compile in Optimizations" in notes()
     panel.use_settings(Experiment.model_validate({**language, "step": {"recipe": "compile"}}))
     assert "FP8: " not in notes()
 

@@ -28,7 +28,7 @@ def surveyed(panel: SetupPanel, qtbot: QtBot) -> Callable[[], Request | None]:
     """The request once the grid has been checked."""
 
     def surveyed() -> Request | None:
-        qtbot.waitUntil(lambda: panel.surveyor.survey() is not None)
+        qtbot.waitUntil(lambda: panel.survey_thread.survey() is not None)
         return panel.request()
 
     return surveyed
@@ -62,13 +62,13 @@ def test_several_values_make_a_sweep(
 ) -> None:
     type_into(panel.form.batch_size, "32, 64, 128")
     panel.set_text("optimizer.learning_rate", "0.01; 0.1")
-    assert panel.foot.run_button.text() == "Compare 12 cells"
+    assert panel.foot.run_button.text() == "Compare 12 combinations"
     request = surveyed()
     assert request is not None and request.grid is not None and request.plan is not None
     assert [axis.key for axis in request.grid.axes] == ["precision", "batch_size", "optimizer.learning_rate"]
     assert request.grid.axes[1].values == (32, 64, 128)
     assert len(request.experiments) == 2 and request.experiments[0][1].batch_size == 32
-    assert panel.foot.line.text() == "12 cells, 12 runs"
+    assert panel.foot.line.text() == "12 combinations, 12 runs"
     type_into(panel.form.batch_size, "32")
     panel.set_text("optimizer.learning_rate", "0.1")
     single = panel.request()
@@ -101,16 +101,16 @@ def test_what_is_wrong_with_some_cells_is_told_at_the_field_with_the_cell(
     assert not panel.run_action.isEnabled()
     assert surveyed() is None
     problem = panel.form.problem("batch_size") or ""
-    assert problem.startswith("The cell FP32, batch size 0 cannot be trained: Batch size is '0'")
+    assert problem.startswith("The combination FP32, batch size 0 cannot be trained: Batch size is '0'")
     assert panel.foot.line.text() == problem
     type_into(panel.form.batch_size, "32, 32")
     assert (
         surveyed() is None
-        and panel.form.problem("batch_size") == "Batch size has the value 32 twice. Give every value once."
+        and panel.form.problem("batch_size") == "Batch size has the value 32 twice. Use every value once."
     )
     panel.set_text("batch_size", ", ".join(map(str, range(1, 5_002))))
     assert surveyed() is None
-    assert panel.foot.line.text() == "The sweep would have 10,002 cells, but it can have at most 10,000."
+    assert panel.foot.line.text() == "The sweep would have 10,002 combinations, but the maximum is 10,000."
 
 
 def test_a_cell_that_cannot_be_trained_here_is_left_out(
@@ -118,13 +118,15 @@ def test_a_cell_that_cannot_be_trained_here_is_left_out(
 ) -> None:
     type_into(panel.form.batch_size, "10,000, 64")
     assert surveyed() is not None and panel.form.problem("batch_size") is None
-    assert panel.foot.line.text() == "4 cells, 2 runs"
+    assert panel.foot.line.text() == "4 combinations, 2 runs"
     block, why = panel.foot.grid, "Batch size is 10,000, but fashion has 6,000 samples."
-    assert block.text().startswith(f"2 of 4 cells cannot be trained here. FP32, batch size 10,000: {why}")
-    assert block.text().endswith("The time is known after the pilots")
-    assert block.picture.cell_at(block.picture.rect().topLeft()) == 0
-    assert block.picture.tip(0) == f"FP32, batch size 10,000\n{why}"
-    block.picture.click()
+    assert block.text().startswith(
+        f"2 of 4 combinations cannot be trained here. FP32, batch size 10,000: {why}"
+    )
+    assert block.text().endswith("The time is estimated after the pilots")
+    assert block.map.cell_at(block.map.rect().topLeft()) == 0
+    assert block.map.tip(0) == f"FP32, batch size 10,000\n{why}"
+    block.map.click()
     dialog = panel.window().findChild(GridDialog)
     assert dialog is not None
     assert dialog.table.model().index(0, 3).data() == why
@@ -148,7 +150,7 @@ def test_the_values_outlast_a_restart_and_a_reset_drops_them(panel: SetupPanel, 
 def test_a_setting_that_applies_with_any_of_the_values_is_shown(cpu: Catalog) -> None:
     draft = Draft(all_presets()[0]).with_change("optimizer.name", "adamw, sgd")
     assert draft.applies("optimizer.momentum", cpu)
-    assert not draft.single.applies("optimizer.momentum", cpu)
+    assert not draft.with_first_values.applies("optimizer.momentum", cpu)
 
 
 def test_a_preset_with_a_sweep_fills_the_fields_and_is_saved_from_them(
@@ -166,7 +168,7 @@ def test_a_preset_with_a_sweep_fills_the_fields_and_is_saved_from_them(
     saved = save_preset("My sweep", request.experiments, request.grid)
     draft = Draft(saved)
     assert draft.text("batch_size") == "32, 64" and draft.values("step.clip_norm") == ("none", "1")
-    assert [precision.value for precision in draft.ticked] == ["fp32", "bf16"]
+    assert [precision.value for precision in draft.selected] == ["fp32", "bf16"]
 
 
 def test_the_settings_of_a_run_replace_the_values(panel: SetupPanel) -> None:
@@ -242,6 +244,6 @@ def test_all_devices_beside_the_same_number_are_one_value(
     assert request.grid.axes[-1].values == (1, 2)
     cells = request.grid.size
     assert (
-        panel.foot.run_button.text().endswith(f" {cells} cells")
+        panel.foot.run_button.text().endswith(f" {cells} combinations")
         and f"{cells} cells" in panel.foot.line.text()
     )

@@ -108,13 +108,13 @@ def test_the_recipe_is_plain_fast_or_some_parts(panel: SetupPanel, qtbot: QtBot,
     assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
     recipe.choice.button("fast").click()
     assert {experiment.step.recipe for experiment in user.experiments()} == {"fast"}
-    recipe.choice.button("parts").click()
+    recipe.choice.button("custom").click()
     assert all(box.isVisible() and box.isChecked() for box in recipe.boxes.values())
     recipe.boxes["compile"].click()
     assert {experiment.step.recipe for experiment in user.experiments()} == {"channels_last+fused+capture"}
     recipe.boxes["compile"].click()
     # all of them are fast, and the ticks stay under the hand that sets them
-    assert user.experiments()[0].step.recipe == "fast" and recipe.choice.value() == "parts"
+    assert user.experiments()[0].step.recipe == "fast" and recipe.choice.value() == "custom"
     panel.reset_action.trigger()
     assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
 
@@ -173,14 +173,14 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
     panel.form.path.button.click()
     assert panel.form.path.text() == str(tmp_path)
-    qtbot.waitUntil(lambda: "has no folders with pictures" in (panel.form.problem("path") or ""))
+    qtbot.waitUntil(lambda: "has no subfolders with images" in (panel.form.problem("path") or ""))
     assert not panel.run_action.isEnabled()
     make_classes(tmp_path, "cats", "dogs")
     panel.form.path.button.click()
     qtbot.waitUntil(lambda: panel.form.problem("path") is None)
     assert {experiment.path for experiment in user.experiments()} == {str(tmp_path)}
     qtbot.waitUntil(
-        lambda: "2 pictures, 2 classes" in [label.text() for label in panel.form.findChildren(QLabel)]
+        lambda: "2 images, 2 classes" in [label.text() for label in panel.form.findChildren(QLabel)]
     )
 
 
@@ -202,7 +202,7 @@ def test_a_file_of_arrays_is_chosen_checked_and_counted(
     assert "50 samples" in [label.text() for label in panel.form.findChildren(QLabel)]
     path.write_bytes(path.read_bytes()[:100])
     panel.set_text("batch_size", "8")
-    qtbot.waitUntil(lambda: "broken" in (panel.form.problem("path") or ""))
+    qtbot.waitUntil(lambda: "damaged" in (panel.form.problem("path") or ""))
     assert not panel.run_action.isEnabled()
 
 
@@ -275,9 +275,9 @@ def counter(qtbot: QtBot, qapp: object) -> Iterator[FolderCounter]:
     ("count", "words"),
     [
         (None, ""),
-        (Count(0, 0, 0), "no pictures in class folders"),
-        (Count(1, 0, 1), "1 picture, 1 class"),
-        (Count(1_200, 34, 3), "1,234 pictures, 3 classes"),
+        (Count(0, 0, 0), "no images in class folders"),
+        (Count(1, 0, 1), "1 image, 1 class"),
+        (Count(1_200, 34, 3), "1,234 images, 3 classes"),
         (TextCount(1, 3 * 2**20), "1 file, 3.0 MiB of text"),
         (TextCount(0, 0), "no text"),
     ],
@@ -314,13 +314,13 @@ def test_a_known_folder_is_read_again_only_where_something_came_or_went(
     counter: FolderCounter, qtbot: QtBot, pets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    usual = data.count_pictures
+    usual = data.count_images
 
     def counting(path: str, is_given_up: Callable[[], bool]) -> Count | None:
         read.append(path)
         return usual(path, is_given_up)
 
-    monkeypatch.setattr(data, "count_pictures", counting)
+    monkeypatch.setattr(data, "count_images", counting)
 
     def look() -> None:
         counter.want(None)
@@ -347,7 +347,7 @@ def test_another_path_gives_the_count_up(
         given_up.append(path)
         return Count(1, 0, 1)
 
-    monkeypatch.setattr(data, "count_pictures", endless)
+    monkeypatch.setattr(data, "count_images", endless)
     with qtbot.waitSignal(counter.changed):
         counter.want(str(pets))
     counter.want(str(pets / "cats"))
@@ -445,7 +445,7 @@ def test_a_problem_of_devices_is_shown_at_the_top_and_unfolds_nothing(
     panel.set_catalog(four_gpus)
     panel.set_text("devices", "4")
     panel.form.device.edited.emit("cuda:2")
-    assert panel.form.problem("devices") == "Devices is 4, but from cuda:2 on there are 2."
+    assert panel.form.problem("devices") == "Devices is 4, but starting with cuda:2, there are 2."
     assert panel.form.devices.value() == "4" and not panel.form.more.is_open()
     panel.form.devices.edited.emit("all")
     assert (
@@ -461,13 +461,13 @@ def test_devices_that_the_machine_lacks_are_refused_at_their_field(
     user.choose("devices", "3")
     assert panel.form.problem("devices") == ("Devices is 3, but the CPU has 2 cores.")
     panel.set_catalog(gpu)
-    assert panel.form.problem("devices") == "Devices is 3, but from cuda:0 on there is 1."
+    assert panel.form.problem("devices") == "Devices is 3, but starting with cuda:0, there is 1."
     user.choose("devices", "all")
     assert panel.form.problem("devices") is None
     user.choose("devices", "2")
     mps = gpu.devices[0].model_copy(update={"name": "mps"})
     panel.set_catalog(gpu.model_copy(update={"devices": (mps,)}))
-    assert "PyTorch shares gradients" in (panel.form.problem("devices") or "")
+    assert "PyTorch synchronizes gradients" in (panel.form.problem("devices") or "")
 
 
 def test_an_epoch_is_shared_among_the_devices(

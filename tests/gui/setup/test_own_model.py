@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import experiment_from
-from engine.experiment.own.code import OWN
+from engine.experiment.own.code import OWN_DATA
 from engine.export.files import TakenError, write_template
 from gui.session.request import Request
 from gui.setup.model.choices import NEW
@@ -58,7 +58,7 @@ def test_a_file_brings_its_code_and_data_and_runs_as_it_is_on_disk(
 ) -> None:
     panel.picker.open(str(net))
     experiment = requested(panel).experiments[0][1]
-    assert (experiment.model, experiment.dataset) == ("net.py", OWN)
+    assert (experiment.model, experiment.dataset) == ("net.py", OWN_DATA)
     assert experiment.own_code is not None and set(experiment.own_code.beside) == {"layers.py"}
     assert panel.form.model.value() == "net.py"
     panel.picker.open(str(net))
@@ -112,7 +112,7 @@ def test_a_run_keeps_its_code_until_the_file_is_wanted(panel: SetupPanel, net: P
     panel.reread()
     panel.use_settings(experiment)
     assert code(panel) == NET
-    assert panel.form.kept_code.text() == "The run's code: net.py has changed since."
+    assert panel.form.kept_code.text() == "Uses the run's code. net.py has changed since."
     state = panel.state()
     panel.reset_action.trigger()
     panel.restore(state)
@@ -221,7 +221,7 @@ def test_the_template_is_written_and_becomes_the_model(
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
     panel.form.model.picked.emit(NEW)
     path = tmp_path / "mine.py"
-    assert panel.text("model") == "mine.py" and requested(panel).experiments[0][1].dataset == OWN
+    assert panel.text("model") == "mine.py" and requested(panel).experiments[0][1].dataset == OWN_DATA
     assert opened == [str(path)]
     path.write_text("# mine\n")
     with pytest.raises(TakenError):

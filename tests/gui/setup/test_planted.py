@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.experiment.own.code import OWN, Code, read_code
+from engine.experiment.own.code import OWN_DATA, Code, read_code
 from engine.experiment.own.trust import TrustedCode
 from engine.experiment.presets import all_presets, own_presets_folder
 from engine.protocol.advice import Advice, AdviceKind
@@ -49,7 +49,7 @@ def is_trusted(panel: SetupPanel) -> bool:
 
 
 def kept(code: Code) -> Experiment:
-    return experiment_from({"model": code.file, "code": code.to_json(), "dataset": OWN, "steps": 1})
+    return experiment_from({"model": code.file, "code": code.to_json(), "dataset": OWN_DATA, "steps": 1})
 
 
 def write_preset(panel: SetupPanel, **settings: Any) -> None:
@@ -113,7 +113,7 @@ def test_a_path_that_is_not_whole_leads_nowhere(
     for name in ("evil.py", "./evil.py", "../planted/evil.py:Net"):
         panel.use_settings(Experiment(model=name, steps=1))
         assert code(panel) is None and panel.request() is None
-        assert "the text of that file is missing" in (panel.form.problem("model") or "")
+        assert "the source code of that file is missing" in (panel.form.problem("model") or "")
     type_model(panel, "evil.py")
     assert is_trusted(panel), "typed, it is in the folder of that moment"
 
@@ -212,10 +212,10 @@ def test_a_restored_text_is_not_trusted_for_a_named_file_that_is_gone(
 @pytest.mark.parametrize("path", [r"\\host\share\evil.py", "//host/share/evil.py"])
 def test_a_path_to_another_machine_is_not_even_looked_at(panel: SetupPanel, path: str) -> None:
     panel.use_settings(Experiment(model=path, steps=1))
-    assert "lies on another machine" in (panel.form.problem("model") or "")
+    assert "is on a remote machine" in (panel.form.problem("model") or "")
     write_preset(panel, model=path, steps=1)
     panel.choose_preset("theirs")
-    assert "lies on another machine" in (panel.form.problem("model") or "")
+    assert "is on a remote machine" in (panel.form.problem("model") or "")
     folder = path.removesuffix("/evil.py").removesuffix(r"\evil.py")
     panel.use_settings(kept(Code(file="evil.py", folder=folder, text=NET)))
     assert not panel.form.kept_code.text() and not is_trusted(panel)
@@ -224,14 +224,14 @@ def test_a_path_to_another_machine_is_not_even_looked_at(panel: SetupPanel, path
 def test_advice_sets_how_is_trained_and_never_what(panel: SetupPanel, planted: Path, asked: Any) -> None:
     before = panel.state()
     forbidden = (
-        ("model", str(planted)), ("code", read_code(planted).to_json()), ("dataset", OWN), ("path", "/etc"),
-        ("device", "cpu"), ("unknown", "1"),
+        ("model", str(planted)), ("code", read_code(planted).to_json()), ("dataset", OWN_DATA),
+        ("path", "/etc"), ("device", "cpu"), ("unknown", "1"),
     )  # fmt: skip
     panel.use_changes(forbidden)
     assert panel.state() == before and not asked["notify_change"]
     panel.use_changes((*forbidden, ("optimizer.learning_rate", "0.5"), ("step.fp32_modules", "fc")))
     assert [words for words, _undo in asked["notify_change"]] == [
-        "Put into the form: Learning rate: 0.5; Modules kept in FP32: fc."
+        "Changed in the form: Learning rate: 0.5; Modules kept in FP32: fc."
     ]
     assert (panel.text("model"), panel.text("optimizer.learning_rate")) == ("small-cnn", "0.5")
     advice = Advice(kind=AdviceKind.RANGE, message="Try it.", evidence="", changes=forbidden)

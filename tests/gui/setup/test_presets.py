@@ -48,7 +48,7 @@ def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: Setu
     box = panel.form.preset
     whole = box.grab().toImage()
     change(panel, "32")
-    assert box.accessibleDescription() == "Changed from Fashion-MNIST, FP32 against AMP"
+    assert box.accessibleDescription() == "Modified: Fashion-MNIST, FP32 against AMP"
     assert box.grab().toImage() != whole
     change(panel, "64")
     assert box.accessibleDescription() == "" and box.grab().toImage() == whole

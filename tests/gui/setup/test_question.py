@@ -53,7 +53,7 @@ def test_the_list_is_used_by_keyboard(panel: SetupPanel, asked: Any) -> None:
 
 def test_several_values_turn_a_comparison_into_a_sweep_and_back(panel: SetupPanel, asked: Any) -> None:
     panel.set_text("batch_size", "32, 64")
-    assert panel.question == "sweep" and panel.foot.run_button.text() == "Compare 4 cells"
+    assert panel.question == "sweep" and panel.foot.run_button.text() == "Compare 4 combinations"
     panel.ask("compare")
     ((told, undo),) = asked["notify_change"]
     assert panel.text("batch_size") == "32" and "first" in told
@@ -77,12 +77,12 @@ def test_one_solid_button(panel: SetupPanel) -> None:
         return foot.run_button.property("kind"), foot.queue_button.property("kind")
 
     assert kinds() == ("primary", "secondary")
-    panel.foot.tell(page_offers=True)
+    panel.foot.set_facts(page_offers=True)
     assert kinds() == ("secondary", "secondary")
     panel.set_busy("A run is training. Add this one to the queue.")
     assert not foot.run_button.isVisible() and kinds()[1] == "primary"
     panel.set_busy(None)
-    panel.foot.tell(page_offers=False)
+    panel.foot.set_facts(page_offers=False)
     assert foot.run_button.isVisible() and kinds() == ("primary", "secondary")
 
 

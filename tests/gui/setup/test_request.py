@@ -107,7 +107,7 @@ def test_repeats_beyond_the_largest_seed_are_told_at_the_seed(
     type_into(panel.form.repeat, "2")
     assert panel.request() is not None
     type_into(panel.form.repeat, "3")
-    assert "3 repeats would need seeds beyond" in (panel.form.problem("seed") or "")
+    assert "3 repeats would need seeds above" in (panel.form.problem("seed") or "")
 
 
 def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, asked: Any) -> None:
@@ -116,7 +116,7 @@ def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, asked: Any) 
     assert panel.foot.line.text() == "A run is training. Add this one to the queue."
     panel.foot.queue_button.click()
     assert len(asked["queue"]) == 1 and not asked["run"]
-    panel.foot.tell(begins="begins in about 4 min")
+    panel.foot.set_facts(begins="begins in about 4 min")
     assert panel.foot.line.text() == "2 runs, 752 steps each, begins in about 4 min"
     panel.set_busy(None)
     assert panel.run_action.isEnabled() and panel.foot.line.text() == "2 runs, 752 steps each"
@@ -129,13 +129,13 @@ def test_a_length_is_in_epochs_or_steps_and_one_that_gives_no_speed_is_told(
     assert panel.form.length.text() == "752"
     assert {(run.steps, run.epochs) for run in user.experiments()} == {(752, None)}
     type_into(panel.form.length, "")
-    assert panel.form.problem("steps") == "Length is empty. Type how long to train."
+    assert panel.form.problem("steps") == "Length is empty. Enter how long to train."
     type_into(panel.form.length, "752")
     panel.form.length.unit_button.click()
     assert panel.form.length.text() == "8"
     panel.form.length.unit_button.click()
     type_into(panel.form.length, "59")
-    assert panel.foot.line.text() == "2 runs, 59 steps each; a speed needs 60"
+    assert panel.foot.line.text() == "2 runs, 59 steps each (at least 60 to measure speed)"
     type_into(panel.form.length, "60")
     assert panel.foot.line.text() == "2 runs, 60 steps each"
 

@@ -89,4 +89,4 @@ def test_a_runs_settings_and_its_switches_can_be_used_again(
 def test_a_draft_over_a_preset_is_that_preset(cpu: Catalog) -> None:
     draft = Draft(preset("fashion"))
     assert draft.changed_options(cpu) == 0
-    assert draft.ticked == (FP32, BF16)
+    assert draft.selected == (FP32, BF16)

@@ -41,7 +41,7 @@ CATALOG = Catalog(
 
 @pytest.fixture
 def box(qtbot: QtBot) -> SearchBox:
-    box = SearchBox("Model", "The network that is trained.")
+    box = SearchBox("Model", "The network to train.")
     qtbot.addWidget(box)
     box.set_groups(model_choices(CATALOG, ("resnet101", "/nets/mine.py:Net"), None))
     box.set_value("small-cnn")

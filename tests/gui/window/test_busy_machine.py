@@ -14,7 +14,7 @@ from gui.setup.panel import FormActions, SetupPanel
 from gui.window.busy_machine import BusyMachineMonitor
 from tests.gui.setup.conftest import catalog, device
 
-BUSY = "This machine is busy: other programs take 45% of the processor, mostly firefox."
+BUSY = "This machine is busy: other programs use 45% of the CPU, mostly firefox."
 
 
 class Around:
@@ -70,9 +70,7 @@ def test_a_run_that_waits_begins_by_itself_as_it_was_asked_for(
         quiet.take(BUSY)
     asked = panel.request()
     panel.foot.wait_button.click()
-    assert quiet.is_waiting and panel.foot.busy.text().startswith(
-        "Training starts when this machine is quiet"
-    )
+    assert quiet.is_waiting and panel.foot.busy.text().startswith("Training starts when this machine is idle")
     assert panel.foot.wait_button.text() == "Do not wait"
     panel.set_text("memory_cap_gib", "2")
     quiet.take(BUSY)

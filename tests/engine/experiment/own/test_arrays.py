@@ -162,9 +162,9 @@ def test_the_first_row_of_a_table_s_lists_shows_their_shape(tmp_path: Path) -> N
         ({"x": ROWS}, (), "data.targets", "empty"),
         ({"x": ROWS, "y": FLOATS[:9]}, (), "path", "20 samples, but 'y' has 9"),
         ({"x": ROWS[:0], "y": FLOATS[:0]}, (), "path", "no samples"),
-        ({"x": ROWS[:1], "y": FLOATS[:1]}, (), "path", "a single sample"),
+        ({"x": ROWS[:1], "y": FLOATS[:1]}, (), "path", "only one sample"),
         ({"x": np.array([None, {}] * 10), "y": FLOATS}, (), "path", "Python objects"),
-        ({"x": np.array(["a"] * 20), "y": FLOATS}, (), "path", "not numbers"),
+        ({"x": np.array(["a"] * 20), "y": FLOATS}, (), "path", "cannot be trained on"),
         ({"x": ROWS, "y": FLOATS, "x_val": ROWS[:, :2], "y_val": FLOATS}, (), "path", "differs"),
     ],
 )
@@ -176,7 +176,7 @@ def test_unusable_arrays_are_named(tmp_path, arrays, names, key, said):
 
 def test_what_is_no_such_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("x")
-    assert "No file" in refused(tmp_path / "none.npz").message
+    assert "cannot be read" in refused(tmp_path / "none.npz").message
     assert "is a folder" in refused(tmp_path).message
     assert ".safetensors" in refused(tmp_path / "words.txt").message
     refused("a\0b.npz")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from engine.experiment.own.folders import ENDINGS, Count, changed_at, count_pictures
+from engine.experiment.own.folders import ENDINGS, Count, changed_at, count_images
 from engine.experiment.problem import ProblemError
 from engine.training.data.image_folder import read_image_folder
 
@@ -20,7 +20,7 @@ def put(root: Path, *names: str) -> None:
 
 
 def count(root: Path) -> Count | None:
-    return count_pictures(str(root), lambda: False)
+    return count_images(str(root), lambda: False)
 
 
 def test_pictures_are_what_torchvision_takes_for_them() -> None:
@@ -47,7 +47,7 @@ def test_a_count_ends_at_the_next_picture_when_given_up_and_needs_a_folder(tmp_p
         asked.append(True)
         return len(asked) == 3
 
-    assert count_pictures(str(tmp_path), is_given_up) is None
+    assert count_images(str(tmp_path), is_given_up) is None
     assert len(asked) == 3
     with pytest.raises(ProblemError, match="There is no folder"):
         count(tmp_path / "gone")

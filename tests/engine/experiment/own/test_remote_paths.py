@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.checks import look_at
+from engine.experiment.checks import look_up
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import Code
 from engine.experiment.own.folders import is_here
@@ -68,8 +68,8 @@ def test_a_path_of_this_machine_is_none(path: str) -> None:
 def test_data_of_a_run_from_elsewhere_is_not_looked_for(path: str, dataset: str, looked: list[str]) -> None:
     experiment = Experiment(dataset=dataset, path=path)
     (entry,) = (entry for entry in dataset_entries() if entry.name == dataset)
-    (problem,) = look_at(experiment, entry).problems
-    assert "on another machine, and was not opened" in problem.message and "Type or choose" in problem.remedy
+    (problem,) = look_up(experiment, entry).problems
+    assert "on a remote machine" in problem.message and "To use it, type or select" in problem.remedy
     assert not is_here(path) and looked == []
 
 
@@ -85,7 +85,7 @@ def test_data_that_the_user_names_is(tmp_path: Path, looked: list[str]) -> None:
 @pytest.mark.parametrize("folder", ["//host/share", "\\\\host\\share"])
 def test_nor_is_the_file_or_the_folder_of_its_code(folder: str, looked: list[str]) -> None:
     code = Code(file="net.py", folder=folder, text="import planted\n")
-    with pytest.raises(ProblemError, match="lies on another machine"):
+    with pytest.raises(ProblemError, match="is on a remote machine"):
         TrustedCode().read_again(code)
     trusted, before = TrustedCode(), Path.cwd()
     trusted.add(code)

@@ -144,7 +144,7 @@ def test_what_is_no_folder_of_two_classes_is_told(tmp_path: Path) -> None:
     alone.mkdir()
     Image.new("RGB", (4, 4)).save(alone / "alone.png")
     problem = problem_of(alone)
-    assert "no folders with pictures" in problem.message and f"{alone}/cats" in problem.remedy
+    assert "no subfolders with images" in problem.message and f"{alone}/cats" in problem.remedy
     save(alone / "cats", [(1, 2, 3)] * 4)
     problem = problem_of(alone)
     assert problem.key == "path" and "only one class, 'cats'" in problem.message
@@ -244,7 +244,7 @@ def test_an_empty_val_folder_leaves_nothing_to_validate_on(pets: Path, tmp_path:
 
 def test_more_accumulated_than_an_epoch_has_is_refused(pets: Path) -> None:
     asked = experiment(pets, step={"gradient_accumulation": 6})
-    with pytest.raises(ProblemError, match="is 6, but an epoch of image-folder is 5 batches of 4") as raised:
+    with pytest.raises(ProblemError, match="is 6, but an epoch of image-folder has only 5") as raised:
         RunPlan(asked, read_catalog())
     assert raised.value.problem.key == "step.gradient_accumulation"
 

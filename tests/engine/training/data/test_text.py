@@ -157,11 +157,11 @@ def test_no_link_leads_out_of_a_folder_of_text(tmp_path: Path) -> None:
         assert count_text(str(folder), lambda: False) == TextCount(2, 20)
     shutil.rmtree(texts / "inner")
     problem = path_problem(Experiment(dataset="text-folder", path=str(texts)), text_entries()[-1])
-    assert problem is not None and "has no files of text" in problem.message
+    assert problem is not None and "has no UTF-8 text files" in problem.message
 
 
 def test_a_folder_with_too_little_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="no files of text"):
+    with pytest.raises(ProblemError, match="no UTF-8 text files"):
         folder_text(str(tmp_path))
     (tmp_path / "a.txt").write_text("x" * 300)
     wanted = Experiment(

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError
@@ -159,7 +159,7 @@ def test_no_setting_names_a_file_a_repository_or_code(name, override, monkeypatc
     monkeypatch.setattr(torch, "load", refuse)
     problem = refusal(name, overrides=[override])
     assert problem.key == "overrides" and (
-        "can be set here" in problem.message or "consist" in problem.message
+        "can be set here" in problem.message or "can only have" in problem.message
     )
     with pytest.raises(ProblemError) as caught:
         model_facts(Experiment(model=name, overrides=(override,)), channels=3, classes=10, image_size=32)
@@ -187,7 +187,7 @@ def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built(n
         available = 2**30
 
     monkeypatch.setattr(psutil, "virtual_memory", Little)
-    assert "1.0 are free" in refusal(name, size=224).message
+    assert "1.0 GiB are free" in refusal(name, size=224).message
 
 
 SHRUNK = ", ".join((*SMALL, "vocab_size=64"))
@@ -294,7 +294,7 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(mo
         ({"model": "timm:resnet81"}, "Did you mean timm:resnet18"),
         ({"model": "resnet18d"}, "Did you mean timm:resnet18d?"),
         ({"model": "hf:llama"}, "synthetic-tokens"),
-        ({"model": "hf:albert"}, OWN),
+        ({"model": "hf:albert"}, OWN_DATA),
         ({"overrides": ["hidden_size=3"]}, "Leave it empty"),
     ],
 )

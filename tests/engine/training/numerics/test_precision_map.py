@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.experiment.catalog import OWN
+from engine.experiment.catalog import OWN_DATA
 from engine.experiment.own.code import read_code
 from engine.protocol.numerics.nonfinite import LOSS, OPTIMIZER, Operation
 from engine.training.numerics.precision_map import DIFFERENCES, device_notes, map_precision
@@ -110,7 +110,7 @@ def step(train, batch):
 def test_a_step_of_the_files_own_is_attributed_with_its_update(make_bench, tmp_path):
     file = tmp_path / "own.py"
     file.write_text(STEP)
-    settings = {"model": "own.py:model", "dataset": OWN, "image_size": None, "num_classes": None}
+    settings = {"model": "own.py:model", "dataset": OWN_DATA, "image_size": None, "num_classes": None}
     made = part_of(make_bench(**settings, code=read_code(file).to_json()), map_precision)
     assert made.attributed_fraction == 1.0
     rows = [(row.module, row.name, row.direction) for row in made.operations]
@@ -125,7 +125,7 @@ def half(name: str, module: str = "norm", dtype: str = "bfloat16") -> Operation:
 def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name():
     rows = [half("native_layer_norm"), half("_softmax", "attention"), half("_softmax"), half("relu")]
     assert device_notes(rows, "cpu") == (
-        "layer_norm, softmax: on CUDA, autocast computes in FP32, on a CPU in the format of the inputs.",
+        "layer_norm, softmax: autocast uses FP32 on CUDA and the dtype of the inputs on a CPU.",
     )
     assert not device_notes([half("native_layer_norm", dtype="float32")], "cpu")
     assert device_notes([half("native_layer_norm", dtype="float32")], "cuda")
@@ -147,5 +147,5 @@ def test_the_lists_are_those_of_this_pytorch(difference):
     }
     names = set(difference.operators.values())
     for key, policy in (("AutocastCPU", difference.cpu), ("AutocastCUDA", difference.cuda)):
-        keeps = policy == "the format of the inputs"
+        keeps = policy == "the dtype of the inputs"
         assert not names & listed[key] if keeps else names <= listed[key]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from engine.experiment.experiment import experiment_from
-from engine.experiment.setting import Chosen
+from engine.experiment.setting import FormValues
 from engine.protocol import jobs
 from engine.protocol.events import Epoch, Event, Failed, Finished, Log, Samples, Skipped, Summary
 from engine.training.ranks.sharded import blocks_of
@@ -174,9 +174,9 @@ def test_blocks_are_what_the_model_has_in_lists_or_else_its_parts() -> None:
 
 
 def test_settings_of_ddp_apply_to_it_alone() -> None:
-    def chosen(strategy: str) -> Chosen:
+    def chosen(strategy: str) -> FormValues:
         texts = {"devices": "2", "ranks.strategy": strategy}
-        return Chosen(texts.__getitem__, ())
+        return FormValues(texts.__getitem__, ())
 
     assert chosen("ddp").uses_ddp()
     assert not chosen("fsdp").uses_ddp()

@@ -1,7 +1,7 @@
-"""The program on a machine whose window is elsewhere: `python -P -m engine.there HOME engine show` runs a
-verb of the command line, and HOME with `install` or `plan` installs the engine as lines of JSON ask for it.
+"""The program on a remote machine: `python -P -m engine.remote_main HOME engine show` runs a command.
 
-Everything that it writes is in the folder HOME.
+With HOME and `install` or `plan` it installs PyTorch as requested by lines of JSON on stdin. It writes only
+in the folder HOME.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from engine.worker.relay import FOLDERS
 
 if TYPE_CHECKING:
     from engine.installation.installer import Installer
-    from engine.installation.wanted import InstallEvent
+    from engine.installation.request import InstallEvent
 
 
 def main(arguments: list[str]) -> int:
-    """Does in the folder `arguments[0]` what the others say, and returns the exit status."""
+    """Run the command in `arguments[1:]` with the folder `arguments[0]`, and return the exit status."""
     home, *verb = arguments
     os.environ.update({name: str(Path(home, folder)) for name, folder in FOLDERS.items()})
     # imported once the folders are known
@@ -30,27 +30,27 @@ def main(arguments: list[str]) -> int:
 
 
 def _install(*, only_plans: bool) -> int:
-    from engine.cli.engine import wanted_here
+    from engine.cli.engine import checked_request
     from engine.experiment.problem import ProblemError
     from engine.installation.installer import Installer
-    from engine.installation.lines import event_line, read_wanted
+    from engine.installation.lines import event_line, read_request
     from engine.installation.plan import make_plan
-    from engine.installation.wanted import Planned
+    from engine.installation.request import Planned
     from engine.worker.launcher import try_out
 
-    def tell(event: InstallEvent) -> None:
+    def report(event: InstallEvent) -> None:
         sys.stdout.buffer.write(event_line(event))
         sys.stdout.buffer.flush()
 
     try:
-        wanted = wanted_here(read_wanted(sys.stdin.buffer.readline()))
+        wanted = checked_request(read_request(sys.stdin.buffer.readline()))
         if only_plans:
-            tell(Planned(make_plan(wanted)))
+            report(Planned(make_plan(wanted)))
             return 0
         installer = Installer(None, try_out)
         threading.Thread(target=_obey, args=(installer,), daemon=True).start()
         for event in installer.install(wanted):
-            tell(event)
+            report(event)
     except ProblemError as error:
         sys.stdout.buffer.write(event_line(error.problem))
         return 1
@@ -58,7 +58,7 @@ def _install(*, only_plans: bool) -> int:
 
 
 def _obey(installer: Installer) -> None:
-    """Has it pause and go on as the lines say, and stop where they end."""
+    """Pause and resume as the lines on stdin say, and stop at their end."""
     from engine.installation.lines import PAUSE
 
     for line in sys.stdin.buffer:

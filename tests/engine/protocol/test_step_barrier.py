@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.protocol.jobs import Continue, Control, Hold, Pause, Stop
+from engine.protocol.jobs import Continue, Control, Pause, StepBarrier, Stop
 
 
 class Loop:
@@ -44,7 +44,7 @@ class Loop:
         """Holds the loop `ahead` of where it is; returns the step at which it waits."""
         at = 0
         while True:
-            self.control.obey(Hold(step=at))
+            self.control.obey(StepBarrier(step=at))
             if self.answers[-1] <= at:
                 wait_until(lambda at=at: self.steps == at)
                 return at
@@ -70,7 +70,7 @@ def test_a_loop_waits_at_the_step_and_stops_there():
 def test_a_command_before_the_step_waits_for_it():
     control = Control()
     control.may_begin(4)
-    control.obey(Hold(step=7))
+    control.obey(StepBarrier(step=7))
     control.obey(Stop())
     for steps in (5, 6):
         control.may_begin(steps)
@@ -83,8 +83,8 @@ def test_a_loop_that_is_further_says_so_and_goes_on():
     answers: list[int] = []
     control = Control(held=answers.append)
     control.may_begin(4)
-    control.obey(Hold(step=4))
-    control.obey(Hold(step=5))
+    control.obey(StepBarrier(step=4))
+    control.obey(StepBarrier(step=5))
     assert answers == [5, 5]
     # it was held at 5 only
     control.obey(Pause())

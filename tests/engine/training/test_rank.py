@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.training.ranks import place
-from engine.training.ranks.place import Place, own_share
+from engine.training.ranks import rank as module
+from engine.training.ranks.rank import Rank, own_share
 from engine.training.runs.checkpoints import Checkpoints
 
 
 def shares(monkeypatch: pytest.MonkeyPatch, samples: int, batch_size: int, ranks: int) -> list[list[int]]:
     result = []
     for rank in range(ranks):
-        monkeypatch.setattr(place, "here", lambda rank=rank: Place(rank, ranks))
+        monkeypatch.setattr(module, "current_rank", lambda rank=rank: Rank(rank, ranks))
         result.append(own_share(torch.arange(samples), batch_size).tolist())
     return result
 

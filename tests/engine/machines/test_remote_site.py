@@ -11,28 +11,28 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.machines import far_worker
-from engine.machines.far_site import FarSite, launcher_on
+from engine.machines import remote_worker
 from engine.machines.line import Line
 from engine.machines.machine import Machine
+from engine.machines.remote_site import RemoteSite, launcher_on
 from engine.protocol import jobs
 from engine.protocol.events import Finished, Samples, Started
 from engine.worker.launcher import iterate
-from tests.far import FarMachine
+from tests.remote import RemoteMachine
 
 TINY = Experiment.model_validate(
     {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "steps": 30, "epochs": None}
 )
 
 
-def test_paths_there_are_absolute_and_within_its_folder(near: FarMachine) -> None:
-    site = FarSite(near.machine)
+def test_paths_there_are_absolute_and_within_its_folder(near: RemoteMachine) -> None:
+    site = RemoteSite(near.machine)
     assert site.checkpoints(Path("/mine/checkpoints/17")) == f"{near.home}/home/checkpoints/17"
     assert site.trace(Path("/mine/traces/3.json.gz")) == f"{near.home}/home/traces/3.json.gz"
 
 
-def test_a_trace_is_brought_here_and_removed_there(near: FarMachine, tmp_path: Path) -> None:
-    site, path = FarSite(near.machine), tmp_path / "traces" / "3.json.gz"
+def test_a_trace_is_brought_here_and_removed_there(near: RemoteMachine, tmp_path: Path) -> None:
+    site, path = RemoteSite(near.machine), tmp_path / "traces" / "3.json.gz"
     there = Path(site.trace(path))
     there.parent.mkdir(parents=True)
     there.write_bytes(gzip.compress(b"{}"))
@@ -42,7 +42,7 @@ def test_a_trace_is_brought_here_and_removed_there(near: FarMachine, tmp_path: P
         site.fetch(path)
 
 
-def test_a_machine_without_the_program_says_so_and_how_to_install_it(near: FarMachine) -> None:
+def test_a_machine_without_the_program_says_so_and_how_to_install_it(near: RemoteMachine) -> None:
     (near.home / "program" / "current" / "bin" / "python").unlink()
     with pytest.raises(ProblemError) as error, launcher_on(near.machine) as launcher:
         launcher.start(jobs.ReadCatalog())
@@ -50,9 +50,9 @@ def test_a_machine_without_the_program_says_so_and_how_to_install_it(near: FarMa
     assert error.value.problem.remedy == "Install it: `ammeter engine install --machine 'near'`."
 
 
-def test_a_slow_line_is_told_once(near: FarMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far_worker, "_SLOW_SECONDS", -1.0)
-    monkeypatch.setattr(far_worker, "_PING_SECONDS", 0.1)
+def test_a_slow_line_is_told_once(near: RemoteMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_worker, "_SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(remote_worker, "_PING_SECONDS", 0.1)
     near.talk()
     with (
         launcher_on(near.machine) as launcher,
@@ -63,7 +63,7 @@ def test_a_slow_line_is_told_once(near: FarMachine, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_a_run_trains_through_ssh_and_leaves_nothing(far: FarMachine) -> None:
+def test_a_run_trains_through_ssh_and_leaves_nothing(far: RemoteMachine) -> None:
     with (
         launcher_on(far.machine) as launcher,
         closing(launcher.start(jobs.Train(experiment=TINY))) as session,
@@ -76,7 +76,7 @@ def test_a_run_trains_through_ssh_and_leaves_nothing(far: FarMachine) -> None:
 
 
 @pytest.mark.slow
-def test_what_ssh_refuses_is_told_in_its_own_words(far: FarMachine) -> None:
+def test_what_ssh_refuses_is_told_in_its_own_words(far: RemoteMachine) -> None:
     (far.bin.parent / "known").write_text("")
     with pytest.raises(ProblemError) as error:
         Line(far.machine).ask(("true",), seconds=20)

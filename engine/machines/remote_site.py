@@ -9,12 +9,12 @@ from pathlib import Path
 
 from engine.experiment.paths import part_path
 from engine.experiment.problem import ProblemError, request_error
-from engine.machines.far_worker import PROGRAM, Allocation, FarWorker, Opening
 from engine.machines.line import Line
 from engine.machines.machine import Machine
+from engine.machines.remote_worker import PROGRAM, Allocation, Opening, RemoteWorker
 from engine.machines.script import look_at
 from engine.protocol import jobs
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher
 from engine.worker.site import Worker
 from engine.worker.supervision import Limits
@@ -25,7 +25,7 @@ _MOST_FETCHED_BYTES = 512 * 2**20
 _GZIP = b"\x1f\x8b"
 
 
-class FarSite:
+class RemoteSite:
     """The workers and files of a remote machine. `patience` is as in `Opening`."""
 
     def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
@@ -44,18 +44,18 @@ class FarSite:
             pinned = (f"--nodelist={self._node}",) if self._node else ()
             self._allocation = Allocation(uuid.uuid4().hex, (*slurm.arguments, *pinned))
         opening = Opening(environment, self._patience, self._allocation)
-        return self._reached(FarWorker(self._line, uuid.uuid4().hex, opening=opening))
+        return self._reached(RemoteWorker(self._line, uuid.uuid4().hex, opening=opening))
 
-    def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
+    def take_up(self, place: RemotePlace, job: jobs.Job) -> Worker:
         if not re.fullmatch(r"[0-9a-f]{32}", place.worker):
             raise request_error(f"'{place.worker}' is not a worker of {self.name}.", "Start the run again.")
         at = (place.events_at, place.errors_at)
-        worker = FarWorker(self._line, place.worker, opening=None, at=at, first=job)
+        worker = RemoteWorker(self._line, place.worker, opening=None, at=at, first=job)
         # in case the program that started it was killed before it could ask for that
         worker.keep()
         return self._reached(worker)
 
-    def _reached(self, worker: FarWorker) -> Worker:
+    def _reached(self, worker: RemoteWorker) -> Worker:
         worker.wait()
         if worker.header is not None:
             self._home = worker.header.home
@@ -115,4 +115,4 @@ class FarSite:
 
 def launcher_on(machine: Machine, limits: Limits | None = None) -> Launcher:
     """Return a launcher whose workers run on that machine."""
-    return Launcher(limits=limits, site=FarSite(machine))
+    return Launcher(limits=limits, site=RemoteSite(machine))

@@ -39,7 +39,7 @@ def eventually(holds: Callable[[], object], seconds: float = _WAIT_SECONDS) -> N
 
 
 @dataclass
-class FarMachine:
+class RemoteMachine:
     """A prepared machine, and what a test does to it from behind."""
 
     machine: Machine
@@ -172,23 +172,23 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture
-def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
+def near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteMachine]:
     home = prepared(tmp_path)
     script = '#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done\nshift 2\ncd /\neval "$*"\n'
     folder = put_first(tmp_path / "bin", script, monkeypatch)
-    with used(FarMachine(Machine(name="near", host="near", folder=str(home)), home, folder)) as machine:
+    with used(RemoteMachine(Machine(name="near", host="near", folder=str(home)), home, folder)) as machine:
         yield machine
 
 
 @pytest.fixture
-def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
+def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteMachine]:
     need("sshd", is_there=SSHD.exists())
-    with far_machine(monkeypatch) as machine:
+    with remote_machine(monkeypatch) as machine:
         yield machine
 
 
 @contextmanager
-def far_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
+def remote_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteMachine]:
     """This machine through an sshd of its own, with keys that are thrown away."""
     # short: the path of a socket has a hundred bytes
     root = Path(tempfile.mkdtemp(prefix="far-", dir="/tmp"))
@@ -197,7 +197,7 @@ def far_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FarMachine]:
     sshd = _serve(root, port)
     script = f'#!/bin/sh\nexec {shutil.which("ssh")} -F {root}/config "$@"\n'
     folder = put_first(root / "bin", script, monkeypatch)
-    machine = FarMachine(Machine(name="far", host="far", folder=str(home)), home, folder, sshd)
+    machine = RemoteMachine(Machine(name="far", host="far", folder=str(home)), home, folder, sshd)
     try:
         with used(machine):
             yield machine
@@ -243,7 +243,7 @@ def _serve(root: Path, port: int) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def used(machine: FarMachine) -> Iterator[FarMachine]:
+def used(machine: RemoteMachine) -> Iterator[RemoteMachine]:
     """Nothing that runs there may outlive what is done with it."""
     try:
         yield machine

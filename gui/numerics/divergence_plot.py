@@ -51,7 +51,7 @@ class _Band(PlotItems):
         self._area.setBrush(QColor(look.tint))
 
 
-class LadderPlot(LivePlot):
+class DivergencePlot(LivePlot):
     """Loss curves to compare. Drag or scroll to zoom, double-click to reset. The legend shows the values."""
 
     legend_class = LegendRows
@@ -70,7 +70,7 @@ class LadderPlot(LivePlot):
         self.canvas.resized.connect(self.refresh)
         self.hint = "No precision has a finite loss."
 
-    def show_ladder(self, ladder: Ladder) -> None:
+    def show_divergence(self, ladder: Ladder) -> None:
         """Show FP32's first repeat, its band and all precisions."""
         self._ladder = ladder
         self.total = max(1, ladder.steps)
@@ -81,10 +81,7 @@ class LadderPlot(LivePlot):
     def show_band(self, rung: Rung | None) -> None:
         """Shade the range that rounding explains in a precision. For None, shade FP32's own band."""
         if rung is not None and rung.band_low:
-            self._edges, words = (
-                (rung.band_low, rung.band_high),
-                f"range expected from rounding in {rung.label}",
-            )
+            self._edges, words = (rung.band_low, rung.band_high), f"expected from rounding in {rung.label}"
         else:
             self._edges = self._ladder.band_low, self._ladder.band_high
             words = f"FP32's {len(self._ladder.repeats)} repeats"

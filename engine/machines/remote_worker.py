@@ -21,9 +21,9 @@ from engine.experiment.value import shortened
 from engine.machines.line import NOT_FOUND, Channel, Line, lasts
 from engine.machines.slurm import JobState, ending, waiting_words
 from engine.protocol import jobs
-from engine.protocol.events import Event, Log, Phase, PhaseName
-from engine.protocol.jobs import FarPlace
-from engine.worker.process import End, Garbage, Lost, item_of, stderr_text
+from engine.protocol.events import Log, Phase, PhaseName
+from engine.protocol.jobs import RemotePlace
+from engine.worker.process import BadLine, Item, WorkerExited, WorkerLost, item_of, stderr_text
 from engine.worker.relay import PROTOCOL
 
 PROGRAM = "program/current/bin/python"
@@ -85,7 +85,7 @@ class Allocation:
     arguments: tuple[str, ...]
 
 
-class FarWorker:
+class RemoteWorker:
     """A worker with a keeper on a remote machine. Any thread may call its methods.
 
     With `opening` it is new. Without, it was kept, and reading continues from `at`. `first` is then its job,
@@ -104,8 +104,8 @@ class FarWorker:
         self._line, self._name = line, line.machine.name
         self._worker, self._opening, self._first = worker, opening, first
         self._at = at
-        self.place = FarPlace(self._name, worker, *at)
-        self._inbox: queue.Queue[tuple[Event | Garbage | End, tuple[int, int]]] = queue.Queue(_MOST_ITEMS)
+        self.place = RemotePlace(self._name, worker, *at)
+        self._inbox: queue.Queue[tuple[Item, tuple[int, int]]] = queue.Queue(_MOST_ITEMS)
         self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
         self._stderr_lines_left, self._stderr_bytes_left = _STDERR_LINES_PASSED_ON, _STDERR_BYTES_PASSED_ON
         self._lock = threading.Lock()
@@ -126,9 +126,9 @@ class FarWorker:
         self._waits_for = ""
         # in this order: reached or refused; its output is at its end; nothing more is wanted of it
         self._tried, self._ended, self._closed = (threading.Event() for _ in range(3))
-        self._reader = threading.Thread(target=self._connect_and_read, name="far-worker", daemon=True)
+        self._reader = threading.Thread(target=self._connect_and_read, name="remote-worker", daemon=True)
         self._reader.start()
-        threading.Thread(target=self._ping, name="far-pings", daemon=True).start()
+        threading.Thread(target=self._ping, name="remote-pings", daemon=True).start()
 
     def wait(self) -> None:
         """Wait until the machine answers. Raises ProblemError if it does not, except for a worker with a job,
@@ -161,12 +161,12 @@ class FarWorker:
     def send(self, request: jobs.Request) -> None:
         self._request(_sent(request))
 
-    def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None:
+    def next_item(self, timeout_seconds: float) -> Item | None:
         try:
             item, at = self._inbox.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             return None
-        self.place = FarPlace(self._name, self._worker, *at)
+        self.place = RemotePlace(self._name, self._worker, *at)
         return item
 
     def ask_where(self) -> None:
@@ -212,7 +212,7 @@ class FarWorker:
         if not self._is_forgotten and not self._closed.is_set():
             self._is_forgotten = True
             self._request({"do": "forget"})
-            threading.Thread(target=self._close_later, name="far-forgotten", daemon=True).start()
+            threading.Thread(target=self._close_later, name="remote-forgotten", daemon=True).start()
             if not self.is_away:
                 self._closed.wait(_FORGET_SECONDS)
 
@@ -274,12 +274,12 @@ class FarWorker:
                 wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
         except ProblemError as error:
             if self._tried.is_set():
-                self._end(Lost(error.problem.message))
+                self._end(WorkerLost(error.problem.message))
             else:
                 self._problem = error
         finally:
             self._has_line = False
-            self._end(End())
+            self._end(WorkerExited())
             self._closed.set()
             self._tried.set()
 
@@ -345,7 +345,7 @@ class FarWorker:
             raise self._line.failure(status, why)
         if self._away_since is None and not self._ended.is_set():
             self._away_since = time.monotonic()
-            trouble = self._line.trouble_there(status, why)
+            trouble = self._line.remote_trouble(status, why)
             lost = f"Lost the connection to {self._name}: {why.rstrip('.')}."
             lost = lost if trouble is None else trouble.problem.message
             self._log("warning", f"{lost} Reconnecting. The run there continues.")
@@ -373,7 +373,7 @@ class FarWorker:
                 self._at = (events_at + len(rest) - (kind == b"O"), errors_at)
                 item = item_of(rest)
                 self.has_spoken = True
-                self._is_deaf = isinstance(item, Garbage)
+                self._is_deaf = isinstance(item, BadLine)
                 self._put(item)
             case b"e" | b"E":
                 self._at = (events_at, errors_at + len(rest) - (kind == b"E"))
@@ -387,7 +387,7 @@ class FarWorker:
             case b"g":
                 gone = _Gone.model_validate_json(rest)
                 why = _WHY_GONE.get(gone.why)
-                self._end(Lost(why.format(name=self._name)) if why else ending(gone, self._name))
+                self._end(WorkerLost(why.format(name=self._name)) if why else ending(gone, self._name))
                 if gone.why in ("unknown", "forgotten"):
                     self._closed.set()
             case _:
@@ -413,7 +413,7 @@ class FarWorker:
             self._status = ended.status
             if ended.why:
                 self._log("warning", _WHY_ENDED[ended.why].format(name=self._name))
-            self._end(End())
+            self._end(WorkerExited())
 
     def _note_answer(self, rest: bytes) -> None:
         sent = self._sent_pings.pop(rest.strip(), None)
@@ -427,20 +427,20 @@ class FarWorker:
 
     def _refuse(self, line: bytes) -> None:
         self._is_deaf = True
-        self._put(Garbage(shortened(line[:400].decode(errors="replace").strip(), 200), "not from a relay"))
+        self._put(BadLine(shortened(line[:400].decode(errors="replace").strip(), 200), "not from a relay"))
 
     def _log(self, level: Literal["info", "warning"], message: str) -> None:
         # nobody reads those of a worker that waits for its first job
         if self._requests or self._taken:
             self._put(Log(level=level, message=message))
 
-    def _end(self, item: End) -> None:
+    def _end(self, item: WorkerExited) -> None:
         if not self._ended.is_set():
             self._is_deaf = True
             self._put(item)
             self._ended.set()
 
-    def _put(self, item: Event | Garbage | End) -> None:
+    def _put(self, item: Item) -> None:
         while not self._closed.is_set():
             try:
                 self._inbox.put((item, self._at), timeout=_PING_SECONDS)

@@ -1,4 +1,4 @@
-"""The ladder says where a precision parts from FP32, and names the module; healthy runs do not part."""
+"""The divergence test finds where a precision diverges from FP32. Healthy runs do not diverge."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from engine.statistics import Band, band_of
 from engine.training.data.batches import Batch
 from engine.training.numerics import band
 from engine.training.numerics.band import Made, first_step, first_steps
-from engine.training.numerics.bench import Figures, Trainee
-from engine.training.numerics.ladder import _variants, measure_divergence
+from engine.training.numerics.bench import StepMetrics, Trainee
+from engine.training.numerics.divergence import _variants, measure_divergence
 
 from .conftest import MakeBench, own_settings, part_of
 
@@ -60,7 +60,7 @@ def losses_of(made: Iterable[Made]) -> list[float]:
     return [step.loss for step in made]
 
 
-def ladder_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> Ladder:
+def divergence_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> Ladder:
     own = own_settings(folder, MODEL.format(forward=forward, factor=factor), "Net")
     return part_of(make_bench(**own, steps=12), measure_divergence)
 
@@ -70,16 +70,16 @@ def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
 
 
 def test_a_healthy_model_parts_nowhere(make_bench, tmp_path):
-    ladder = ladder_of(make_bench, tmp_path, HEALTHY)
+    ladder = divergence_of(make_bench, tmp_path, HEALTHY)
     assert [rung.precision for rung in ladder.rungs] == ["fp16-unscaled", "fp16", "bf16", "bf16-pure"]
     assert [(rung.parts_at, rung.first_module) for rung in ladder.rungs] == [(None, None)] * 4
     assert ladder.steps == 12 and {len(run) for run in ladder.repeats} == {12} and len(ladder.repeats) == 5
-    assert "No precision parts" in ladder.sentence
+    assert "No precision diverges" in ladder.sentence
 
 
 @pytest.mark.parametrize("forward", [OVERFLOWS, CANCELS])
 def test_the_module_that_breaks_fp16_is_named(make_bench, tmp_path, forward):
-    rungs = by_precision(ladder_of(make_bench, tmp_path, forward))
+    rungs = by_precision(divergence_of(make_bench, tmp_path, forward))
     for precision in (Precision.FP16_UNSCALED, Precision.FP16):
         assert rungs[precision].first_module == "hurdle"
         assert rungs[precision].parts_at is not None
@@ -87,7 +87,7 @@ def test_the_module_that_breaks_fp16_is_named(make_bench, tmp_path, forward):
 
 
 def test_gradients_that_underflow_part_only_without_the_scaler(make_bench, tmp_path):
-    rungs = by_precision(ladder_of(make_bench, tmp_path, HEALTHY, factor=1e-7))
+    rungs = by_precision(divergence_of(make_bench, tmp_path, HEALTHY, factor=1e-7))
     assert rungs[Precision.FP16_UNSCALED].parts_at is not None
     assert rungs[Precision.FP16_UNSCALED].first_module is None
     assert "backward pass" in rungs[Precision.FP16_UNSCALED].sentence
@@ -180,11 +180,11 @@ class Behind:
             self.pending += WATCHED_SECONDS
             return go_back(trainee, group)
 
-        def trained(trainee: Trainee, group: Sequence[Batch]) -> Figures:
+        def trained(trainee: Trainee, group: Sequence[Batch]) -> StepMetrics:
             self.pending += STEP_SECONDS
-            figures = train(trainee, group)
+            metrics = train(trainee, group)
             self.wait()
-            return figures
+            return metrics
 
         monkeypatch.setattr(Trainee, "go_back", gone_back)
         monkeypatch.setattr(Trainee, "train", trained)

@@ -27,7 +27,7 @@ from gui.widgets.table.columns import FAINT, GROWS, PLAIN, number_column
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 if TYPE_CHECKING:
-    from gui.numerics.ladder_plot import LadderPlot
+    from gui.numerics.divergence_plot import DivergencePlot
 
 _ABOUT = "Each run trains from the same weights on the same batches. Only the precision differs."
 _NARROW_SIDE, _WIDE_SIDE, _NARROW = 264, 372, 860
@@ -65,7 +65,7 @@ _COLUMNS: tuple[Column[Rung], ...] = (
 )
 
 
-class LadderView(OfferedView):
+class DivergenceView(OfferedView):
     """The divergence of each precision from FP32. `wanted` requests the test."""
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ class LadderView(OfferedView):
             "Run the divergence test",
             "Train some steps of the form's experiment in each precision",
         )
-        self.sentence, self.notes, self.rung_sentence = (
+        self.sentence, self.notes, self.run_sentence = (
             label("", role, wraps=True) for role in ("strong", "hint", "body")
         )
         self.errors = ErrorTable()
-        self.rungs = ResultTable[Rung](
+        self.precisions = ResultTable[Rung](
             "Precisions",
             _COLUMNS,
             key=lambda rung: rung.label,
@@ -88,29 +88,29 @@ class LadderView(OfferedView):
             selects_one=True,
             whole=True,
         )
-        self.rungs.selected.connect(self._show_rung)
+        self.precisions.selected.connect(self._show_run)
         self._errors_of = ElidedLabel("", "unit")
         self._side, body, rungs = self._make_side(), QWidget(), QFrame()
         rungs.setProperty("surface", "panel")
-        in_column(self.rungs, parent=rungs, margins=1)
+        in_column(self.precisions, parent=rungs, margins=1)
         self._left = in_column(rungs, spacing=8)
         head = in_column(self.sentence, ElidedLabel(_ABOUT, "hint"), spacing=2)
         below = in_row(wide(self._left), self._side, spacing=8)
         in_column(head, wide(below), parent=body, margins=(0, 8, 0, 0), spacing=8)
         self.addWidget(body)
-        self.show_ladder(None)
+        self.show_divergence(None)
 
     @cached_property
-    def plot(self) -> LadderPlot:
+    def plot(self) -> DivergencePlot:
         """The plot, created only with the first result, since it would slow the start of the window."""
-        from gui.numerics.ladder_plot import LadderPlot
+        from gui.numerics.divergence_plot import DivergencePlot
 
-        plot = LadderPlot()
+        plot = DivergencePlot()
         self._left.insertWidget(0, plot, 1)
         tab_after(self.empty, plot)
         return plot
 
-    def show_ladder(self, ladder: Ladder | None) -> None:
+    def show_divergence(self, ladder: Ladder | None) -> None:
         """Show all precisions and select the first that diverges. For None, show the empty state."""
         self.show_page(is_known=ladder is not None)
         if ladder is None:
@@ -119,11 +119,11 @@ class LadderView(OfferedView):
         set_text(self.notes, breakable("\n".join(ladder.notes)))
         self.notes.setVisible(bool(ladder.notes))
         self._side.setVisible(bool(ladder.rungs))
-        self.plot.show_ladder(ladder)
-        self.rungs.show_rows(ladder.rungs)
-        parted = (place for place, rung in enumerate(self.rungs.rows()) if rung.parts_at is not None)
-        self.rungs.clearSelection()
-        self.rungs.selectRow(next(parted, 0))
+        self.plot.show_divergence(ladder)
+        self.precisions.show_rows(ladder.rungs)
+        parted = (place for place, rung in enumerate(self.precisions.rows()) if rung.parts_at is not None)
+        self.precisions.clearSelection()
+        self.precisions.selectRow(next(parted, 0))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -136,7 +136,7 @@ class LadderView(OfferedView):
             label("Errors by module", "panelTitle"), wide(self._errors_of), margins=(11, 10, 11, 0), spacing=8
         )
         inner, words = QWidget(), QScrollArea()
-        in_column(self.rung_sentence, self.notes, Stretch(1), parent=inner, margins=(11, 0, 11, 8), spacing=6)
+        in_column(self.run_sentence, self.notes, Stretch(1), parent=inner, margins=(11, 0, 11, 8), spacing=6)
         words.setWidgetResizable(True)
         words.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         words.setAccessibleName("The selected precision in words")
@@ -144,11 +144,11 @@ class LadderView(OfferedView):
         in_column(head, Placed(self.errors, 3), Placed(words, 2), parent=side, margins=1, spacing=8)
         return side
 
-    def _show_rung(self, rungs: tuple[Rung, ...]) -> None:
+    def _show_run(self, rungs: tuple[Rung, ...]) -> None:
         for rung in rungs:
             self._errors_of.set_whole_text(f"{rung.label}, first step")
-            set_text(self.rung_sentence, breakable(rung.sentence))
-            self.errors.show_rung(rung)
+            set_text(self.run_sentence, breakable(rung.sentence))
+            self.errors.show_run(rung)
             self.plot.show_band(rung)
 
 
@@ -202,7 +202,7 @@ class ErrorTable(ResultTable[_Error]):
         super().__init__("Errors by module", about=_Error.words, key=lambda row: row.error.module)
         self.setMinimumHeight(3 * ROW_HEIGHT)
 
-    def show_rung(self, rung: Rung) -> None:
+    def show_run(self, rung: Rung) -> None:
         """Show the errors of the modules in a precision."""
         rows = [
             _Error(place, error, error.module == rung.first_module) for place, error in enumerate(rung.errors)

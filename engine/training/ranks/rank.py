@@ -13,34 +13,34 @@ import torch
 from torch import Tensor, distributed
 from torch._C._distributed_c10d import FileStore
 
-from engine.protocol.jobs import Rank
+from engine.protocol import jobs
 
 # A rank that died is noticed at once by who started it; one that is slow, as in compiling, is waited for.
 _PATIENCE = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Place:
+class Rank:
     """The number of this process, from 0, among `count`."""
 
-    rank: int = 0
+    number: int = 0
     count: int = 1
 
     @property
     def is_first(self) -> bool:
         """True for the process that saves, and for the only process of a run."""
-        return self.rank == 0
+        return self.number == 0
 
 
-def here() -> Place:
+def current_rank() -> Rank:
     """Return this process's rank. It is 0 of 1 in a run with one process."""
     if distributed.is_available() and distributed.is_initialized():
-        return Place(distributed.get_rank(), distributed.get_world_size())
-    return Place()
+        return Rank(distributed.get_rank(), distributed.get_world_size())
+    return Rank()
 
 
 @contextmanager
-def joined(rank: Rank | None, device_type: str) -> Iterator[None]:
+def joined(rank: jobs.Rank | None, device_type: str) -> Iterator[None]:
     """Connect to the other processes of the run in this context. No-op for a single process."""
     if rank is None:
         yield
@@ -65,10 +65,10 @@ def own_share(order: Tensor, batch_size: int) -> Tensor:
     one process with batches of `count * batch_size`. The last batches have equal sizes. If the samples cannot
     be divided evenly, the last ones, fewer than the processes, are skipped.
     """
-    place = here()
-    if place.count == 1:
+    rank = current_rank()
+    if rank.count == 1:
         return order
-    order = order[: len(order) // place.count * place.count]
-    whole = len(order) // (place.count * batch_size) * (place.count * batch_size)
-    full = order[:whole].view(-1, place.count, batch_size)[:, place.rank].flatten()
-    return torch.cat((full, order[whole:].view(place.count, -1)[place.rank]))
+    order = order[: len(order) // rank.count * rank.count]
+    whole = len(order) // (rank.count * batch_size) * (rank.count * batch_size)
+    full = order[:whole].view(-1, rank.count, batch_size)[:, rank.number].flatten()
+    return torch.cat((full, order[whole:].view(rank.count, -1)[rank.number]))

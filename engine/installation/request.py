@@ -1,4 +1,4 @@
-"""The user's choice of an engine, and uv's answer: its packages, their download and size."""
+"""The request for a PyTorch installation, and uv's plan: the packages, their download and size."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ AUTOMATIC = "auto"
 
 @dataclass(frozen=True)
 class Source:
-    """The source of packages; the official indexes if both are None.
+    """The source of packages: the official indexes if both fields are None.
 
-    `mirror` is the address of a package index that stands in for PyPI and for PyTorch's indexes; `folder`
-    holds wheels, for machines without network (`--find-links`).
+    `mirror` is the address of a package index that replaces PyPI and PyTorch's indexes. `folder` has wheels,
+    for machines without a network (`--find-links`).
     """
 
     mirror: str | None = None
@@ -26,8 +26,8 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """`backend` is uv's name of a torch build, or "auto" for what uv finds; `extras` are more packages."""
+class InstallRequest:
+    """`backend` is uv's name of a PyTorch build, or "auto" to let uv choose. `extras` are more packages."""
 
     backend: str = AUTOMATIC
     source: Source = Source()
@@ -36,7 +36,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Wheel:
-    """A file to fetch: its address (https, http or file), its size, and its SHA-256 where the index tells."""
+    """A file to download: its address (https, http or file), size, and SHA-256 if the index has it."""
 
     name: str
     version: str
@@ -48,14 +48,13 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that will be fetched, as uv resolved it. `backend` is the resolved one, never "auto".
+    """The files to download, as uv resolved them. `backend` is the resolved one, never "auto".
 
-    `needed_bytes` is the room that downloads and installation take together on the disk of `folder`, which is
-    the engines' folder; `fetched_bytes` is what earlier attempts have already fetched. `note` is what a user
-    should know of where it comes from, or "".
+    `needed_bytes` is the disk space that downloads and installation need together in `folder`, the engines'
+    folder. `fetched_bytes` were downloaded by earlier attempts. `note` is a remark on the source, or "".
     """
 
-    wanted: Wanted
+    wanted: InstallRequest
     backend: str
     torch: str
     wheels: tuple[Wheel, ...]
@@ -72,7 +71,7 @@ class Plan:
 
 
 class Stage(StrEnum):
-    """The stages in their order. `SENDING`: the program to another machine, before its engine."""
+    """The stages in their order. `SENDING`: Ammeter is copied to a remote machine."""
 
     SENDING = "sending"
     RESOLVING = "resolving"
@@ -88,14 +87,14 @@ class StageBegan:
 
 @dataclass(frozen=True)
 class Planned:
-    """uv has resolved what will be fetched."""
+    """uv has resolved the packages."""
 
     plan: Plan
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """Progress of the download; speed and time left are None until known, `retry` is why it was cut."""
+    """Progress of the download. Speed and time left are None until known. `retry` says why it is retried."""
 
     done_bytes: int
     total_bytes: int
@@ -122,9 +121,9 @@ InstallEvent = StageBegan | Planned | Fetched | Unpacked | Installed
 
 
 class Installs(Protocol):
-    """An installation, here or on another machine; all but `install` may be called from another thread."""
+    """A local or remote installation. All methods but `install` may be called from another thread."""
 
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]: ...
+    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def stop(self) -> None: ...

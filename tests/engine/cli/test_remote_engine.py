@@ -10,13 +10,13 @@ import pytest
 
 from engine.cli import main
 from engine.experiment.problem import ProblemError
-from engine.installation.wanted import InstallEvent, Source, Stage, StageBegan, Wanted
+from engine.installation.request import InstallEvent, InstallRequest, Source, Stage, StageBegan
 from engine.machines import program
 from engine.machines.bundle import program_id
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import FarInstaller
+from engine.machines.program import RemoteInstaller
 from tests.engine.machines.index import write_index
-from tests.far import FarMachine
+from tests.remote import RemoteMachine
 from tests.wheel_index import WheelIndex, stand_in_wheel
 
 
@@ -32,15 +32,15 @@ def answer(capsys: pytest.CaptureFixture[str], *verb: str) -> tuple[int, dict[st
     return status, json.loads(capsys.readouterr().out)
 
 
-def installed(machine: Machine, wanted: Wanted) -> list[Stage]:
-    events: list[InstallEvent] = list(FarInstaller(machine).install(wanted))
+def installed(machine: Machine, wanted: InstallRequest) -> list[Stage]:
+    events: list[InstallEvent] = list(RemoteInstaller(machine).install(wanted))
     return [event.stage for event in events if isinstance(event, StageBegan)]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_an_empty_home_gets_program_and_engine_and_loses_them_again(
-    far: FarMachine, index, capsys, monkeypatch
+    far: RemoteMachine, index, capsys, monkeypatch
 ):
     home = far.home.parent / "empty"
     home.mkdir()
@@ -64,14 +64,14 @@ def test_an_empty_home_gets_program_and_engine_and_loses_them_again(
     # another program is tried with the engine there
     mirror = Source(mirror=index.simple)
     monkeypatch.setattr(program, "program_id", lambda: "0" * 12)
-    assert installed(machine, Wanted(source=mirror)) == [Stage.SENDING, Stage.TRYING]
+    assert installed(machine, InstallRequest(source=mirror)) == [Stage.SENDING, Stage.TRYING]
     assert {each.name for each in (place / "program").iterdir()} == {"current", "0" * 12}
 
     # one that does not train a step is not put to use
     stand_in_wheel(index.folder, "torch", "2.100.0", {"torch/__init__.py": "raise ImportError('no libcuda')"})
     monkeypatch.setattr(program, "program_id", lambda: "1" * 12)
     with pytest.raises(ProblemError, match="does not train here: no libcuda"):
-        installed(machine, Wanted("cpu", mirror))
+        installed(machine, InstallRequest("cpu", mirror))
     assert (place / "program" / "current").readlink() == Path("0" * 12)
 
     assert answer(capsys, "engine", "check") == (0, {"state": "ready", "whole": True})

@@ -19,7 +19,7 @@ from engine.protocol.events import PhaseName
 from engine.training.measuring.breakdown import breakdown_of
 from engine.training.measuring.unchanged import UnchangedWeights
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copied, restore_state
-from engine.training.steps import few_bits
+from engine.training.steps import low_bit_optimizers
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
@@ -44,7 +44,7 @@ def batches(number: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 def step_of(*tables: dict[str, Any]) -> PlainStep:
     experiment = experiment_from(layered(PURE, *tables))
-    few_bits.check_torchao(experiment, CPU)
+    low_bit_optimizers.check_torchao(experiment, CPU)
     return build_step(network(), cross_entropy, experiment, CPU, is_convolutional=False)
 
 
@@ -163,7 +163,7 @@ def test_the_compiled_update_is_the_one_that_is_written() -> None:
 
 def refusal(settings: dict[str, Any], device: str = "cpu") -> str:
     with pytest.raises(ProblemError) as raised:
-        few_bits.check_torchao(experiment_from(layered(PURE, settings)), torch.device(device))
+        low_bit_optimizers.check_torchao(experiment_from(layered(PURE, settings)), torch.device(device))
     (problem,) = raised.value.problems
     return f"{problem.message} {problem.remedy}"
 
@@ -175,22 +175,22 @@ def test_what_is_missing_is_said_before_the_run(monkeypatch: pytest.MonkeyPatch)
         without.setattr(shutil, "which", lambda name: None)
         assert "no C++ compiler was found" in refusal(rounding)
     with monkeypatch.context() as without:
-        without.setattr(few_bits, "_optimizers", lambda: importlib.import_module("torchao.of_old"))
+        without.setattr(low_bit_optimizers, "_optimizers", lambda: importlib.import_module("torchao.of_old"))
         assert f"does not fit torch {torch.__version__}" in refusal(eight)
-    monkeypatch.setattr(few_bits, "find_spec", lambda name: None)
+    monkeypatch.setattr(low_bit_optimizers, "find_spec", lambda name: None)
     assert "not installed" in refusal(eight) and "--with torchao" in refusal(eight)
     # other precisions and optimizers need none of it
-    few_bits.check_torchao(experiment_from({"precision": "bf16", **rounding}), CPU)
+    low_bit_optimizers.check_torchao(experiment_from({"precision": "bf16", **rounding}), CPU)
 
 
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
-        ({"scaler": {"mode": "on"}}, "scaler.mode", "FP32's range"),
+        ({"scaler": {"mode": "on"}}, "scaler.mode", "range of FP32"),
         (
             {"optimizer": {"name": "sgd", "stochastic_rounding": True}},
             "optimizer.stochastic_rounding",
-            "only torchao's AdamW",
+            "Only torchao's AdamW",
         ),
     ],
 )

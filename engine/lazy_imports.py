@@ -1,4 +1,4 @@
-"""NumPy and psutil, imported when something of them is first asked for: the window opens without them."""
+"""NumPy and psutil, imported on first use, so that the window opens without them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["np", "psutil"]
 
 
-class _Later(ModuleType):
+class _LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         value = getattr(importlib.import_module(self.__name__), name)
         # found without this function from now on
@@ -21,4 +21,4 @@ if TYPE_CHECKING:
     import numpy as np
     import psutil
 else:
-    np, psutil = _Later("numpy"), _Later("psutil")
+    np, psutil = _LazyModule("numpy"), _LazyModule("psutil")

@@ -31,7 +31,7 @@ def is_torchaos(experiment: Experiment) -> bool:
     code = experiment.own_code
     if code is not None and "optimizer" in code.defines:
         return False
-    return experiment.optimizer.has_few_bits or experiment.rounds_stochastically
+    return experiment.optimizer.is_low_bit or experiment.rounds_stochastically
 
 
 def check_torchao(experiment: Experiment, device: torch.device) -> None:
@@ -41,7 +41,7 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
     """
     if not is_torchaos(experiment):
         return
-    if experiment.optimizer.has_few_bits:
+    if experiment.optimizer.is_low_bit:
         key, shown = "optimizer.name", f"'{experiment.optimizer.name}'"
         instead = "Choose adamw."
     else:
@@ -51,7 +51,7 @@ def check_torchao(experiment: Experiment, device: torch.device) -> None:
         value = None if key == "optimizer.name" else "true"
         value = value or experiment.optimizer.name
         raise setting_error(key, f"is {shown}, but {why}.", f"{remedy} {instead}".strip(), value=value)
-    if experiment.optimizer.has_few_bits:
+    if experiment.optimizer.is_low_bit:
         kind = getattr(_optimizers(), _KINDS[experiment.optimizer.name])
         for is_signed in (True, False):
             # it makes its table of codes at first use, which fake tensors of a forecast cannot

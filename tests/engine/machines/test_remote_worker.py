@@ -13,15 +13,15 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
-from engine.machines import far_worker
-from engine.machines.far_site import FarSite, launcher_on
+from engine.machines import remote_worker
+from engine.machines.remote_site import RemoteSite, launcher_on
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.process import item_of
 from engine.worker.supervision import ProcessSession
-from tests.far import FarMachine, eventually
+from tests.remote import RemoteMachine, eventually
 
 JOB = jobs.Train(experiment=Experiment(device="cpu"))
 LONG = {"TALK": "[400, 0.01]"}
@@ -31,21 +31,21 @@ ENDLESS = {"TALK": "[1000000, 0.01]"}
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cut line is soon tried again."""
-    monkeypatch.setattr(far_worker, "_FIRST_WAIT_SECONDS", 0.1)
-    monkeypatch.setattr(far_worker, "_LONGEST_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(remote_worker, "_FIRST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(remote_worker, "_LONGEST_WAIT_SECONDS", 0.5)
 
 
 def launcher_of(
-    machine: FarMachine, talk: dict[str, str], patience: tuple[float, float] = (60, 600)
+    machine: RemoteMachine, talk: dict[str, str], patience: tuple[float, float] = (60, 600)
 ) -> Launcher:
     machine.talk()
-    return Launcher(environment=talk, site=FarSite(machine.machine, patience))
+    return Launcher(environment=talk, site=RemoteSite(machine.machine, patience))
 
 
 @contextmanager
-def kept(launcher: Launcher) -> Iterator[tuple[ProcessSession, list[FarPlace]]]:
+def kept(launcher: Launcher) -> Iterator[tuple[ProcessSession, list[RemotePlace]]]:
     """A session whose worker lives on without it, and where it was."""
-    places: list[FarPlace] = []
+    places: list[RemotePlace] = []
     session = launcher.start(JOB, keep=places.append)
     assert isinstance(session, ProcessSession)
     with closing(session):
@@ -81,7 +81,7 @@ def of_worker(events: list[Event]) -> list[Event]:
     ]
 
 
-def test_a_job_is_done_there_and_nothing_of_it_stays(near: FarMachine) -> None:
+def test_a_job_is_done_there_and_nothing_of_it_stays(near: RemoteMachine) -> None:
     near.talk()
     with launcher_on(near.machine) as launcher, closing(launcher.start(JOB)) as session:
         events = events_of(session)
@@ -93,7 +93,7 @@ def test_a_job_is_done_there_and_nothing_of_it_stays(near: FarMachine) -> None:
     assert near.folders() == []
 
 
-def test_a_line_that_is_cut_again_and_again_loses_nothing(near: FarMachine) -> None:
+def test_a_line_that_is_cut_again_and_again_loses_nothing(near: RemoteMachine) -> None:
     with launcher_of(near, LONG) as launcher, kept(launcher) as (session, _):
         events: list[Event] = []
         for step in (20, 21, 100, 200):
@@ -106,7 +106,7 @@ def test_a_line_that_is_cut_again_and_again_loses_nothing(near: FarMachine) -> N
     assert near.folders() == []
 
 
-def test_a_stop_that_is_asked_while_the_line_is_cut_comes_once_it_is_back(near: FarMachine) -> None:
+def test_a_stop_that_is_asked_while_the_line_is_cut_comes_once_it_is_back(near: RemoteMachine) -> None:
     with launcher_of(near, ENDLESS) as launcher, kept(launcher) as (session, _):
         until(session, 5)
         ssh = near.bin / "ssh"
@@ -124,7 +124,7 @@ def test_a_stop_that_is_asked_while_the_line_is_cut_comes_once_it_is_back(near: 
         assert isinstance(last, Finished) and last.stopped and last.summary.speed_note is None
 
 
-def test_pause_and_going_on_reach_it(near: FarMachine) -> None:
+def test_pause_and_going_on_reach_it(near: RemoteMachine) -> None:
     with launcher_of(near, ENDLESS) as launcher, closing(launcher.start(JOB)) as session:
         until(session, 5)
         session.pause()
@@ -137,7 +137,7 @@ def test_pause_and_going_on_reach_it(near: FarMachine) -> None:
         assert isinstance(events_of(session)[-1], Finished)
 
 
-def test_one_that_nobody_comes_back_to_is_ended(near: FarMachine) -> None:
+def test_one_that_nobody_comes_back_to_is_ended(near: RemoteMachine) -> None:
     with launcher_of(near, ENDLESS, patience=(2, 2)) as launcher:
         session = launcher.start(JOB)
         assert isinstance(session, ProcessSession)
@@ -147,20 +147,20 @@ def test_one_that_nobody_comes_back_to_is_ended(near: FarMachine) -> None:
         eventually((folder / "ended").exists)
         assert json.loads((folder / "ended").read_text())["why"] == "patience"
         eventually(lambda: not near.running())
-        with closing(launcher.take_up(FarPlace("near", folder.name), JOB)) as again:
+        with closing(launcher.take_up(RemotePlace("near", folder.name), JOB)) as again:
             events = events_of(again)
     assert any(isinstance(event, Log) and "No program reconnected" in event.message for event in events)
     assert isinstance(events[-1], Failed) and events[-1].problem.kind is Kind.WORKER_DIED
 
 
-def test_one_that_is_kept_goes_on_and_is_read_on_from_its_place(near: FarMachine) -> None:
+def test_one_that_is_kept_goes_on_and_is_read_on_from_its_place(near: RemoteMachine) -> None:
     with launcher_of(near, LONG, patience=(1, 1)) as launcher:
         with kept(launcher) as (session, places):
             events = until(session, 50)
             place = session.place
             session.leave()
         (folder,) = near.folders()
-        assert places == [FarPlace("near", folder.name)] and place is not None
+        assert places == [RemotePlace("near", folder.name)] and place is not None
         eventually(lambda: b'"step": 300' in (folder / "events").read_bytes())
         with closing(launcher.take_up(place, JOB)) as again:
             events += events_of(again)
@@ -169,7 +169,7 @@ def test_one_that_is_kept_goes_on_and_is_read_on_from_its_place(near: FarMachine
     assert steps_of(events) == list(range(1, 401)) and near.folders() == []
 
 
-def test_one_whose_program_was_killed_before_it_sent_the_job_is_given_it(near: FarMachine) -> None:
+def test_one_whose_program_was_killed_before_it_sent_the_job_is_given_it(near: RemoteMachine) -> None:
     with launcher_of(near, LONG) as launcher:
         worker = launcher.site.worker((), LONG)
         assert worker.place is not None
@@ -182,21 +182,21 @@ def test_one_whose_program_was_killed_before_it_sent_the_job_is_given_it(near: F
     assert last.problem.message == "near no longer has this run."
 
 
-def kill_keeper(near: FarMachine, folder: Path) -> None:
+def kill_keeper(near: RemoteMachine, folder: Path) -> None:
     os.kill(near.kept(folder)["pid"], signal.SIGKILL)
 
 
-def kill_worker(near: FarMachine, folder: Path) -> None:
+def kill_worker(near: RemoteMachine, folder: Path) -> None:
     os.kill(near.kept(folder)["worker"], signal.SIGKILL)
 
 
-def restart(near: FarMachine, folder: Path) -> None:
+def restart(near: RemoteMachine, folder: Path) -> None:
     kept = near.kept(folder)
     (folder / "keeper.json").write_text(json.dumps({**kept, "boot": "another"}))
     kill_keeper(near, folder)
 
 
-def test_output_that_a_power_cut_took_back_is_told_as_a_restart(near: FarMachine) -> None:
+def test_output_that_a_power_cut_took_back_is_told_as_a_restart(near: RemoteMachine) -> None:
     with launcher_of(near, ENDLESS) as launcher, kept(launcher) as (session, _):
         until(session, 20)
         session.leave()
@@ -212,7 +212,7 @@ def test_output_that_a_power_cut_took_back_is_told_as_a_restart(near: FarMachine
     assert near.folders() == []
 
 
-def test_one_whose_folder_was_removed_is_not_made_anew(near: FarMachine) -> None:
+def test_one_whose_folder_was_removed_is_not_made_anew(near: RemoteMachine) -> None:
     with launcher_of(near, ENDLESS) as launcher, kept(launcher) as (session, _):
         until(session, 20)
         (folder,) = near.folders()
@@ -233,7 +233,7 @@ def test_one_whose_folder_was_removed_is_not_made_anew(near: FarMachine) -> None
     ],
 )
 def test_what_ends_it_there_is_told(
-    near: FarMachine, happens: Callable[[FarMachine, Path], None], sentence: str, is_lost: bool
+    near: RemoteMachine, happens: Callable[[RemoteMachine, Path], None], sentence: str, is_lost: bool
 ) -> None:
     with launcher_of(near, ENDLESS) as launcher, kept(launcher) as (session, _):
         events = until(session, 5)
@@ -245,7 +245,7 @@ def test_what_ends_it_there_is_told(
     assert near.folders() == []
 
 
-def test_a_spare_waits_there_and_is_discarded_with_the_launcher(near: FarMachine) -> None:
+def test_a_spare_waits_there_and_is_discarded_with_the_launcher(near: RemoteMachine) -> None:
     with launcher_of(near, LONG) as launcher:
         launcher.prepare()
         eventually(lambda: launcher.has_ready_spare)
@@ -259,7 +259,7 @@ def test_a_spare_waits_there_and_is_discarded_with_the_launcher(near: FarMachine
 
 
 @pytest.mark.slow
-def test_through_ssh_whatever_is_killed_on_the_way(far: FarMachine) -> None:
+def test_through_ssh_whatever_is_killed_on_the_way(far: RemoteMachine) -> None:
     with launcher_of(far, {"TALK": "[1000, 0.01]"}) as launcher, kept(launcher) as (session, _):
         events: list[Event] = []
         kills = (far.kill_line, far.kill_master, far.kill_sessions, far.kill_relays)

@@ -1,6 +1,6 @@
 """The same experiment here and through ssh, in alternation: its speed, and the time to its first sample.
 
-    uv run python tests/benchmarks/far_speed.py [--repeats 5]
+    uv run python tests/benchmarks/remote_speed.py [--repeats 5]
 
 The machine is this one, through an sshd of its own on the loopback. The time begins when the job is given to
 a worker that waits for one, and ends when the first samples are here.
@@ -16,11 +16,11 @@ from contextlib import closing
 import pytest
 
 from engine.experiment.experiment import experiment_from
-from engine.machines.far_site import launcher_on
+from engine.machines.remote_site import launcher_on
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Finished, Samples
 from engine.worker.launcher import Launcher, iterate
-from tests.far import eventually, far_machine
+from tests.remote import eventually, remote_machine
 
 _JOB = jobs.Train(
     experiment=experiment_from(
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     ratios, firsts = [], {"here": list[float](), "through ssh": list[float]()}
-    with pytest.MonkeyPatch.context() as patch, far_machine(patch) as machine:
+    with pytest.MonkeyPatch.context() as patch, remote_machine(patch) as machine:
         patch.setenv("OMP_NUM_THREADS", "1")
         arms = {"here": Launcher(), "through ssh": launcher_on(machine.machine)}
         for number in range(options.repeats):

@@ -1,6 +1,6 @@
 """Kills what a run on another machine hangs on, at random moments: its events must come whole all the same.
 
-    uv run python tests/benchmarks/far_kills.py [--kills 70] [--seed 1] [--real]
+    uv run python tests/benchmarks/remote_kills.py [--kills 70] [--seed 1] [--real]
 
 The machine is this one, through an sshd of its own on the loopback. A kill (SIGKILL) meets the ssh client,
 its control connection, the session of sshd, the relay, the keeper, the worker, or the program, after which
@@ -23,14 +23,14 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.experiment import Experiment
-from engine.machines.far_site import FarSite
 from engine.machines.machine import Machine
+from engine.machines.remote_site import RemoteSite
 from engine.protocol import jobs
 from engine.protocol.events import Failed, Finished, Log, from_line, to_line
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, iterate
 from engine.worker.supervision import ProcessSession
-from tests.far import FarMachine, eventually, far_machine
+from tests.remote import RemoteMachine, eventually, remote_machine
 
 VICTIMS = ("line", "control connection", "session", "relay", "keeper", "worker", "program")
 _TALK = {"TALK": "[300, 0.01]"}
@@ -51,15 +51,15 @@ _JOB = jobs.Train(
 def read(machine: Machine, path: Path) -> None:
     """The program: notes each event with the place after it, in one write."""
     notes = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    site = FarSite(machine, (_PATIENCE_SECONDS, 600.0))
+    site = RemoteSite(machine, (_PATIENCE_SECONDS, 600.0))
     with path.open("ab", buffering=0) as file, Launcher(environment=_TALK, site=site) as launcher:
 
-        def note(place: FarPlace, said: str = "", sentence: str = "") -> None:
+        def note(place: RemotePlace, said: str = "", sentence: str = "") -> None:
             value = {"at": (place.events_at, place.errors_at), "said": said, "ended": sentence}
             file.write(json.dumps({"worker": place.worker, **value}).encode() + b"\n")
 
         if notes:
-            session = launcher.take_up(FarPlace(machine.name, notes[-1]["worker"], *notes[-1]["at"]), _JOB)
+            session = launcher.take_up(RemotePlace(machine.name, notes[-1]["worker"], *notes[-1]["at"]), _JOB)
         else:
             started = launcher.start(_JOB, keep=note)
             assert isinstance(started, ProcessSession)
@@ -75,7 +75,7 @@ def read(machine: Machine, path: Path) -> None:
         session.leave()
 
 
-def killed(victim: str, machine: FarMachine, program: subprocess.Popen[bytes]) -> bool:
+def killed(victim: str, machine: RemoteMachine, program: subprocess.Popen[bytes]) -> bool:
     """Kills the victim, if it is there by now."""
     kills = {
         "line": lambda: machine.kill_line(program.pid),
@@ -89,7 +89,7 @@ def killed(victim: str, machine: FarMachine, program: subprocess.Popen[bytes]) -
     return bool(kills[victim]())
 
 
-def kill_once(machine: FarMachine, path: Path, victim: str, after: float, *, is_real: bool) -> str:
+def kill_once(machine: RemoteMachine, path: Path, victim: str, after: float, *, is_real: bool) -> str:
     """What became of one run, in a few words."""
     command = [sys.executable, __file__, "--read", str(path), "--machine", machine.machine.model_dump_json()]
 
@@ -113,7 +113,7 @@ def kill_once(machine: FarMachine, path: Path, victim: str, after: float, *, is_
     return judged(machine, notes, is_real=is_real)
 
 
-def judged(machine: FarMachine, notes: list[dict[str, str]], *, is_real: bool) -> str:
+def judged(machine: RemoteMachine, notes: list[dict[str, str]], *, is_real: bool) -> str:
     data = (machine.home / "workers" / notes[0]["worker"] / "events").read_bytes()
     # a worker that was killed may have left half a line
     lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
@@ -140,7 +140,7 @@ def main() -> None:
         return
     drawn, found = random.Random(options.seed), Counter[tuple[str, str]]()
     window = options.window or (15.0 if options.real else 5.0)
-    with pytest.MonkeyPatch.context() as patch, far_machine(patch) as machine:
+    with pytest.MonkeyPatch.context() as patch, remote_machine(patch) as machine:
         if not options.real:
             machine.talk()
         for number in range(options.kills):
@@ -156,12 +156,12 @@ def main() -> None:
             print(f"{victim:20} {became:90} {count:4}")
 
 
-def left_behind(machine: FarMachine) -> list[str]:
+def left_behind(machine: RemoteMachine) -> list[str]:
     """What still runs there, or was not removed, once all was forgotten."""
     for _ in range(2):
-        with Launcher(site=FarSite(machine.machine)) as launcher:
+        with Launcher(site=RemoteSite(machine.machine)) as launcher:
             for folder in machine.folders():
-                with closing(launcher.take_up(FarPlace("far", folder.name), _JOB)) as session:
+                with closing(launcher.take_up(RemotePlace("far", folder.name), _JOB)) as session:
                     for _ in iterate(session):
                         pass
         # a program that was killed before it had its worker kept leaves it to its keeper's patience
