@@ -14,7 +14,7 @@ from engine.compare.sides import Side
 from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import By, SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
-from engine.later import np
+from engine.lazy_imports import np
 from engine.store.record import RunRecord
 from engine.words.numbers import linear_ticks
 

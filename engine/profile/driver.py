@@ -19,10 +19,7 @@ _Steps = Iterator[Study[Profiles] | Event]
 
 
 class ProfileDriver(Driver[Profiles]):
-    """A side that names a run is profiled with the experiment of that run.
-
-    The study fails only if no side has a profile.
-    """
+    """Profile each side, with a run's own experiment if it names one. Fail if no side has a profile."""
 
     def prepare(self, study: Study[Profiles]) -> Study[Profiles]:
         sides = study.answer.sides

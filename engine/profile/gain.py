@@ -15,10 +15,7 @@ from engine.words.numbers import number, share_text, throughput_text, times
 
 @dataclass(frozen=True)
 class Gain:
-    """`ratio` is the speedup over the first side, for equal numbers of samples.
-
-    It is None if either side was disturbed or emulated.
-    """
+    """`ratio` is the speedup over the first side. It is None if either was disturbed or emulated."""
 
     ratio: float | None
     sentence: str

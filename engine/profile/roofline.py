@@ -138,9 +138,8 @@ class _Picture:
             yield Stroke(((x, self._top), (x, self._bottom)), "grid")
             yield Words(x, self._bottom + 17, _power(power), "text3", 11, anchor="middle")
         yield Stroke(((self._left, self._bottom), (self._right, self._bottom)), "line2")
-        yield Words(
-            self._right, self._bottom + 33, "Arithmetic intensity, FLOP/byte", "text3", 11, anchor="end"
-        )
+        words = "Arithmetic intensity, FLOP/byte"
+        yield Words(self._right, self._bottom + 33, words, "text3", 11, anchor="end")
 
     def _roofs(self, limits: Limits, taken: list[Rect]) -> Iterator[Shape]:
         ridges = [ridge for peak in limits.peaks if (ridge := limits.ridge(peak.format))]

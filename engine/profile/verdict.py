@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.profile.names import part_phrase
+from engine.profile.names import part_phrase, part_title
 from engine.protocol.advice import Changes
 from engine.protocol.profile import Bar, StepPart, StepProfile
 from engine.protocol.profiles import (
@@ -116,10 +116,8 @@ def peak_sentence(profile: StepProfile) -> str | None:
     fraction, peak = profile.fraction_of_measured_peak, profile.peak_tflops
     flops, name = profile.flops, profile.format.upper()
     if flops and profile.limits is not None and profile.format in profile.limits.withheld:
-        return (
-            f"The {PEAK_TITLE} is unknown, because the peak in {name} could not be measured reliably. "
-            "Profile again when nothing else runs."
-        )
+        unknown = f"The {PEAK_TITLE} is unknown, because the peak in {name} could not be measured reliably."
+        return f"{unknown} Profile again when nothing else runs."
     if fraction is None or peak is None or flops is None:
         return None
     return (
@@ -157,7 +155,7 @@ _BOUNDING = {
 def _bounding(part: StepPart, profile: StepProfile) -> str:
     of_step = _of_step(part, profile.bar)
     if part is StepPart.HOST and profile.device_type == "cpu":
-        return f"Python-bound: {of_step} passes between operations."
+        return f"Overhead-bound: {of_step} passes between operations."
     if part is StepPart.MEMORY:
         at_bandwidth = _share_of_bandwidth(profile)
         return f"Memory-bound: operations that mostly read and write memory take {of_step}{at_bandwidth}."
@@ -165,7 +163,7 @@ def _bounding(part: StepPart, profile: StepProfile) -> str:
         return _BOUNDING[part].format(of_step)
     reached = profile.matrix_share_of_peak
     at_peak = "" if reached is None else f", at {share_text(reached)} of their measured peak"
-    where = f" on {profile.matrix_units}" if part is StepPart.MATRIX_UNITS and profile.matrix_units else ""
+    where = part_title(part, profile).removeprefix("Matrix work")
     return f"Compute-bound{where}: matmuls and convolutions take {of_step}{at_peak}."
 
 
@@ -194,10 +192,8 @@ def _nothing(longest: StepPart, profile: StepProfile) -> str:
         return f"No setting shortens {part_phrase(longest, profile)}. See Advice for other savings."
     reached = profile.matrix_share_of_peak
     if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
-        return (
-            "No setting is known to help. The model needs these matmuls, which run at "
-            f"{share_text(reached)} of their measured peak."
-        )
+        now = f"run at {share_text(reached)} of their measured peak"
+        return f"No setting is known to help. The model needs these matmuls, which {now}."
     return f"No setting shortens the longest part, {part_phrase(longest, profile)}."
 
 
@@ -232,9 +228,7 @@ def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
     rest = whole - profile.bar.ms(StepPart.HOST)
     gain = "The wait is nearly all of the step"
     if rest > 0.02 * whole:
-        gain = (
-            f"Without the wait, a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
-        )
+        gain = f"Without it, a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
     return f"Use the Fast optimizations, which launch a full step at once. {gain}.", remedy
 
 
@@ -268,10 +262,7 @@ def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
     remedy = None if is_skipped else fast_recipe(experiment, "compile")
     if remedy is None:
         return _faster_format(profile) if profile.format in _LONG_FORMATS else None
-    return (
-        "Use the Fast optimizations, whose compiler fuses operations to read and write less memory.",
-        remedy,
-    )
+    return "Use the Fast optimizations, whose compiler fuses operations to access less memory.", remedy
 
 
 def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | None:

@@ -19,7 +19,7 @@ from engine.protocol.events import (
     Samples,
     Started,
 )
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.store.database import DamagedError
 from engine.store.store import Store
 
@@ -56,8 +56,8 @@ class Recorder:
         self._committed = clock()
         self._began, self._has_samples, self._ended = has_begun, has_begun, False
         self._remarks_left, self._characters_left, self._has_dropped = MOST_REMARKS, MOST_CHARACTERS, False
-        self._place: FarPlace | None = None
-        self._recorded_place: FarPlace | None = None
+        self._place: RemotePlace | None = None
+        self._recorded_place: RemotePlace | None = None
 
     @property
     def seconds_left(self) -> float:
@@ -65,7 +65,7 @@ class Recorder:
         return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
 
     def take(
-        self, events: Sequence[Event], place: FarPlace | None = None, *, is_lost: bool = False
+        self, events: Sequence[Event], place: RemotePlace | None = None, *, is_lost: bool = False
     ) -> tuple[Log, ...]:
         """Take the worker's events with the position read on a remote machine, and return recording remarks.
 

@@ -29,12 +29,11 @@ Facts = tuple[tuple[str, str], ...]
 
 _CLEAN = (
     "Intermediate values may be infinite without harm, such as a masked score, or gradients that the loss "
-    "scaler skips. A rarer fault may need more steps. If a run hits a NaN, Find it repeats its last steps."
+    "scaler skips. A rarer fault may need more steps. After a NaN in a run, use “Find it” there."
 )
 _NOT_AGAIN = (
     "The NaN or Inf did not recur at the same operation, so the cause is not certain. Some kernels add in a "
-    "different order each time, which can decide whether a value near the limit overflows. Search again, or "
-    "through more steps."
+    "different order each time, so a value near the limit may overflow or not. Search again or longer."
 )
 
 
@@ -122,10 +121,7 @@ _LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10
 
 
 class MagnitudeLine(Painted):
-    """A logarithmic line that compares magnitudes with the largest number of a dtype.
-
-    They are those of an operation's result, or of its inputs where the result is not known.
-    """
+    """A logarithmic line: an operation's result, or its inputs, vs. the largest number of a dtype."""
 
     def __init__(self, inputs: float, result: float | None, form: NumberFormat) -> None:
         super().__init__()

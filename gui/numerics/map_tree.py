@@ -64,7 +64,7 @@ class MapRow:
         return _OUTSIDE[self.name][0] if self.name in _OUTSIDE else self.name or ROOT
 
 
-def rows_of(whole: PrecisionMap) -> tuple[MapRow, ...]:
+def map_rows(whole: PrecisionMap) -> tuple[MapRow, ...]:
     """Return the modules in the model's order, then the operations outside of them."""
     modules = [(module.name, module.class_name, module.depth, module.parameters) for module in whole.modules]
     names = {name for name, *_ in modules}
@@ -181,7 +181,7 @@ class MapTree(TreeModel[MapRow]):
         return self._kept.get(row.name)
 
     def is_free(self, row: MapRow) -> bool:
-        """True if the box can be changed, as no pattern and no module around it keeps the row in FP32."""
+        """Return True if no pattern and no module around it keeps the row in FP32."""
         return row.is_module and self.kept_by(row) in (None, row.name)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -235,7 +235,7 @@ _PRECISIONS = {FP32.name: "fp32", BF16.name: "bf16", FP16.name: "fp16", E4M3.nam
 _BAR, _HEIGHT, _GAP, _PADDING = 36, 8, 6, 8
 
 
-def _format_color(dtype: str) -> QColor:
+def _dtype_color(dtype: str) -> QColor:
     palette, precision = theme().palette, _PRECISIONS.get(dtype)
     return QColor(palette.text3 if precision is None else palette.look(precision).color)
 
@@ -251,7 +251,7 @@ class SharesDelegate(QStyledItemDelegate):
         room = QRectF(option.rect)
         left, top = room.left() + 4, room.center().y() - _HEIGHT / 2
         for dtype, share in shares:
-            painter.fillRect(QRectF(left, top, max(share * _BAR, 2), _HEIGHT), _format_color(dtype))
+            painter.fillRect(QRectF(left, top, max(share * _BAR, 2), _HEIGHT), _dtype_color(dtype))
             left += max(share * _BAR, 2)
         painter.setFont(font(12))
         painter.setPen(QColor(palette.text))
@@ -291,7 +291,7 @@ class FormatLegend(QWidget):
         middle = self.height() / 2
         for dtype, label in self._labels.items():
             square = QRectF(left, middle - _HEIGHT / 2, _HEIGHT, _HEIGHT)
-            painter.fillRect(square, _format_color(dtype))
+            painter.fillRect(square, _dtype_color(dtype))
             left += _HEIGHT + _GAP
             painter.drawText(QPointF(left, middle + 4), label)
             left += metrics.horizontalAdvance(label) + 2 * _PADDING

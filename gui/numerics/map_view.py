@@ -24,7 +24,7 @@ from gui.numerics.map_tree import (
     MapRow,
     MapTree,
     SharesDelegate,
-    rows_of,
+    map_rows,
 )
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, label, set_text
@@ -187,7 +187,7 @@ class MapView(OfferedView):
         self.show_page(is_known=whole is not None)
         if whole is None:
             return
-        rows = rows_of(whole)
+        rows = map_rows(whole)
         self.tree.show_map(rows, self._patterns)
         computed = (operation.computed_in for operation in whole.operations)
         self.legend.show_formats([dtype for dtype in dict.fromkeys(computed) if dtype])

@@ -14,7 +14,7 @@ from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
 from gui.numerics.answers import Fp32ModulesView, NonfiniteView
-from gui.numerics.ladder import LadderView
+from gui.numerics.divergence import DivergenceView
 from gui.numerics.map_view import MapView
 from gui.numerics.range_view import RangeView, ReadSample
 from gui.session.studies import StudyView
@@ -51,11 +51,11 @@ _CHOICES = (
 
 _TABS = {
     "advice": ("Advice", "check-numerics", "Advice comes with the other parts."),
-    "map": ("Precision map", "check-numerics", "The precision map is being made."),
-    "range": ("Ranges", "check-numerics", "The ranges are being measured."),
-    "nan": ("First NaN", "first-nan", "The first NaN or Inf is being looked for."),
-    "ladder": ("Divergence", "divergence", "The ladder's runs are being trained."),
-    "islands": ("FP32 modules", "divergence", "The fewest FP32 modules are being looked for."),
+    "map": ("Precision map", "check-numerics", "Recording the precision map."),
+    "range": ("Ranges", "check-numerics", "Measuring the ranges."),
+    "nan": ("First NaN", "first-nan", "Searching for the first NaN or Inf."),
+    "ladder": ("Divergence", "divergence", "Training in each precision."),
+    "islands": ("FP32 modules", "divergence", "Searching for the fewest FP32 modules."),
 }
 """The views in order, the most urgent first: title, guide page, and the message while the part is awaited."""
 
@@ -63,7 +63,7 @@ _TABS = {
 class _PartView(NamedTuple):
     """A view with the method that shows its part."""
 
-    view: MapView | RangeView | LadderView | AnswerPage
+    view: MapView | RangeView | DivergenceView | AnswerPage
     show: Callable[[Any], object]
 
 
@@ -95,14 +95,14 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
             is_solid=True,
         )
         self.answer = wrapped("", "stat")
-        self.map, self.ranges, self.ladder = MapView(), RangeView(), LadderView()
+        self.map, self.ranges, self.divergence = MapView(), RangeView(), DivergenceView()
         self.nonfinite, self.fp32_modules, self.advice = NonfiniteView(), Fp32ModulesView(), NumericsAdvice()
         self._views: Mapping[str, _PartView] = {
             "advice": _PartView(self.advice, self.advice.show_advices),
             "map": _PartView(self.map, self.map.show_map),
             "range": _PartView(self.ranges, self.ranges.show_ranges),
             "nan": _PartView(self.nonfinite, self.nonfinite.show_search),
-            "ladder": _PartView(self.ladder, self.ladder.show_ladder),
+            "ladder": _PartView(self.divergence, self.divergence.show_divergence),
             "islands": _PartView(self.fp32_modules, self.fp32_modules.show_modules),
         }
         self._tab_pages = {name: _page(part.view, _TABS[name][2]) for name, part in self._views.items()}
@@ -151,7 +151,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
             box.setChecked(is_wanted or (box.isChecked() and not only))
 
     def state(self) -> dict[str, Any]:
-        """The remembered state, as plain JSON values."""
+        """Return the state to remember, as plain JSON values."""
         return {"parts": list(self.parts()), "tab": self.tabs.name()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

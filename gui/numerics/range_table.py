@@ -45,7 +45,7 @@ _LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19
 
 
 def power_value(exponent: int) -> str:
-    """The value of a power of two: "0.000061", "65,536", "3.6e-12"."""
+    """Format the value of a power of two: "0.000061", "65,536", "3.6e-12"."""
     value = 2.0**exponent
     if exponent < _SMALLEST_PLAIN or exponent > _LARGEST_PLAIN:
         return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
@@ -58,12 +58,12 @@ def power_value(exponent: int) -> str:
 
 
 def power_text(exponent: int) -> str:
-    """A power of two, with its value: "2^-14 = 0.000061"."""
+    """Format a power of two with its value: "2^-14 = 0.000061"."""
     return f"2^{exponent} = {power_value(exponent)}"
 
 
 def scale_text(exponent: int) -> str:
-    """A loss scale of 2**exponent: "65,536", or "2^30" where that is shorter."""
+    """Format a loss scale of 2**exponent: "65,536", or "2^30" if that is shorter."""
     return power_value(exponent) if exponent <= _LARGEST_PLAIN else f"2^{exponent}"
 
 
@@ -167,7 +167,7 @@ class RangeTable(ResultTable[RangeRow]):
         self.hovered.emit(None)
 
     def picture_area(self, number: int) -> Rect:
-        """The area of a row's histogram."""
+        """Return the area of a row's histogram."""
         return _area(self.cell_room(number, _PICTURE))
 
     def _columns_now(self) -> list[Column[RangeRow]]:

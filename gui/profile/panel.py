@@ -67,9 +67,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
     changes_wanted = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        self.again = Button(
-            "Profile again", "strip", "Profile the same experiments again and keep this profile"
-        )
+        self.again = Button("Profile again", "strip", "Profile the same again and keep this profile")
         super().__init__(StudyHead("Profile", "profile", "steps", PROFILE.formats, self.again), parent)
         self._shown: Profiles | None = None
         self._stale: set[str] = set()
@@ -133,7 +131,7 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
             self._show_profiles(profiles)
 
     def state(self) -> dict[str, Any]:
-        """The remembered state, as plain JSON values."""
+        """Return the state to remember, as plain JSON values."""
         return {"tab": self.tabs.name(), "table": self.rows.shown_table()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -179,8 +177,8 @@ class ProfilePanel(StudyPage[StudyView[Profiles]]):
         for view in self._views.values():
             view.wanted.connect(self.profile_wanted)
         self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit("how-it-is-measured"))
-        for teller in (self.answer, self.advice):
-            teller.changes_wanted.connect(self.changes_wanted)
+        for source in (self.answer, self.advice):
+            source.changes_wanted.connect(self.changes_wanted)
         self.tabs.guide_wanted.connect(self.guide_wanted)
 
     def _show_kernels(self, part: StepPart) -> None:
@@ -264,9 +262,9 @@ class ProfileAnswer(QWidget):
             grid.addWidget(beside, row, 1)
             if helps and verdict.changes:
                 grid.addWidget(self._button(verdict), row, 2, top)
-            if shown := figures(side.profile):
+            if shown := measurements(side.profile):
                 below = wrapped(shown, "hint")
-                below.setToolTip(plain_tip(figures_tip(side.profile)))
+                below.setToolTip(plain_tip(measurements_tip(side.profile)))
                 grid.addWidget(below, row + 1, 1, 1, 2)
             grid.setRowMinimumHeight(row + 2, 4)
         self._column.replaceWidget(self._sides, sides)
@@ -292,14 +290,14 @@ def _suggests_shown_precision(verdict: Verdict, profiles: Profiles) -> bool:
 
 
 def note(view: StudyView[Profiles]) -> str:
-    """The experiments, the device and the date, or the progress in words."""
+    """Return the experiments, the device and the date, or the progress in words."""
     first, names = view.answer.sides[0].experiment, side_names(view.answer)
     place = f", {view.study.place + 1} of {len(names)}" if len(names) > 1 else ""
     what = f"{first.model} on {dataset_words(first.dataset)}: {listed(names)}"
     return state_words(view, what, f"{names[view.study.place]}{place}")
 
 
-def figures(profile: StepProfile) -> str:
+def measurements(profile: StepProfile) -> str:
     """Return a profile's % of measured peak and its energy, if known."""
     fraction = profile.fraction_of_measured_peak
     parts = [] if fraction is None else [f"{share_text(fraction)} of measured peak"]
@@ -308,7 +306,7 @@ def figures(profile: StepProfile) -> str:
     return "  ·  ".join(parts)
 
 
-def figures_tip(profile: StepProfile) -> str:
+def measurements_tip(profile: StepProfile) -> str:
     known = profile.fraction_of_measured_peak is not None
     parts = [peak_sentence(profile), PEAK_MEANING if known else None]
     if (energy := profile.energy) is not None:

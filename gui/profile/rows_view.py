@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.profile import columns as figures
+from engine.profile import columns as measured
 from engine.profile.columns import NO_UNITS, NOUNS, TABLES, SideRow, Table, count_text, ms_text, side_rows
 from engine.profile.names import part_phrase, part_title, side_names
 from engine.protocol.profile import StepPart, StepProfile, TimeRow
@@ -105,14 +105,14 @@ def _columns(profiles: Profiles, table: Table, rows: tuple[SideRow, ...]) -> lis
     groups = [
         Group(name, side.experiment.precision) for name, side in zip(names, profiles.sides, strict=True)
     ]
-    name, *others = figures.columns_of(profiles, table, rows)
+    name, *others = measured.columns_of(profiles, table, rows)
     return [
         Column(name.heading, name.text, name.value, name.tip, width=_LEAST_NAME, widest=GROWS),
-        *(_figure(column, None if column.side is None else groups[column.side], groups) for column in others),
+        *(_number(column, None if column.side is None else groups[column.side], groups) for column in others),
     ]
 
 
-def _figure(column: figures.Column, group: Group | None, groups: list[Group]) -> Column[SideRow]:
+def _number(column: measured.Column, group: Group | None, groups: list[Group]) -> Column[SideRow]:
     weight = 500 if column.heading in _STRONG else 400
 
     def look(row: SideRow) -> Look:

@@ -1,4 +1,4 @@
-"""Connects the form, the page Tune and the session's tunings."""
+"""Connect the form, the page Tune and the session's tunings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gui.widgets.buttons import ask_where
 
 
 class TuneController(StudyController[StudyView[Tuning]]):
-    """Queues tunings, shows and exports them. `comparison_wanted` carries runs to compare."""
+    """Queue, show and export tunings. `comparison_wanted` carries runs to compare."""
 
     kind = TUNE
 
@@ -41,7 +41,7 @@ class TuneController(StudyController[StudyView[Tuning]]):
         panel.head.menu.offer("Tune again", lambda: self._order(self._tunings.repeat))
         if follows:
             setup.register_handler("tune", self.submit, self._refuse)
-        panel.go_on.clicked.connect(lambda: self._order(self._tunings.carry_on))
+        panel.resume.clicked.connect(lambda: self._order(self._tunings.resume))
         setup.draft_changed.connect(self._show_devices)
         page = panel.page
         page.wanted.connect(lambda: setup.order("tune"))

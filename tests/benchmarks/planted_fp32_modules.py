@@ -112,14 +112,14 @@ def main() -> None:
             for seed in range(asked.seeds):
                 places = sorted(random.Random(seed).sample(range(blocks), min(count, blocks)))
                 with tempfile.TemporaryDirectory() as folder:
-                    islands = planted(Path(folder), blocks, places, asked.steps)
+                    found = planted(Path(folder), blocks, places, asked.steps)
                 names = {f"blocks.{place}.act" for place in places}
-                found = set(islands.modules or ())
+                located = set(found.modules or ())
                 candidates = 2 + 3 * blocks
                 row = (
-                    f"{candidates:>7} {len(places):>7}  {', '.join(sorted(found)):<44} "
-                    f"{'yes' if found == names else 'NO':<6} {'yes' if islands.is_minimal else 'NO':<8} "
-                    f"{len(islands.trials):>4} {len(places) * math.log2(candidates):>8.1f}"
+                    f"{candidates:>7} {len(places):>7}  {', '.join(sorted(located)):<44} "
+                    f"{'yes' if located == names else 'NO':<6} {'yes' if found.is_minimal else 'NO':<8} "
+                    f"{len(found.trials):>4} {len(places) * math.log2(candidates):>8.1f}"
                 )
                 print(row, flush=True)
 

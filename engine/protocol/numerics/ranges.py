@@ -86,20 +86,17 @@ class LayerCast(Message):
         """A sentence on the scaling and the losses after it."""
         if not self.scales:
             return "Not scaled. It stays in BF16."
-        scale = f"{self.scales:,} scales, one for each row or column" if self.scales > 1 else "One scale"
+        scale = f"{self.scales:,} scales, one per row or column" if self.scales > 1 else "One scale"
         lost = (
-            (self.became_zero, "underflow", "none underflows"),
-            (self.saturated, "saturate", "none saturates"),
+            (self.became_zero, "underflow", "none underflow"),
+            (self.saturated, "saturate", "none saturate"),
         )
         fates = (f"{share_text(self.share(count))} {some}" if count else none for count, some, none in lost)
         return f"{scale}: {self.scale_text}. In {self.form.label}, {', '.join(fates)}."
 
 
 class Ranges(Message):
-    """The ranges after `step` steps, at the loss `scale` of the experiment's precision.
-
-    In FP8 there are also the `casts` of its layers, at that scale too.
-    """
+    """The ranges and FP8 `casts` after `step` steps, at the loss `scale` of the experiment's precision."""
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
@@ -109,8 +106,7 @@ class Ranges(Message):
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
 
     def finding(self, precision: Precision | None) -> str:
-        """Return the first sentence on underflow or overflow in the experiment's precision, "" without
-        any."""
+        """Return the first sentence on underflow or overflow in the own precision, "" without any."""
         return next(_own_losses(self, precision or Precision.FP32, self.scale), "")
 
     def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:
@@ -124,10 +120,8 @@ class Ranges(Message):
 
     @property
     def first_overflow(self) -> ModuleRange | None:
-        """The first activations that overflow in the experiment's precision. None without any.
-
-        Of a module and a module within it, it is the inner one, whose values the outer one uses.
-        """
+        """The first activations that overflow in the experiment's precision, or None."""
+        # of a module and one within it the inner, whose values the outer one uses
         rows = [row for row in self.of("activation") if row.became_nonfinite]
         for row in rows:
             within = f"{row.module}." if row.module else ""
@@ -137,10 +131,8 @@ class Ranges(Message):
 
 
 def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int = 0) -> float:
-    """Return the mean share of gradients, over all modules, that a loss scale of 2**scale_exponent loses.
-
-    They underflow or overflow. An overflow costs the full step, so it counts as all gradients of its module.
-    """
+    """Return the mean share of gradients, over all modules, that a loss scale of 2**scale_exponent loses."""
+    # an overflow costs the full step, so it counts as all gradients of its module
     known = [row.exponents for row in rows if row.exponents.finite]
     if not known:
         return 0.0
@@ -171,10 +163,7 @@ _NOTHING_LOST = (
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
-    """Return sentences on underflow and overflow.
-
-    They start with the experiment's own precision, given the initial loss scale `first_scale`.
-    """
+    """Return sentences on losses, first at `first_scale` in the experiment's precision, then in others."""
     found = [*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision)]
     if ranges.casts and _worst_cast(ranges) is None:
         found.append("After FP8 scaling, less than 1% of any layer's values underflow.")

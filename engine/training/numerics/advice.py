@@ -62,10 +62,10 @@ def loss_advice(evidence: Evidence) -> Iterator[Advice]:
         if not given and part in found:
             given = [general(evidence, found[part])]
         yield from given
-    yield from _epsilon(evidence)
+    yield from _advise_on_epsilon(evidence)
 
 
-def _first_nonfinite(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_first_nonfinite(evidence: Evidence, sentence: str) -> Advice:
     search = evidence.results.nan
     first = None if search is None else search.first
     if first is None:
@@ -81,12 +81,12 @@ def _first_nonfinite(evidence: Evidence, sentence: str) -> Advice:
     )
 
 
-def _lost_numbers(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_lost_numbers(evidence: Evidence, sentence: str) -> Advice:
     message = "This precision loses values. Compare its losses with those of FP32 before you rely on it."
     return Advice(kind=AdviceKind.RANGE, message=message, evidence=sentence, **_to_bf16(evidence))
 
 
-def _divergence(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_divergence(evidence: Evidence, sentence: str) -> Advice:
     ladder, precision = evidence.results.ladder, evidence.experiment.precision
     assert ladder is not None  # it has found something
     own = ladder.own_rung(precision)
@@ -113,7 +113,7 @@ def _divergence(evidence: Evidence, sentence: str) -> Advice:
     )
 
 
-def _fp32_modules(evidence: Evidence, sentence: str) -> Advice:
+def _advise_on_fp32_modules(evidence: Evidence, sentence: str) -> Advice:
     found = evidence.results.islands
     assert found is not None  # it has found something
     if not found.modules:
@@ -129,7 +129,7 @@ def _fp32_modules(evidence: Evidence, sentence: str) -> Advice:
     )
 
 
-def _clipping(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_clipping(evidence: Evidence) -> Iterator[Advice]:
     experiment, cost, search = evidence.experiment, evidence.cost, evidence.results.nan
     if experiment.step.clip_norm is None:
         return
@@ -153,7 +153,7 @@ def _clipping(evidence: Evidence) -> Iterator[Advice]:
         )
 
 
-def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_sinking_scale(evidence: Evidence) -> Iterator[Advice]:
     search = evidence.results.nan
     if search is None or not search.skipped:
         return
@@ -179,7 +179,7 @@ def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _overflow(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_overflow(evidence: Evidence) -> Iterator[Advice]:
     ranges = evidence.results.range
     if ranges is None:
         return
@@ -197,7 +197,7 @@ def _overflow(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _underflow(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_underflow(evidence: Evidence) -> Iterator[Advice]:
     experiment, ranges = evidence.experiment, evidence.results.range
     rows = () if ranges is None else ranges.of("gradient")
     total = sum(row.exponents.total for row in rows)
@@ -232,7 +232,7 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _half_sums(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_half_sums(evidence: Evidence) -> Iterator[Advice]:
     """Find losses and normalizations in 16 bits. On a CPU, autocast itself leaves those of modules there."""
     whole = evidence.results.map
     found = [] if whole is None else [row for row in whole.operations if _is_half_sum(row)]
@@ -272,7 +272,7 @@ def _operations(rows: list[Operation]) -> str:
     return ", ".join(dict.fromkeys(row.name.removeprefix("aten.").strip("_") for row in rows))
 
 
-def _epsilon(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_epsilon(evidence: Evidence) -> Iterator[Advice]:
     names, epsilon = evidence.half_parameters, evidence.epsilon
     smallest = 2.0**FP16.subnormal_exponent
     if not names or epsilon is None or epsilon >= smallest:
@@ -290,11 +290,11 @@ def _epsilon(evidence: Evidence) -> Iterator[Advice]:
 _Special = Callable[[Evidence], Iterator[Advice]]
 
 _BY_PART: tuple[tuple[Part, tuple[_Special, ...], Callable[[Evidence, str], Advice]], ...] = (
-    ("nan", (_clipping, _sinking_scale), _first_nonfinite),
-    ("islands", (), _fp32_modules),
-    ("ladder", (), _divergence),
-    ("range", (_overflow, _underflow), _lost_numbers),
-    ("map", (_half_sums,), _lost_numbers),
+    ("nan", (_advise_on_clipping, _advise_on_sinking_scale), _advise_on_first_nonfinite),
+    ("islands", (), _advise_on_fp32_modules),
+    ("ladder", (), _advise_on_divergence),
+    ("range", (_advise_on_overflow, _advise_on_underflow), _advise_on_lost_numbers),
+    ("map", (_advise_on_half_sums,), _advise_on_lost_numbers),
 )
 """For each part of a study: its special advice, and the general advice if there is no special one."""
 
@@ -325,16 +325,16 @@ _MOST_MODULES = 100
 def cost_advice(evidence: Evidence) -> Iterator[Advice]:
     """Yield the advice, the largest costs first. Skip the time of FP8 where it is emulated."""
     if evidence.experiment.precision is Precision.FP8 and not evidence.device.is_gpu:
-        yield from _memory(evidence)
+        yield from _advise_on_memory(evidence)
         return
-    yield from _slow_format(evidence)
-    yield from _casts(evidence)
-    yield from _little_work(evidence)
-    yield from _sizes(evidence)
-    yield from _memory(evidence)
+    yield from _advise_on_slow_format(evidence)
+    yield from _advise_on_casts(evidence)
+    yield from _advise_on_little_work(evidence)
+    yield from _advise_on_sizes(evidence)
+    yield from _advise_on_memory(evidence)
 
 
-def _slow_format(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_slow_format(evidence: Evidence) -> Iterator[Advice]:
     experiment, device = evidence.experiment, evidence.device
     why = device.precision(experiment.precision).hardly_faster
     if why is None or not _takes(evidence, _BARELY_FASTER):
@@ -347,7 +347,7 @@ def _slow_format(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _casts(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_casts(evidence: Evidence) -> Iterator[Advice]:
     whole, cost, fp32 = evidence.results.map, evidence.cost, evidence.fp32_cost
     if whole is None or cost is None or fp32 is None or not _takes(evidence, _SLOWER):
         return
@@ -365,7 +365,7 @@ def _casts(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _little_work(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_little_work(evidence: Evidence) -> Iterator[Advice]:
     cost, experiment = evidence.cost, evidence.experiment
     if cost is None or cost.issue_seconds is None or cost.issue_seconds < _WAITING * cost.pass_seconds:
         return
@@ -382,7 +382,7 @@ def _little_work(evidence: Evidence) -> Iterator[Advice]:
     )
 
 
-def _sizes(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_sizes(evidence: Evidence) -> Iterator[Advice]:
     if not evidence.device.tensor_cores or not evidence.experiment.precision.is_narrow:
         return
     for odd in (odd for odd in evidence.odd_sizes if not odd.is_given):
@@ -408,7 +408,7 @@ def _seconds(operations: tuple[Operation, ...]) -> float:
     return sum(row.seconds for row in operations)
 
 
-def _memory(evidence: Evidence) -> Iterator[Advice]:
+def _advise_on_memory(evidence: Evidence) -> Iterator[Advice]:
     if evidence.cost is None or evidence.fp32_cost is None or not evidence.is_float32:
         return
     parts, full = evidence.cost.breakdown, evidence.fp32_cost.breakdown

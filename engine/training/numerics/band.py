@@ -78,15 +78,15 @@ def first_steps(
 
 
 def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> Made:
-    skipped, figures = 0, trainee.train(group)
-    while figures.skipped:
+    skipped, step = 0, trainee.train(group)
+    while step.skipped:
         skipped += 1
-        is_sunk = figures.grad_scale is not None and figures.grad_scale < 1
+        is_sunk = step.grad_scale is not None and step.grad_scale < 1
         if is_sunk or trainee.workload.body is not None or skipped == _MOST_REPETITIONS or bench.is_stopped:
             break
         trainee.steps -= 1
-        figures = trainee.train(group)
-    return Made(figures.loss, skipped, figures.grad_scale)
+        step = trainee.train(group)
+    return Made(step.loss, skipped, step.grad_scale)
 
 
 @contextmanager

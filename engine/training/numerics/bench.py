@@ -22,7 +22,7 @@ from engine.training.steps.plain import learning_rate_at
 
 
 @dataclass(frozen=True)
-class Figures:
+class StepMetrics:
     """The metrics of a step. Without a loss scaler, `grad_scale` is None and `skipped` is False."""
 
     loss: float
@@ -63,9 +63,9 @@ class Trainee:
         """
         return self.step.gradients(group)
 
-    def train(self, group: Sequence[Batch]) -> Figures:
+    def train(self, group: Sequence[Batch]) -> StepMetrics:
         """Make one optimizer step at the run's learning rate. Synchronizes with the device."""
-        return self.figures(self.make_step(group))
+        return self.metrics(self.make_step(group))
 
     def make_step(self, group: Sequence[Batch]) -> Tensor:
         """Make one optimizer step at the run's learning rate and return its row of metrics."""
@@ -82,10 +82,10 @@ class Trainee:
         self.steps += 1
         return self.step(group)
 
-    def figures(self, row: Tensor) -> Figures:
+    def metrics(self, row: Tensor) -> StepMetrics:
         """Return the metrics of a row of `make_step`. Synchronizes with the device."""
         values = dict(zip(self.step.columns, row.tolist(), strict=True))
-        return Figures(
+        return StepMetrics(
             loss=values["loss"],
             grad_scale=values.get("grad_scale"),
             skipped=bool(values.get("found_inf", 0.0)),

@@ -42,7 +42,7 @@ class _Cast:
     """None for one scale for the entire tensor."""
     is_cast: bool
     exponents: ExponentCount = field(default_factory=ExponentCount)
-    figures: list[Tensor] = field(default_factory=list)
+    counts: list[Tensor] = field(default_factory=list)
     """For each call: the smallest and largest scale, and the counts of values that became 0 or saturated."""
     scales: int = 0
 
@@ -64,7 +64,7 @@ class _Cast:
         # not what merely rounds to the largest number; also what is NaN
         saturated = ~(scaled.abs() < _saturation(self.dtype))
         counts = [became_zero.sum(), saturated.sum()]
-        self.figures.append(torch.stack([part.double() for part in (scale.amin(), scale.amax(), *counts)]))
+        self.counts.append(torch.stack([part.double() for part in (scale.amin(), scale.amax(), *counts)]))
         self.exponents.add(scaled)
         self.scales = scale.numel()
 
@@ -128,15 +128,15 @@ def _casts_of(name: str, config: Any) -> Sequence[_Cast]:
 
 
 def _message(cast: _Cast, exponents: Exponents) -> LayerCast:
-    figures = torch.stack(cast.figures).cpu() if cast.figures else None
+    counts = torch.stack(cast.counts).cpu() if cast.counts else None
     known: dict[str, Any] = {}
-    if figures is not None:
+    if counts is not None:
         known = {
             "scales": cast.scales,
-            "least_scale": float(figures[:, 0].min()),
-            "most_scale": float(figures[:, 1].max()),
-            "became_zero": int(figures[:, 2].sum()),
-            "saturated": int(figures[:, 3].sum()),
+            "least_scale": float(counts[:, 0].min()),
+            "most_scale": float(counts[:, 1].max()),
+            "became_zero": int(counts[:, 2].sum()),
+            "saturated": int(counts[:, 3].sum()),
         }
     return LayerCast(
         module=cast.module,

@@ -29,7 +29,7 @@ from engine.protocol.numerics.nonfinite import (
 from engine.training.data.batches import Batch, batch_samples
 from engine.training.floats import are_finite, floating
 from engine.training.models.recompute import own_class
-from engine.training.numerics.bench import Bench, Figures, Trainee, numerics_phase, with_precision
+from engine.training.numerics.bench import Bench, StepMetrics, Trainee, numerics_phase, with_precision
 from engine.training.numerics.causes import Circumstances, Origin, explained_origin
 from engine.training.numerics.trail import Trail, span
 from engine.training.runs.checkpoints import Checkpoints, capture_state, copied, restore_state
@@ -121,15 +121,15 @@ class _Search:
         self.trouble = self._trouble(step, group)
         return self.trouble is not None
 
-    def _trouble(self, figures: Figures, group: list[Batch]) -> str | None:
-        if not math.isfinite(figures.loss):
+    def _trouble(self, metrics: StepMetrics, group: list[Batch]) -> str | None:
+        if not math.isfinite(metrics.loss):
             return "the loss is not finite"
         if not are_finite(list(self._trainee.model.parameters())):
             return "a weight is not finite"
-        if not figures.skipped:
+        if not metrics.skipped:
             return None
         # a scaler looks for its scale by skipping: what overflows without any scale is another matter
-        is_scaled = (figures.grad_scale or 1.0) > 1.0
+        is_scaled = (metrics.grad_scale or 1.0) > 1.0
         if not is_scaled or (self._in_a_row == 1 and self._overflows(group, 1.0)):
             self._repeat_scale = 1.0
             return "the gradients overflow even at a loss scale of 1"
@@ -152,7 +152,7 @@ class _Search:
                 trail.begin(step, group)
                 row = trainee.make_step(group)
         assert row is not None  # trouble comes in a step
-        if not math.isfinite(trainee.figures(row).loss):
+        if not math.isfinite(trainee.metrics(row).loss):
             return trail.origin_of([row[:1]])
         return trail.origin_of(trainee.model.parameters()) or trail.overflow
 

@@ -137,7 +137,7 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call = Call(function, args, kwargs or {}, module, direction)
         node = self._nodes.made_in(module)
         if function is torch.ops.aten._to_copy.default:
-            call.by_autocast = self._is_by_autocast(direction)
+            call.by_autocast = self._inserted_by_autocast(direction)
             if call.by_autocast and node is not None:
                 self._casts.add(node)
         return self.watch(call)
@@ -173,7 +173,7 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             module = module.rpartition(".")[0]
         return module if module in self._recomputed else None
 
-    def _is_by_autocast(self, direction: Direction) -> bool:
+    def _inserted_by_autocast(self, direction: Direction) -> bool:
         if direction == "forward":
             return self._functions.casts_by_autocast
         node = torch._C._current_autograd_node()

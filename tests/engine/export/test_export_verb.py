@@ -81,8 +81,8 @@ def test_a_path_that_will_not_do_is_answered_in_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ffff"], "whose id starts with"),
-        (["{id}", "--plot", "loss"], "--plot, --by and --theme are for pictures"),
+        (["ffff"], "No run, sweep or study id starts"),
+        (["{id}", "--plot", "loss"], "--plot, --by and --theme apply to images only"),
         (["{id}", "--baseline", "ffff"], "No run id starts"),
     ],
 )

@@ -35,10 +35,9 @@ def of(*known: StepProfile) -> Profiles:
 def test_the_sentences_tell_communication_messages_and_the_slowest_rank() -> None:
     told = exchange_sentences(of(profile(exchange(20.0, 0.0))))
     assert told == (
-        "Communication is exposed for 26.0 of rank 0's 50.0 ms (52%), and overlapped with "
-        "computing for 3.00 ms.",
-        "It sends 2 messages a step, 2.0 MiB together.",
-        "Rank 1, cuda:1 keeps the others waiting, for up to 20.0 ms of a step.",
+        "Rank 0 spends 26.0 ms of a 50.0 ms step (52%) on exposed communication. 3.00 ms are overlapped.",
+        "It sends 2 messages per step, 2.0 MiB in total.",
+        "The others wait for Rank 1, cuda:1, for up to 20.0 ms per step.",
     )
     assert len(exchange_sentences(of(profile(exchange(2.0, 0.0))))) == 2  # less than a tenth of a step
 
@@ -70,7 +69,7 @@ def test_exports_have_both_tables_and_none_for_one_device(profiles: Profiles) ->
 @pytest.mark.parametrize(
     ("waits", "reduction", "words", "changes"),
     [
-        ((20.0, 0.0), "fp32", "Rank 1, cuda:1 keeps the others waiting", ()),
+        ((20.0, 0.0), "fp32", "The others wait for Rank 1, cuda:1", ()),
         ((25.0, 25.0), "fp32", "Send the gradients in BF16", (("ranks.reduction", "bf16"),)),
         ((25.0, 25.0), "bf16", "Accumulate over 2 batches", (("step.gradient_accumulation", "2"),)),
     ],
@@ -80,5 +79,5 @@ def test_a_step_that_communicates_most_is_bound_by_it_and_has_a_remedy(
 ) -> None:
     experiment = Experiment.model_validate({"devices": 2, "ranks": {"reduction": reduction}})
     verdict = verdict_of(profile(exchange(*waits)), experiment)
-    assert verdict.bound is Bound.COMMUNICATION and verdict.sentence.startswith("Communication bounds it")
+    assert verdict.bound is Bound.COMMUNICATION and verdict.sentence.startswith("Communication-bound")
     assert verdict.next_step.startswith(words) and verdict.changes == changes

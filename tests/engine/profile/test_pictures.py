@@ -107,9 +107,9 @@ def test_the_description_of_bars_tells_every_part():
     )
     drawing = bars_drawing(sides(*BARS.sides, failed), 800)
     assert drawing.description == (
-        "FP32: 80.0 ms a step: Matrix work without Tensor Cores 60.0 ms (75%), "
+        "FP32: 80.0 ms per step: Matrix work without Tensor Cores 60.0 ms (75%), "
         "Memory-bound 20.0 ms (25%). "
-        "FP16 AMP: 10.0 ms a step: Matrix work on Tensor Cores 10.0 ms (99.8%), "
+        "FP16 AMP: 10.0 ms per step: Matrix work on Tensor Cores 10.0 ms (99.8%), "
         "Waiting for data < 0.1 ms (0.2%). FP32 (2): No room."
     )
     assert "No room." in texts_of(drawing)
@@ -150,7 +150,9 @@ def test_every_format_has_a_roof_at_its_peak_and_marks_are_where_they_belong():
 
 def test_the_roofline_says_what_is_missing():
     bare = texts_of(roofline_drawing(sides(roofline_side("fp32", 0, None)), 600.0, 300.0))
-    assert {"No limits were measured.", "No kernel's FLOPs and bytes can be counted here."} <= set(bare)
+    assert {"No limits were measured.", "The FLOPs and bytes of these kernels cannot be counted."} <= set(
+        bare
+    )
     assert roofline_marks(Profiles(), 600.0, 300.0) == ()
 
 

@@ -89,32 +89,32 @@ def case(
             rest(fp8_scaling=6.0),
             Bound.SCALING,
             RECIPE,
-            "Scaling and casting to FP8 bound it",
+            "Bound by FP8 scaling",
             precision="fp8",
         ),
         case(rest("cpu", memory=6.0), Bound.UNKNOWN, None, "FP8 is emulated", "on a GPU", precision="fp8"),
         case(rest(memory=8.0, kernels=(ADD,)), Bound.MEMORY, RECIPE, "at 90% of the measured bandwidth"),
-        case(ON_CPU_CONVOLUTIONS, Bound.MEMORY, None, "what takes longest, which is memory-bound work."),
+        case(ON_CPU_CONVOLUTIONS, Bound.MEMORY, None, "the longest part, memory-bound work."),
         case(rest(copies=6.0), Bound.COPIES, PINNED, "takes 6.00 ms at best, 1.50 times", data=PAGEABLE),
         case(rest(copies=6.0), Bound.COPIES, ON_DEVICE),
         case(
             rest(host=7.5),
             Bound.HOST,
             RECIPE,
-            "The host bounds it: the device waits for the next launch 75% of the step (7.50 of ",
-            "without the wait a step would take 2.50 ms, 4.00 times as fast",
+            "CPU-bound: the GPU waits for the next kernel launch for 75% of the step (7.50 of ",
+            "Without it, a step would take 2.50 ms, 4.00 times as fast",
         ),
         case(rest(host=7.5), Bound.HOST, LARGER, step=FAST),
-        case(rest("cpu", host=7.5), Bound.HOST, LARGER, "Python bounds it"),
+        case(rest("cpu", host=7.5), Bound.HOST, LARGER, "Overhead-bound"),
         case(
             rest(matrix=8.0),
             Bound.MATRIX,
             IN_FP16,
-            "without Tensor Cores bounds it",
-            "14.00 times as many as",
+            "Compute-bound without Tensor Cores",
+            "14.00 times that of",
         ),
-        case(rest("cpu", matrix=20.0), Bound.MATRIX, None, "Matrix work bounds it", "No setting"),
-        case(SLOW_BF16, Bound.MATRIX, IN_FP32, "4.00 times as many as in BF16", precision="bf16"),
+        case(rest("cpu", matrix=20.0), Bound.MATRIX, None, "Compute-bound: matmuls", "No setting"),
+        case(SLOW_BF16, Bound.MATRIX, IN_FP32, "4.00 times that of BF16", precision="bf16"),
         case(of_units(0.8), Bound.MATRIX_UNITS, None, "at 80% of their measured peak", precision="fp16"),
         case(of_units(0.1), Bound.MATRIX_UNITS, RECIPE, precision="fp16"),
         case(of_units(0.1), Bound.MATRIX_UNITS, LARGER, precision="fp16", step=FAST),
@@ -122,11 +122,11 @@ def case(
             BALANCED,
             Bound.BALANCED,
             FUSED,
-            "Nothing bounds it alone: matrix work on Tensor Cores takes 35%, the optimizer takes "
-            "35% of the step of 10.0 ms.",
+            "No single bottleneck: matrix work on Tensor Cores takes 35%, the optimizer takes "
+            "35% of the 10.0 ms step.",
             "The optimizer takes 35% of the step (3.50 of 10.0 ms). Use a fused optimizer, which",
         ),
-        case(profile(other=6.0, memory=4.0), Bound.BALANCED, RECIPE, "Work of no known kind takes 60"),
+        case(profile(other=6.0, memory=4.0), Bound.BALANCED, RECIPE, "Unclassified work takes 60"),
         case(profile(), Bound.UNKNOWN, None, "Profile the experiment again."),
         case(
             STARVED,
@@ -162,8 +162,8 @@ def test_a_side_that_nothing_helps_learns_of_a_faster_one():
 def test_the_fraction_of_the_measured_peak_comes_with_its_figures():
     found = profile(matrix_units=9.0, memory=1.0).model_copy(update={"flops": 3.5e12})
     assert peak_sentence(found) == (
-        "The model reaches 50% of the measured peak. Its 3,500 GFLOPs a step are 350 "
-        "TFLOP/s, and products in FP16 reach 700 TFLOP/s on this device."
+        "The model reaches 50% of the measured peak. Its 3,500 GFLOPs per step run at 350 "
+        "TFLOP/s, and matmuls in FP16 reach 700 TFLOP/s on this device."
     )
     assert peak_sentence(profile(memory=1.0)) is None
 
@@ -222,8 +222,8 @@ def gained(first: StepProfile, second: StepProfile, **settings: Any) -> str:
 def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not():
     sentence = gained(profile(matrix=58.0, memory=21.0), profile(matrix_units=12.0, memory=19.0))
     assert sentence == (
-        "FP16 AMP is 2.55 times as fast as FP32 (31.0 against 79.0 ms a step): matrix work fell from 58.0 to "
-        "12.0 ms; memory-bound work fell from 21.0 to 19.0 ms and takes 61% of the step now."
+        "FP16 AMP is 2.55 times as fast as FP32 (31.0 vs. 79.0 ms per step): matrix work fell from 58.0 to "
+        "12.0 ms, while memory-bound work fell from 21.0 to 19.0 ms and now takes 61% of the step."
     )
 
 
@@ -233,20 +233,19 @@ def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not():
         (
             profile(matrix=3.0, data=7.0),
             profile(matrix_units=2.8, data=7.1),
-            "72% of its step is waiting for data, which no number format shortens.",
+            "72% of its step is waiting for data, which no precision shortens.",
         ),
         (
             profile(matrix=5.0, host=4.0),
             profile(matrix_units=1.0, host=8.0),
             "matrix work fell from 5.00 to 1.00 ms, but waiting for the host to launch work rose from 4.00 "
-            "to 8.00 ms: its work is too small to keep the device busy, and a shorter format cannot change "
-            "that.",
+            "to 8.00 ms, because the work is too small to keep the device busy in any precision.",
         ),
         (
             profile("cpu", matrix=5.0),
             profile("cpu", matrix=20.0).model_copy(update={"format": "bf16"}),
-            "matrix work rose from 5.00 to 20.0 ms, since this processor multiplies matrices in BF16 at "
-            "30.0 GFLOP/s and in FP32 at 120 GFLOP/s.",
+            "matrix work rose from 5.00 to 20.0 ms, because the matmuls of this CPU reach 30.0 GFLOP/s in "
+            "BF16 and 120 GFLOP/s in FP32.",
         ),
     ],
 )
@@ -258,31 +257,29 @@ def test_what_shrank_in_part_is_not_said_to_bound_the_step():
     sentence = gained(
         profile(matrix=9.0, memory=4.0, host=3.0), profile(matrix_units=3.0, memory=4.0, host=3.5)
     )
-    assert sentence.endswith("memory-bound work stays at 4.00 ms and takes 38% of the step now.")
+    assert sentence.endswith("memory-bound work stays at 4.00 ms and now takes 38% of the step.")
 
 
 def test_products_that_gain_nothing_are_held_against_their_peak():
     half = profile(matrix_units=9.9).model_copy(update={"flops": 0.1 * 9.9 * 700.0 * 1e9})
-    assert gained(profile(matrix=10.0), half).endswith(
-        "matrix work, whose products run at 10% of their measured peak."
-    )
+    assert gained(profile(matrix=10.0), half).endswith("matrix work, which runs at 10% of its measured peak.")
 
 
 def test_sides_of_other_batches_are_compared_for_as_many_samples():
     twice = profile(matrix=10.0).model_copy(update={"samples": 128})
     made = gains(profiles(profile(matrix=10.0), twice, precision="fp32", batch_size=128))[1]
     assert made is not None and made.ratio == pytest.approx(2.0)
-    assert "for as many samples" in made.sentence
+    assert "for the same samples" in made.sentence
 
 
 def test_sides_of_which_one_was_disturbed_are_not_compared():
-    disturbed = profile(matrix=3.0).model_copy(update={"disturbance": "others took 40% of the processor"})
+    disturbed = profile(matrix=3.0).model_copy(update={"disturbance": "others took 40% of the CPU"})
     made = gains(profiles(profile(matrix=10.0), disturbed))[1]
     assert made is not None and made.ratio is None
     assert made.sentence == "FP16 AMP is not compared with FP32: the steps of FP16 AMP were disturbed."
     verdict = verdicts(profiles(profile(matrix=10.0), disturbed))[1]
     assert verdict is not None and (verdict.bound, verdict.changes) == (Bound.UNKNOWN, ())
-    assert verdict.sentence == "Its steps were disturbed: others took 40% of the processor."
+    assert verdict.sentence == "The steps were disturbed: others took 40% of the CPU."
     assert verdict.next_step == "Profile again when nothing else runs."
 
 
@@ -295,16 +292,16 @@ def test_a_side_without_a_profile_has_no_verdict():
 def test_a_verdict_does_not_deny_what_advice_offers():
     advice = Advice(
         kind=AdviceKind.LAYOUT,
-        message="Keep pictures in channels_last.",
+        message="Keep images in channels_last.",
         evidence="The conversions take 1 ms.",
         changes=(("step.recipe", "channels_last"),),
         action="Use channels_last",
     )
     found = profile("cpu", **{**REST, "matrix": 6.0})
-    assert "what takes longest" in verdict_of(found, experiment()).next_step
+    assert "the longest part" in verdict_of(found, experiment()).next_step
     advised = found.model_copy(update={"advice": (advice,)})
     assert verdict_of(advised, experiment()).next_step == (
-        "No setting shortens matrix work; Advice names what else may save time."
+        "No setting shortens matrix work. See Advice for other savings."
     )
 
 

@@ -132,7 +132,7 @@ def search() -> NonfiniteSearch:
 
 @pytest.fixture
 def ladder() -> Ladder:
-    """FP16 without a scaler parts at step 21, the other rungs do not."""
+    """FP16 without a scaler diverges at step 21, the other precisions do not."""
     steps = 60
     reference = tuple(2.3 * 0.97**step for step in range(steps))
     low, high = (tuple(loss * factor for loss in reference) for factor in (0.999, 1.001))
@@ -155,7 +155,7 @@ def ladder() -> Ladder:
                 parts_at=21,
                 first_module="features.1",
                 errors=errors,
-                sentence="FP16 unscaled parts from FP32 at step 21, features.1 first.",
+                sentence="FP16 unscaled diverges from FP32 at step 21, features.1 first.",
             ),
             Rung(
                 label="FP16 AMP",
@@ -173,13 +173,13 @@ def ladder() -> Ladder:
                 sentence="BF16 AMP stays within FP32's band for all 60 steps.",
             ),
         ),
-        sentence="FP16 unscaled parts from FP32 at step 21; FP16 AMP and BF16 AMP never do.",
+        sentence="FP16 unscaled diverges from FP32 at step 21. FP16 AMP and BF16 AMP do not.",
     )
 
 
 @pytest.fixture
 def islands() -> Fp32Modules:
-    """One module has to stay in FP32."""
+    """One module needs FP32."""
     trials = (
         Fp32Trial(modules=(), is_good=False, reason="The loss is NaN from step 3 on.", seconds=1.2),
         Fp32Trial(modules=("features", "classifier"), is_good=True, final_loss=0.61, seconds=1.3),
@@ -193,7 +193,7 @@ def islands() -> Fp32Modules:
         speed_ratio=0.97,
         memory_added_mib=1.5,
         changes=(("step.fp32_modules", "features.3"),),
-        sentence="features.3 must stay in FP32; nothing else must.",
+        sentence="features.3 needs FP32.",
     )
 
 

@@ -53,8 +53,8 @@ def test_advice_comes_with_its_evidence_and_its_button(advices: Advices, qtbot: 
 
 def test_the_fp32_modules_their_price_and_their_trials_are_shown(islands: Fp32Modules, qtbot: QtBot) -> None:
     view = shown(Fp32ModulesView(), qtbot)
-    view.show_islands(islands)
-    for words in (islands.sentence, "None can be left out", "0.97× that without them", "1.5 MiB more"):
+    view.show_modules(islands)
+    for words in (islands.sentence, "All of them are needed", "0.97× that without them", "1.5 MiB more"):
         assert words in view.text()
     table = next(table for table in view.findChildren(ResultTable) if table.isVisible())
     assert table.lines()[1:] == [
@@ -71,17 +71,17 @@ def test_an_answer_without_modules_has_nothing_to_use_and_many_are_counted(
     islands: Fp32Modules, qtbot: QtBot
 ) -> None:
     def show(**update: object) -> str:
-        view.show_islands(islands.model_copy(update=update))
+        view.show_modules(islands.model_copy(update=update))
         return view.text()
 
     view = shown(Fp32ModulesView(), qtbot)
-    for modules, sentence in (((), "No module must stay in FP32."), (None, "Not even all suffice.")):
+    for modules, sentence in (((), "No module needs to stay in FP32."), (None, "Not even all suffice.")):
         text = show(modules=modules, sentence=sentence, changes=())
-        assert text.startswith(sentence) and "left out" not in text and not buttons(view)
+        assert text.startswith(sentence) and "needed" not in text and not buttons(view)
     kept = show(modules=(), changes=(("step.fp32_modules", ""),))
     assert "Modules kept in FP32: none" in kept, "modules that need no FP32 are given back"
     text = show(modules=tuple(f"layer{place}" for place in range(12)), is_minimal=False)
-    assert "layer7 and 4 more" in text and "Fewer may do" in text
+    assert "layer7 and 4 more" in text and "Fewer may be enough" in text
 
 
 def test_the_operation_its_values_and_the_remedy_are_shown_and_its_buttons_work(
@@ -94,7 +94,7 @@ def test_the_operation_its_values_and_the_remedy_are_shown_and_its_buttons_work(
     for words in (*told, *figures):
         assert words in nonfinite.text()
     line = nonfinite.findChild(MagnitudeLine)
-    assert line is not None and line.accessibleName() == "results up to 91,172; FP16 ends at 65,504"
+    assert line is not None and line.accessibleName() == "results up to 91,172, FP16 maximum 65,504"
     with qtbot.waitSignal(nonfinite.module_chosen) as module:
         buttons(nonfinite)["Show in the precision map"].click()
     assert module.args == ["features.3"]
@@ -118,8 +118,8 @@ def test_the_loss_is_no_module_to_show(nonfinite: NonfiniteView, search: Nonfini
 
 def test_nothing_found_is_not_the_same_as_not_reproduced(nonfinite: NonfiniteView) -> None:
     nonfinite.show_search(NonfiniteSearch(steps=200, sentence="No NaN or Inf in 200 steps."))
-    assert "do no harm" in nonfinite.text() and "200 steps" in nonfinite.text()
+    assert "without harm" in nonfinite.text() and "200 steps" in nonfinite.text()
     nonfinite.show_search(
         NonfiniteSearch(steps=2, trouble_step=12, reproduced=1, sentence="It could not be reproduced.")
     )
-    assert "did not come twice" in nonfinite.text() and "in step 12" in nonfinite.text()
+    assert "did not recur" in nonfinite.text() and "in step 12" in nonfinite.text()

@@ -152,7 +152,7 @@ def test_what_is_opened_begins_with_its_finding_and_what_to_do(
     QApplication.processEvents()
     assert panel.tabs.mapTo(panel, QPoint()) == before, "the tabs stay under the mouse"
     panel.show_view(view_of(NumericsResults(ladder=results.ladder)))
-    assert panel.answer.text() == "FP16 unscaled parts from FP32 at step 21; FP16 AMP and BF16 AMP never do."
+    assert panel.answer.text() == "FP16 unscaled diverges from FP32 at step 21. FP16 AMP and BF16 AMP do not."
     panel.show_view(view_of(NumericsResults(map=results.map)))
     assert not panel.answer.isVisible()
     assert results.range is not None

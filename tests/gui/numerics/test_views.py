@@ -1,4 +1,4 @@
-"""The views of the map, the ladder and the ranges: what they show, say and ask for."""
+"""The views of the map, the divergence and the ranges: what they show and request."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from engine.protocol.numerics.nonfinite import MappedModule, Operation, Precisio
 from engine.protocol.numerics.numerics import Ladder, ModuleError, Rung
 from engine.protocol.numerics.ranges import LayerCast, ModuleRange, Ranges
 from engine.words.numbers import share_text
-from gui.numerics.ladder import LadderView, error_text
-from gui.numerics.map_tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, rows_of
+from gui.numerics.divergence import DivergenceView, error_text
+from gui.numerics.map_tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, map_rows
 from gui.numerics.map_view import KEY, MapView
 from gui.numerics.range_table import content_sentence, fate_sentence, power_text
 from gui.numerics.range_view import RangeView
@@ -63,7 +63,7 @@ def test_a_module_has_its_formats_both_ways_and_what_they_cost(mapped: MapView) 
     assert found(mapped, "features", FORWARD).data() == "FP16 +1"
     assert found(mapped, "features", BACKWARD).data() == "FP16 +1"
     assert found(mapped, "Loss", FORWARD).data() == "FP32"
-    assert mapped.legend.accessibleName() == "Colours: FP16, FP32"
+    assert mapped.legend.accessibleName() == "Colors: FP16, FP32"
 
 
 def test_a_click_on_a_module_lists_its_operations(mapped: MapView, qtbot: QtBot) -> None:
@@ -129,7 +129,7 @@ def test_a_large_model_is_shown_whole() -> None:
         Operation(module=name, name="aten.mm", direction="forward", outputs=("float16",), seconds=1e-6)
         for name in names * 5
     )
-    whole = rows_of(PrecisionMap(modules=tuple(modules), operations=operations))
+    whole = map_rows(PrecisionMap(modules=tuple(modules), operations=operations))
     assert len(whole) == 3_002
     assert len(whole[0].operations) == 10_000 and whole[0].shares[FORWARD] == (("float16", 1.0),)
 
@@ -142,55 +142,61 @@ def test_in_a_narrow_tree_the_classes_give_their_room_to_the_names(mapped: MapVi
 
 
 @pytest.fixture
-def rungs(qtbot: QtBot, ladder: Ladder) -> LadderView:
-    view = LadderView()
-    view.show_ladder(ladder)
+def curves(qtbot: QtBot, ladder: Ladder) -> DivergenceView:
+    view = DivergenceView()
+    view.show_divergence(ladder)
     return shown(view, qtbot, 1_000)
 
 
-def test_each_rung_says_where_it_parts_and_has_a_mark_there(rungs: LadderView) -> None:
-    assert rungs.rungs.lines()[1] == ["FP16 unscaled", "21", "features.1", "0"]
-    assert rungs.rungs.lines()[2] == ["FP16 AMP", "never", "–", "1"]
-    assert rungs.sentence.text().startswith("FP16 unscaled parts from FP32 at step 21")
-    assert [(mark.x, mark.text) for mark in rungs.plot.canvas.frame.marks] == [(21, "FP16 unscaled parts")]
-    names = [entry.name for entry in rungs.plot.legend.entries]
+def test_each_precision_says_where_it_diverges_and_has_a_mark_there(curves: DivergenceView) -> None:
+    assert curves.precisions.lines()[1] == ["FP16 unscaled", "21", "features.1", "0"]
+    assert curves.precisions.lines()[2] == ["FP16 AMP", "never", "–", "1"]
+    assert curves.sentence.text().startswith("FP16 unscaled diverges from FP32 at step 21")
+    assert [(mark.x, mark.text) for mark in curves.plot.canvas.frame.marks] == [
+        (21, "FP16 unscaled diverges")
+    ]
+    names = [entry.name for entry in curves.plot.legend.entries]
     assert names == ["FP32", "FP16 unscaled", "FP16 AMP", "BF16 AMP"]
 
 
-def test_the_first_rung_that_parts_is_chosen_and_another_shows_its_own_errors(rungs: LadderView) -> None:
-    assert rungs.rung_sentence.text().startswith("FP16 unscaled parts")
-    assert [row.is_first for row in rungs.errors.rows()] == [False, True, False, False]
-    assert rungs.errors.lines()[2][1] == "0.08%"
-    rungs.rungs.selectRow(2)
-    assert rungs.rung_sentence.text().startswith("BF16 AMP stays")
-    assert not any(row.is_first for row in rungs.errors.rows())
+def test_the_first_that_diverges_is_selected_and_another_shows_its_own_errors(
+    divergence: DivergenceView,
+) -> None:
+    assert curves.run_sentence.text().startswith("FP16 unscaled diverges")
+    assert [row.is_first for row in curves.errors.rows()] == [False, True, False, False]
+    assert curves.errors.lines()[2][1] == "0.08%"
+    curves.precisions.selectRow(2)
+    assert curves.run_sentence.text().startswith("BF16 AMP stays")
+    assert not any(row.is_first for row in curves.errors.rows())
 
 
-def test_the_difference_shows_how_far_each_loss_is_from_fp32s(rungs: LadderView) -> None:
-    rungs.plot.difference.click()
-    values = {entry.name: entry.value for entry in rungs.plot.legend.entries}
+def test_the_difference_shows_how_far_each_loss_is_from_fp32s(curves: DivergenceView) -> None:
+    curves.plot.difference.click()
+    values = {entry.name: entry.value for entry in curves.plot.legend.entries}
     assert values["FP32"] == values["FP16 AMP"] == "0" and values["FP16 unscaled"] != "0"
-    low, high = rungs.plot.canvas.frame.y_range
-    assert low < 0 < high and not rungs.plot.header.log.isEnabled()
+    low, high = curves.plot.canvas.frame.y_range
+    assert low < 0 < high and not curves.plot.header.log.isEnabled()
 
 
-def test_a_ladder_whose_losses_and_errors_are_not_finite_is_shown(rungs: LadderView) -> None:
+def test_a_divergence_whose_losses_and_errors_are_not_finite_is_shown(curves: DivergenceView) -> None:
     losses = (2.0, float("nan"), float("inf"))
     errors = (
         ModuleError(module="", relative_error=float("inf")),
         ModuleError(module="head", relative_error=0.0, explained_error=1e-3),
     )
     rung = Rung(label="FP16 AMP", precision=Precision.FP16, losses=losses, parts_at=2, errors=errors)
-    rungs.show_ladder(Ladder(steps=3, repeats=(losses,), band_low=losses, band_high=losses, rungs=(rung,)))
-    rungs.plot.difference.click()
-    rungs.grab()
-    assert [line[1] for line in rungs.errors.lines()[1:]] == ["∞", "0%"]
-    rungs.show_ladder(Ladder(steps=3))
-    rungs.grab()
-    assert not rungs.rungs.rows()
+    curves.show_divergence(
+        Ladder(steps=3, repeats=(losses,), band_low=losses, band_high=losses, rungs=(rung,))
+    )
+    curves.plot.difference.click()
+    curves.grab()
+    assert [line[1] for line in curves.errors.lines()[1:]] == ["∞", "0%"]
+    curves.show_divergence(Ladder(steps=3))
+    curves.grab()
+    assert not curves.precisions.rows()
 
 
-def test_errors_are_written_in_per_cent() -> None:
+def test_errors_are_written_in_percent() -> None:
     assert [error_text(error) for error in (0.0, 1e-7, 0.0004, 0.12, 3.0, float("nan"))] == [
         "0%",
         "1e-5%",
@@ -229,12 +235,12 @@ def test_a_move_of_the_slider_says_what_the_scale_loses_and_moves_the_histograms
     before = share(ranged, 1, FP16)
     ranged.loss_scale.slider.setValue(0)
     assert plain(ranged.loss_scale.sentence.text()) == (
-        "At 1: 25% of the gradients become 0 in FP16, none overflows. 2^18 would lose least."
+        "At 1: 25% of the gradients underflow in FP16, none overflows. 2^18 would lose the least."
     )
     assert share(ranged, 1, FP16) != before
     assert ranged.detail.fates[FP16].text().startswith("FP16: ")
     ranged.loss_scale.slider.setValue(32)
-    assert "the step would be skipped" in ranged.loss_scale.sentence.text()
+    assert "The step would be skipped" in ranged.loss_scale.sentence.text()
 
 
 def test_the_best_scale_can_be_taken_over_where_a_scaler_is_used(qtbot: QtBot, ranged: RangeView) -> None:
@@ -302,7 +308,7 @@ def test_the_scaling_of_fp8_can_be_chosen_where_there_is_one(ranged: RangeView, 
     ranged.show_ranges(ranges.model_copy(update={"casts": casts}))
     button.click()
     cells = [[plain(cell) for cell in line] for line in ranged.table.lines()]
-    assert cells[0][-4:] == ["Format", "Scale", "→ 0", "Saturate"]
+    assert cells[0][-4:] == ["Dtype", "Scale", "→ 0", "Saturate"]
     assert [line[0] for line in cells[1:]] == [
         "features.0: input for output",
         "features.0: input for weight gradient",
@@ -324,7 +330,7 @@ def test_a_module_without_a_single_number_has_a_row(ranged: RangeView) -> None:
     )
     assert names(ranged) == ["All modules (1)", "the model"]
     assert share(ranged, 1, SMALL_FORMATS[0]) == "–"
-    assert content_sentence(nothing) == "12 numbers, 10 of them 0, 2 NaN"
+    assert content_sentence(nothing) == "12 values, 10 of them 0, 2 NaN"
 
 
 def test_shares_and_powers_are_written_as_people_read_them() -> None:
@@ -347,8 +353,8 @@ def test_shares_and_powers_are_written_as_people_read_them() -> None:
         "2^40 = 1.1e12",
     ]
     tiny = Exponents(first=-30, counts=(1, 0, 0, 0, 0, 0, 0, 0, 0, 1), smallest=2.0**-30, largest=2.0**-21)
-    assert plain(fate_sentence(tiny, FP16)) == "50% become 0, 50% lose digits, none overflows"
-    assert plain(fate_sentence(tiny, E4M3)) == "100% become 0, none loses digits, none overflows"
+    assert plain(fate_sentence(tiny, FP16)) == "50% underflow, 50% are subnormal, none overflows"
+    assert plain(fate_sentence(tiny, E4M3)) == "100% underflow, none is subnormal, none overflows"
 
 
 def test_a_long_name_of_a_module_does_not_widen_what_is_said_of_it(

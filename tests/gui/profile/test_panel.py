@@ -58,7 +58,7 @@ def test_what_several_devices_exchange_has_a_tab_of_its_own(panel: ProfilePanel,
     panel.show_view(view_of(profiles.with_side(0, profile=several)))
     assert panel.tabs.isTabVisible(place)
     panel.tabs.open("devices")
-    assert "keeps the others waiting" in panel.devices.text()
+    assert "The others wait for" in panel.devices.text()
     names = {
         table.accessibleName(): table.model().rowCount() for table in panel.devices.findChildren(QTableView)
     }
@@ -101,7 +101,7 @@ def test_the_answer_says_what_is_gained_and_what_would_help(
 ) -> None:
     panel.show_view(view_of(profiles))
     assert "FP16 AMP is 2.91 times as fast as FP32" in panel.answer.large.text()
-    assert "Memory bounds it" in panel.answer.text()
+    assert "Memory-bound" in panel.answer.text()
     assert "Train in FP16 AMP" not in panel.answer.text(), "the other side is in FP16 already"
     button = next(found for found in panel.answer.findChildren(Button) if found.accessibleDescription())
     with qtbot.waitSignal(panel.changes_wanted) as used:

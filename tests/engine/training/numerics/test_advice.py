@@ -108,22 +108,22 @@ CASES = {
     "odd size": (
         AdviceKind.ODD_SIZE,
         evidence(odd_sizes=(OddSize("outputs", 100, False, ("fc", "fc2")),)),
-        "100% of the time",
+        "100% of the map's",
     ),
     "little work": (
         AdviceKind.LITTLE_WORK,
         evidence(cost=slow(0.5, issue_seconds=0.0095)),
-        "9.50 ms to hand",
+        "9.50 ms to launch",
     ),
     "sinking scale": (
         AdviceKind.SCALE_SINKS,
         evidence(results=searched(least_scale=0.25, skipped=20)),
-        "came down to 0.25",
+        "dropped to 0.25",
     ),
     "overflow at every scale": (
         AdviceKind.SCALE_SINKS,
         evidence(results=searched(skipped=1, first=OVERFLOW)),
-        "In step 3 gradients overflow in fc",
+        "In step 3, gradients overflow in fc",
     ),
     "scale that grows too late": (
         AdviceKind.SCALE_NEVER_GROWS,
@@ -140,7 +140,7 @@ CASES = {
         evidence(results=mapped(operation(LOSS, "aten._log_softmax"))),
         "log_softmax in the loss",
     ),
-    "half in a normalisation": (
+    "half in a normalization": (
         AdviceKind.HALF_IN_LOSS,
         evidence(results=mapped(operation("norm", "aten.native_layer_norm"))),
         "native_layer_norm there",
@@ -163,7 +163,7 @@ CASES = {
     "memory": (
         AdviceKind.MEMORY,
         evidence(fp32_cost=slow(1.0)),
-        "optimizer state 20 MiB; activations take 50 MiB",
+        "optimizer state 20 MiB, activations 50 MiB",
     ),
     "overflow": (
         AdviceKind.RANGE,
@@ -248,7 +248,7 @@ FOUND = {
     "gradients that overflow": (
         {"range": ranges(row("gradient", became_nonfinite=3))},
         "fp16",
-        "Numbers are lost in this precision. Compare its losses with those of FP32 before you rely on it.",
+        "This precision loses values. Compare its losses with those of FP32 before you rely on it.",
     ),
 }
 

@@ -96,8 +96,8 @@ def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already()
     assert first.changes == (("step.fp32_modules", "head, layer, next"),)
     assert first.remedy.startswith("Keep layer and next in FP32")
     assert first.sentence == (
-        "In step 3, the matrix product in layer (Linear) gave 5 infinite values: its result of 71,200 is "
-        "beyond FP16's largest number, 65,504. Its inputs (FP16) lay between -2 and 300."
+        "In step 3, the matmul in layer (Linear) produced 5 infinite values: its result of 71,200 is "
+        "beyond FP16's largest number, 65,504. Its inputs (FP16) were between -2 and 300."
     )
 
 
@@ -107,13 +107,13 @@ def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already()
 )
 def test_numbers_of_a_mask_that_become_infinite_are_no_matter_of_the_activations(operation, remedy):
     found = told(Judgement(Cause.MASK, 131_008.0), operation=operation)
-    assert "a mask stands for -Inf leave the range of FP16" in found.sentence
+    assert "a mask replaces -Inf exceed the range of FP16" in found.sentence
     assert found.remedy.startswith(remedy) and "unmasked" in found.remedy and "Clamp" not in found.remedy
 
 
 def test_an_overflow_within_the_operation_is_told_from_one_of_its_result():
     sentence = told(Judgement(Cause.OVERFLOW, largest=3.0)).sentence
-    assert "on the way to a result of 3" in sentence
+    assert "on the way to its result of 3" in sentence
 
 
 def test_where_no_module_helps_the_whole_run_changes_its_format():

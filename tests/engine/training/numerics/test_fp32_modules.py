@@ -69,48 +69,48 @@ def bench_of(make_bench: MakeBench, folder: Path, body: str, after: str = "x", *
     return make_bench(**own, **{"steps": 10, "precision": "fp16", **settings})
 
 
-def islands_of(bench: Bench) -> Fp32Modules:
+def modules_of(bench: Bench) -> Fp32Modules:
     return part_of(bench, find_fp32_modules)
 
 
 def test_the_module_that_overflows_is_found_and_proven(make_bench, tmp_path):
     body = "nn.Linear(8, 8), nn.Tanh(), Overflows(), nn.Linear(8, 8), nn.Tanh()"
-    islands = islands_of(bench_of(make_bench, tmp_path, body, step={"fp32_modules": ("stem",)}))
-    assert islands.modules == ("body.2",) and islands.is_minimal
-    assert islands.changes == (("step.fp32_modules", "body.2"),)
-    tried = {trial.modules: trial for trial in islands.trials}
+    found = modules_of(bench_of(make_bench, tmp_path, body, step={"fp32_modules": ("stem",)}))
+    assert found.modules == ("body.2",) and found.is_minimal
+    assert found.changes == (("step.fp32_modules", "body.2"),)
+    tried = {trial.modules: trial for trial in found.trials}
     assert not tried[()].is_good and tried[()].reason
     assert tried[("body.2",)].is_good
-    assert "body.2 must stay in FP32" in islands.sentence
-    assert islands.speed_ratio is not None and islands.memory_added_mib is None
+    assert "body.2 needs FP32" in found.sentence
+    assert found.speed_ratio is not None and found.memory_added_mib is None
 
 
 def test_a_parent_is_named_where_its_own_forward_overflows(make_bench, tmp_path):
     bench = bench_of(make_bench, tmp_path, "Block(1.0), Block(1e6), nn.Linear(8, 8), Overflows()")
-    assert islands_of(bench).modules == ("body.1", "body.3")
+    assert modules_of(bench).modules == ("body.1", "body.3")
 
 
 def test_a_healthy_model_needs_none(make_bench, tmp_path):
-    islands = islands_of(bench_of(make_bench, tmp_path, "Block(1.0)"))
-    assert islands.modules == () and islands.is_minimal and len(islands.trials) == 1
-    assert islands.changes == ()
+    found = modules_of(bench_of(make_bench, tmp_path, "Block(1.0)"))
+    assert found.modules == () and found.is_minimal and len(found.trials) == 1
+    assert found.changes == ()
 
 
 def test_a_fault_outside_of_the_modules_is_said(make_bench, tmp_path):
-    islands = islands_of(bench_of(make_bench, tmp_path, "nn.Tanh()", after="(x.half() * 1e6).float() / 1e6"))
-    assert islands.modules is None and not islands.changes
-    assert "Even with all modules in FP32" in islands.sentence and "loss" in islands.sentence
+    found = modules_of(bench_of(make_bench, tmp_path, "nn.Tanh()", after="(x.half() * 1e6).float() / 1e6"))
+    assert found.modules is None and not found.changes
+    assert "Even with all modules in FP32" in found.sentence and "loss" in found.sentence
 
 
 def test_a_precision_without_autocast_is_refused(make_bench):
     with pytest.raises(ProblemError) as caught:
-        islands_of(make_bench(precision="fp32"))
+        modules_of(make_bench(precision="fp32"))
     assert caught.value.problem.key == "precision" and "FP16 AMP" in caught.value.problem.remedy
 
 
 def test_a_module_that_is_not_there_is_named(make_bench):
     with pytest.raises(ProblemError, match="'layer9'"):
-        islands_of(make_bench(precision="bf16", step={"fp32_modules": ("layer9",)}))
+        modules_of(make_bench(precision="bf16", step={"fp32_modules": ("layer9",)}))
 
 
 def test_modules_that_were_found_outlast_a_stop(make_bench, tmp_path):
@@ -118,11 +118,11 @@ def test_modules_that_were_found_outlast_a_stop(make_bench, tmp_path):
     bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
     search = find_fp32_modules(bench, jobs.StudyNumerics(experiment=bench.experiment, parts=("islands",)))
     for event in search:
-        if isinstance(event, Phase) and event.detail == "what the FP32 modules cost":
+        if isinstance(event, Phase) and event.detail == "cost of the FP32 modules":
             break
     control.stop_requested.set()
-    islands = end_of(search)
-    assert islands.modules == ("body.0",) and islands.speed_ratio is None
+    found = end_of(search)
+    assert found.modules == ("body.0",) and found.speed_ratio is None
 
 
 class Own(nn.Module):

@@ -125,7 +125,7 @@ def half(name: str, module: str = "norm", dtype: str = "bfloat16") -> Operation:
 def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name():
     rows = [half("native_layer_norm"), half("_softmax", "attention"), half("_softmax"), half("relu")]
     assert device_notes(rows, "cpu") == (
-        "layer_norm, softmax: on CUDA, autocast computes in FP32, on a CPU in the format of the inputs.",
+        "layer_norm, softmax: autocast uses FP32 on CUDA and the dtype of the inputs on a CPU.",
     )
     assert not device_notes([half("native_layer_norm", dtype="float32")], "cpu")
     assert device_notes([half("native_layer_norm", dtype="float32")], "cuda")
@@ -147,5 +147,5 @@ def test_the_lists_are_those_of_this_pytorch(difference):
     }
     names = set(difference.operators.values())
     for key, policy in (("AutocastCPU", difference.cpu), ("AutocastCUDA", difference.cuda)):
-        keeps = policy == "the format of the inputs"
+        keeps = policy == "the dtype of the inputs"
         assert not names & listed[key] if keeps else names <= listed[key]

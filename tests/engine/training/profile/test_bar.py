@@ -99,9 +99,9 @@ def test_work_longer_than_the_measured_step_is_scaled_down_and_that_is_said(reco
     assert found.bar.total_ms == pytest.approx(3) and found.bar.ms(StepPart.HOST) == 0
     (note,) = found.notes
     assert note.replace("\N{NO-BREAK SPACE}", " ") == (
-        "What was recorded adds up to 200% of a step without the profiler, and is scaled to it."
+        "The recorded work adds up to 200% of a step without the profiler, and is scaled to it."
     )
-    assert found.disturbance is not None and found.disturbance.startswith("what was recorded")
+    assert found.disturbance is not None and found.disturbance.startswith("the recorded work")
 
 
 def test_a_captured_step_is_known_by_its_kernels_names(recorded, tmp_path):

@@ -15,7 +15,7 @@ from engine.protocol.profile import Exchange, StepPart, StepProfile
 from engine.training.profile import exchange as module
 from engine.training.profile.bar import step_bar
 from engine.training.profile.exchange import advise_on_exchange, exchange_of
-from engine.training.ranks.place import Place
+from engine.training.ranks.rank import Rank
 from tests.engine.training.profile.recorded import Recorded
 from tests.profiles import exchange
 
@@ -81,7 +81,7 @@ def of_two(
 ) -> Exchange | None:
     """The exchange of this rank and another, which answers in turn with the figures `other`."""
     answers = iter(other)
-    monkeypatch.setattr(module, "here", lambda: Place(0, 2))
+    monkeypatch.setattr(module, "current_rank", lambda: Rank(0, 2))
     monkeypatch.setattr(module, "bus_rates", lambda device: ())
     monkeypatch.setattr(module, "by_rank", lambda figures, device: [list(figures), list(next(answers))])
     trace = on_cpu().read(folder)
@@ -142,7 +142,7 @@ def test_small_messages_long_gradients_and_frequent_sending_have_their_remedies(
     # at 4 GB/s in place of 16, the 6 ms beside nothing could be a quarter
     assert saved == pytest.approx(4.5) and changes == {"ranks.bucket_mib": "100"}
     assert evidence == (
-        "A step sends 2 messages of 1.0 MiB on average, at 4.00 GB/s; with 64 MiB the devices reach "
+        "A step sends 2 messages of 1.0 MiB on average, at 4.00 GB/s. With 64 MiB the devices reach "
         "16.0 GB/s."
     )
     assert found[AdviceKind.SHORTER_GRADIENTS][::2] == (3.0, {"ranks.reduction": "bf16"})
@@ -153,8 +153,7 @@ def test_the_rank_that_others_wait_for_is_named_with_what_it_does_longer() -> No
     saved, evidence, changes = advised(exchange(20.0, 0.0))[AdviceKind.STRAGGLER]
     assert saved == pytest.approx(20.0) and not changes
     assert evidence == (
-        "The others wait for it for 20.0 ms of a step of 50.0 ms. It spends 20.0 ms more waiting for the "
-        "host than they do."
+        "The others wait for it for 20.0 ms of a 50.0 ms step. It spends 20.0 ms more waiting for the host."
     )
     # what rank 0 waits is no transfer, which BF16 would shorten
     assert advised(exchange(20.0, 0.0))[AdviceKind.SHORTER_GRADIENTS][0] == pytest.approx(3.0)

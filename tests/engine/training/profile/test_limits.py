@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few short calls, which agree however busy this machine is."""
     monkeypatch.setattr(module, "_SIZES", (64, 128))
-    monkeypatch.setattr(module, "_PICTURES", ((8, 8),))
+    monkeypatch.setattr(module, "_IMAGES", ((8, 8),))
     for name in ("_LOOK_SECONDS", "_TRIAL_SECONDS", "_PATIENCE_SECONDS"):
         monkeypatch.setattr(module, name, 0.001)
     monkeypatch.setattr(module, "_ARRAY_MIB", {"cpu": (4, 1)})
@@ -39,7 +39,7 @@ class Device:
         monkeypatch.setattr(module, "_MOST_CALLS", 5)
         monkeypatch.setattr(module, "_FORMATS", {"fp32": module._FORMATS["fp32"]})
         monkeypatch.setattr(module, "clock_for", lambda device: self)
-        monkeypatch.setattr(_Bench, "product", lambda *_, **__: lambda: self._work(self.products))
+        monkeypatch.setattr(_Bench, "matmul", lambda *_, **__: lambda: self._work(self.products))
         monkeypatch.setattr(_Bench, "convolution", lambda *_: lambda: self._work(self.convolutions))
         monkeypatch.setattr(_Bench, "_bandwidth", lambda *_: 1e9)
 
@@ -141,6 +141,6 @@ def test_smaller_arrays_are_taken_where_large_ones_do_not_fit(monkeypatch):
 
 def test_a_product_in_fp8_is_one_of_scaled_factors() -> None:
     bench = _Bench(CPU, Control())
-    result = bench.product((32, 64, 16), torch.float8_e4m3fn)()
+    result = bench.matmul((32, 64, 16), torch.float8_e4m3fn)()
     assert isinstance(result, torch.Tensor)
     assert result.shape == (32, 16) and result.dtype is torch.bfloat16

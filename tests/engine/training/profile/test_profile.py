@@ -227,7 +227,7 @@ def test_a_large_trace_is_recorded_again_in_short(tmp_path, monkeypatch):
     trace.unlink()
     found = profiled(trace, **LINEAR)
     assert found.steps == 5 and marks_in(trace)["step"] == 1
-    assert any("holds one step" in note for note in found.notes)
+    assert any("contains one step" in note for note in found.notes)
     monkeypatch.setattr(profile_module, "_MOST_TRACE_BYTES", 10)
     trace.unlink()
     assert profiled(trace, **LINEAR).trace is None and not list(tmp_path.iterdir())
