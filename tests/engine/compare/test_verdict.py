@@ -333,4 +333,4 @@ def test_a_race_tells_of_the_energy_saved_even_where_time_is_lost(racers: Any) -
     racers.runs.clear()
     racers.add(Precision.FP32, 1_000, figures={"energy": energy(6_400.0)})
     racers.add(Precision.FP16, 800, figures={"energy": energy(5_760.0)})
-    assert sentence(racers.race()).endswith("It does need 10% less energy.")
+    assert sentence(racers.race()).endswith("10% less energy.")
