@@ -1,4 +1,4 @@
-"""The AMP engine: it describes, trains, measures and records experiments, and knows nothing of the window."""
+"""Ammeter without its window: describes, trains, measures and records experiments."""
 
 from __future__ import annotations
 

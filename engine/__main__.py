@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
-from engine.surroundings import make_do
+from engine.surroundings import repair_environment
 
 _INTERRUPTED = 130
 _PROBLEM = {
     "kind": "request",
-    "message": "It was interrupted.",
-    "remedy": "Start it again.",
+    "message": "Interrupted.",
+    "remedy": "Run the command again.",
     "key": None,
     "value": None,
     "allowed": None,
@@ -26,11 +26,10 @@ _PROBLEM = {
 
 @contextlib.contextmanager
 def quiet_interrupt(as_json: bool = False) -> Iterator[None]:
-    """Ctrl+C ends the process at once, without a traceback; `as_json` prints the error as a JSON object.
+    """End the process at once on Ctrl+C, without a traceback. `as_json` prints the error as a JSON object.
 
     For the time when there is nothing to save: KeyboardInterrupt could be raised in any of a thousand
-    modules, some of which would take it for another error. Another handler of Ctrl+C stays, set before or in
-    the body.
+    modules, some of which would treat it as another error. Another handler, set before or in the body, stays.
     """
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -50,7 +49,7 @@ def quiet_interrupt(as_json: bool = False) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    make_do()
+    repair_environment()
     with quiet_interrupt("--json" in sys.argv):
         from engine.cli import main
     sys.exit(main())

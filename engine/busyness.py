@@ -1,6 +1,6 @@
-"""Load by other programs before a run: on processor, memory and card. No torch.
+"""Load by other programs before a run: on CPU, memory and GPU. No torch.
 
-What this process and those that it started use counts as its own.
+The use by this process and its children counts as its own.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.experiment.value import BYTES_PER_MIB
-from engine.later import psutil
+from engine.lazy_imports import psutil
 from engine.words.numbers import memory_text
 
 TOLERATED_SHARE = 0.15  # a window that repaints five times a second stays below this on two cores
-TOLERATED_MIB = 512.0  # a desktop's windows hold this much of a card without computing anything
+TOLERATED_MIB = 512.0  # a desktop's windows use this much of a GPU without computing anything
 _LEAST_CORE_SECONDS = 1.0
-_TOLERATED_BESIDE_CARD = 0.5
-_TOLERATED_CARD_PERCENT = 10.0
+_TOLERATED_WITH_GPU = 0.5
+_TOLERATED_GPU_PERCENT = 10.0
 _LEAST_FREE = 0.1
 _LONGEST_NAME = 32
 
 
 class OtherPrograms:
-    """Counts processor time that was neither idle nor this process's own, while counting is on.
+    """Counts CPU time that was neither idle nor this process's own, while counting is on.
 
-    Processes that it started, such as data loaders, are its own too; the root of all may be its parent.
+    Its children, such as data loaders, count as its own. `root` may be its parent.
     """
 
     def __init__(self, root: int | None = None) -> None:
@@ -38,7 +38,7 @@ class OtherPrograms:
         self._since: tuple[float, float, float] | None = None
 
     def count(self, is_on: bool) -> None:
-        """Switches counting on or off."""
+        """Switch counting on or off."""
         if is_on and self._since is None:
             self._since = self._read()
         elif not is_on and self._since is not None:
@@ -46,7 +46,7 @@ class OtherPrograms:
             self._since = None
 
     def share(self) -> float:
-        """The fraction (0 to 1) of all cores' time that others used; 0 before enough was counted."""
+        """Return the fraction of all cores' time that others used, or 0 before enough was counted."""
         others, total = self._so_far()
         return max(0.0, others / total) if total >= _LEAST_CORE_SECONDS else 0.0
 
@@ -80,40 +80,39 @@ class Taken:
 
 @dataclass(frozen=True)
 class Busyness:
-    """Load by other programs: the fraction of all cores, the bytes left, and the card's percent and MiB."""
+    """Load by other programs: the fraction of all cores, the free bytes, and the GPU's percent and MiB."""
 
-    processor: Taken = field(default_factory=lambda: Taken(0.0))
+    cpu: Taken = field(default_factory=lambda: Taken(0.0))
     memory_bytes: int = 0
     memory_left: Taken = field(default_factory=lambda: Taken(0.0))
-    has_card: bool = False
-    card_percent: Taken | None = None
-    card_mib: Taken | None = None
+    has_gpu: bool = False
+    gpu_percent: Taken | None = None
+    gpu_mib: Taken | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Reasons why a measurement would be spoiled now, each a clause; empty on a quiet machine."""
+        """The reasons why a measurement would be unreliable now, as clauses. Empty on a quiet machine."""
         return tuple(self._reasons())
 
     @property
     def sentence(self) -> str:
-        """All reasons in a sentence; "" on a quiet machine."""
-        return f"This machine is busy: {'; '.join(self.reasons)}." if self.reasons else ""
+        """All reasons in a sentence. "" on a quiet machine."""
+        return f"This machine is busy: {', and '.join(self.reasons)}." if self.reasons else ""
 
     def _reasons(self) -> Iterator[str]:
-        # a core or two feed a card, so with one others may use more before a run suffers
-        if self.processor.amount >= (_TOLERATED_BESIDE_CARD if self.has_card else TOLERATED_SHARE):
-            share = f"{100 * self.processor.amount:.0f}%"
-            yield f"other programs take {share} of the processor{_mostly(self.processor)}"
-        if self.card_percent is not None and self.card_percent.amount >= _TOLERATED_CARD_PERCENT:
-            percent = f"{self.card_percent.amount:.0f}%"
-            yield f"other programs keep the GPU {percent} busy{_mostly(self.card_percent)}"
-        if self.card_mib is not None and self.card_mib.amount > TOLERATED_MIB:
-            held = memory_text(self.card_mib.amount)
-            yield f"other programs hold {held} of the GPU's memory{_mostly(self.card_mib)}"
+        # one or two cores feed a GPU, so with one others may use more before a run suffers
+        if self.cpu.amount >= (_TOLERATED_WITH_GPU if self.has_gpu else TOLERATED_SHARE):
+            yield f"other programs use {100 * self.cpu.amount:.0f}% of the CPU{_mostly(self.cpu)}"
+        if self.gpu_percent is not None and self.gpu_percent.amount >= _TOLERATED_GPU_PERCENT:
+            percent = f"{self.gpu_percent.amount:.0f}%"
+            yield f"other programs keep the GPU {percent} busy{_mostly(self.gpu_percent)}"
+        if self.gpu_mib is not None and self.gpu_mib.amount > TOLERATED_MIB:
+            held = memory_text(self.gpu_mib.amount)
+            yield f"other programs use {held} of GPU memory{_mostly(self.gpu_mib)}"
         if self.memory_bytes and self.memory_left.amount < _LEAST_FREE * self.memory_bytes:
             amounts = (self.memory_left.amount, self.memory_bytes)
             left, whole = (memory_text(amount / BYTES_PER_MIB) for amount in amounts)
-            holder = f", most is held by {self.memory_left.program}" if self.memory_left.program else ""
+            holder = f", mostly used by {self.memory_left.program}" if self.memory_left.program else ""
             yield f"only {left} of {whole} of memory are free{holder}"
 
 
@@ -122,7 +121,7 @@ def _mostly(taken: Taken) -> str:
 
 
 class Watch:
-    """Looks at the machine, in 10 to 50 ms; a look covers the time since the one before, or the start."""
+    """Checks the load of the machine in 10 to 50 ms, each time since the last check or the start."""
 
     def __init__(self) -> None:
         self._others = OtherPrograms()
@@ -132,13 +131,13 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the last look; a look should cover at least a second of one core."""
+        """Seconds since the last check, which should cover at least a second of one core."""
         return time.monotonic() - self._since
 
     def look(self, device: str = "auto") -> Busyness:
-        """The load by other programs since the last look, and the memory that they hold now.
+        """Return the load by other programs since the last check, and the memory that they use now.
 
-        Includes the card that a run on the device would use: "cuda:1", or the first for "auto".
+        Includes the GPU that a run on the device would use: "cuda:1", or the first for "auto".
         """
         share, self._others = self._others.share(), OtherPrograms()
         self._others.count(True)
@@ -150,16 +149,16 @@ class Watch:
         )
         memory = psutil.virtual_memory()
         names = {pid: process.name for (pid, _), process in others.items()}
-        card = None if device == "cpu" else _card(int(device.partition(":")[2] or 0), own, names)
+        gpu = None if device == "cpu" else _gpu_load(int(device.partition(":")[2] or 0), own, names)
         return Busyness(
-            processor=Taken(share, _foremost(worked)),
+            cpu=Taken(share, _foremost(worked)),
             memory_bytes=memory.total,
             memory_left=Taken(
                 memory.available, _foremost((other.name, other.size) for other in others.values())
             ),
-            has_card=card is not None,
-            card_percent=card[0] if card else None,
-            card_mib=card[1] if card else None,
+            has_gpu=gpu is not None,
+            gpu_percent=gpu[0] if gpu else None,
+            gpu_mib=gpu[1] if gpu else None,
         )
 
 
@@ -170,7 +169,7 @@ class _Process(NamedTuple):
 
 
 def _processes() -> dict[tuple[int, float], _Process]:
-    # every process by its pid and start, with its processor seconds so far and its memory in bytes
+    # every process by its pid and start, with its CPU seconds so far and its memory in bytes
     processes = {}
     for process in psutil.process_iter(["name", "create_time", "cpu_times", "memory_info"]):
         facts = process.info
@@ -201,10 +200,10 @@ def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
     return name if name and total > 0 and sums[name] >= total / 2 else None
 
 
-def _card(
+def _gpu_load(
     index: int, own: frozenset[int], names: Mapping[int, str]
 ) -> tuple[Taken | None, Taken | None] | None:
-    # Percent and MiB; None without a card to ask. While no run trains, all that it computes is others' work.
+    # Percent and MiB. None without a GPU to query. While no run trains, all its work is by other programs.
     # Imported only when asked: it would be a twentieth of the window's start
     import pynvml
 

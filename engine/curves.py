@@ -1,7 +1,7 @@
-"""A run's samples in a bounded number of rows, however many steps it has: for curves, and figures from them.
+"""A run's samples in a bounded number of rows, however many steps it has, for curves and metrics.
 
-Beyond `MOST_ROWS` steps neighbours are merged into bins of two rows, the lowest and the highest value in the
-order in which they came, so that a curve keeps its envelope, and a mean. The newest steps stay as they are.
+Beyond `MOST_ROWS` steps, neighboring steps are merged into bins of a mean and two rows, the lowest and the
+highest value in their order in time, so a curve keeps its envelope. The newest steps are not merged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine.later import np
+from engine.lazy_imports import np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -20,14 +20,14 @@ Columns: TypeAlias = "dict[str, NDArray[np.float64]]"
 
 MOST_ROWS = 131_072
 MOST_BINS = MOST_ROWS // 4
-_NEWEST = 4_096  # steps at the end that are not merged: the figures of a run in progress are read off them
+_NEWEST = 4_096  # steps at the end that are not merged: the metrics of a run in progress are read from them
 _LEAST_BIN = 4
 _PLACES = frozenset({"step", "seconds"})  # columns that only rise: instead of a mean a bin has its last value
 _RATES = frozenset({"samples_per_second"})  # averaged over time, by the harmonic mean, and not over steps
 
 
 class Series:
-    """A column of numbers that grows. `values` is a view, not a copy."""
+    """A growing column of numbers. `values` is a view, not a copy."""
 
     def __init__(self, values: ArrayLike = ()) -> None:
         self._buffer = np.empty(1024)
@@ -45,7 +45,7 @@ class Series:
         self._count = needed
 
     def keep(self, count: int) -> None:
-        """Forgets all but the first `count` numbers."""
+        """Keep only the first `count` numbers."""
         self._count = min(self._count, count)
 
     @property
@@ -57,7 +57,7 @@ class Series:
 
 
 def joined(parts: Iterable[Columns]) -> Columns:
-    """The parts one after another; NaN where a part lacks another's column."""
+    """Concatenate the parts, with NaN where a part lacks another's column."""
     present = [(part, np.full(len(next(iter(part.values()))), np.nan)) for part in parts if part]
     names = list(dict.fromkeys(name for part, _ in present for name in part))
     return {name: np.concatenate([part.get(name, nan) for part, nan in present]) for name in names}
@@ -65,7 +65,7 @@ def joined(parts: Iterable[Columns]) -> Columns:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Neighbouring steps merged: for each bin two `rows` and one of the `means` by column and its `steps`."""
+    """Merged neighboring steps. Each bin has two `rows` and a mean by column, and its number of `steps`."""
 
     rows: Columns
     means: Columns
@@ -75,7 +75,7 @@ class Bins:
         return len(self.steps)
 
     def merged(self, count: int) -> Bins:
-        """Each `count` neighbouring bins as one; the last may be of fewer."""
+        """Merge every `count` neighboring bins. The last may have fewer."""
         first = np.arange(0, len(self), count)
         return Bins(
             {name: _ends(values, 2 * first) for name, values in self.rows.items()},
@@ -92,7 +92,7 @@ class Bins:
 
 
 def joined_bins(parts: Sequence[Bins]) -> Bins:
-    """The parts one after another."""
+    """Concatenate the parts."""
     return Bins(
         joined(part.rows for part in parts),
         joined(part.means for part in parts),
@@ -101,7 +101,7 @@ def joined_bins(parts: Sequence[Bins]) -> Bins:
 
 
 def bins_of(columns: Columns, steps: int) -> Bins:
-    """Samples with a row for each step, in bins of `steps`; the last may have fewer."""
+    """Merge samples with a row per step into bins of `steps`. The last may have fewer."""
     count = len(next(iter(columns.values())))
     first, ones = np.arange(0, count, steps), np.ones(count)
     return Bins(
@@ -138,10 +138,10 @@ def _means(name: str, values: Values, weights: Values, first: NDArray[np.intp]) 
 
 
 class Curves:
-    """Samples that grow, from the `bins` that are known on, and are merged when there are too many.
+    """Growing samples after the known `bins`, merged when there are too many.
 
-    A column that some of them lack is NaN there. `changes` counts how often rows were merged or forgotten:
-    while it stays, rows are only added.
+    A column is NaN where samples lack it. `changes` counts how often rows were merged or removed. While it
+    stays the same, rows are only added.
     """
 
     def __init__(self, bins: Bins | None = None) -> None:
@@ -154,25 +154,25 @@ class Curves:
         return 2 * len(self._bins) + self._unmerged
 
     def column(self, name: str) -> Values:
-        """A column, with two rows for each bin; empty if there is none of that name."""
+        """Return a column with two rows per bin. Empty if there is no such column."""
         return self._whole(name, self._bins.rows.get(name))
 
     def means(self, name: str) -> Values:
-        """A column of as many rows, with the mean of the bin in both of its rows."""
+        """Return a column with as many rows, where both rows of a bin are its mean."""
         means = self._bins.means.get(name)
         return self._whole(name, None if means is None else np.repeat(means, 2))
 
     @property
     def steps_of_rows(self) -> Values:
-        """The steps that each row stands for: half of a bin's for each of its rows."""
+        """The number of steps that each row represents: half of the bin's steps for its two rows."""
         return np.concatenate((np.repeat(self._bins.steps / 2, 2), np.ones(self._unmerged)))
 
     def bins(self) -> Columns:
-        """All columns with one row for each bin: its means, at its last step."""
+        """Return all columns with one row per bin: its means, at its last step."""
         return joined((self._bins.means, self._steps()))
 
     def extend(self, columns: Mapping[str, ArrayLike]) -> None:
-        """Adds steps, a row for each; the columns are of one length."""
+        """Add steps, one row each. All columns have the same length."""
         added = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
         count, begin = len(next(iter(added.values()), ())), 0
         while begin < count:
@@ -184,12 +184,12 @@ class Curves:
             begin = end
 
     def settle(self) -> None:
-        """Merges the newest steps too, where older ones were merged: rows are then about alike."""
+        """Also merge the newest steps if older ones were merged, so that all rows are alike."""
         if len(self._bins) and self._unmerged:
             self._merge(self._unmerged)
 
     def keep(self, step: int) -> None:
-        """Forgets what came after `step`, and the bin that it divides."""
+        """Remove all samples after `step`, and the bin that contains it."""
         self.changes += 1
         kept = int(np.searchsorted(self._steps().get("step", np.empty(0)), step, side="right"))
         for series in self._newest.values():

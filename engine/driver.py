@@ -1,4 +1,4 @@
-"""The drivers of studies: jobs in workers, whose results are kept as snapshots in the store."""
+"""Drivers of studies: they run jobs in workers, and save the results as snapshots in the store."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ A = TypeVar("A", bound=Answer)
 
 
 class Inspector:
-    """Runs jobs in the thread that iterates; by default with the catalog of this machine."""
+    """Runs jobs in the thread that iterates, by default with the catalog of this machine."""
 
     on_one_device: ClassVar[str] = ""
-    """What it does on one device whatever the experiment says, as a clause: "a profile is made"."""
+    """The work that always uses one device, as a clause: "a profile is made"."""
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         self._store = store
@@ -35,10 +35,10 @@ class Inspector:
         self._catalog = catalog
         self._session: Session | None = None
         self._stop_asked = Flag()
-        self._left_out_devices = 1
+        self._skipped_devices = 1
 
     def stop(self) -> None:
-        """Ends the work after the step in flight; what is known by then is kept. Any thread may ask."""
+        """Stop after the current step, and keep the results so far. Any thread may call it."""
         self._stop_asked.set()
         session = self._session
         if session is not None:
@@ -48,7 +48,7 @@ class Inspector:
         # raises ProblemError where one cannot be trained on this machine, or its code is not trusted
         wanted = tuple(experiments)
         if self.on_one_device:
-            self._left_out_devices = next((each.devices for each in wanted if each.devices != 1), 1)
+            self._skipped_devices = next((each.devices for each in wanted if each.devices != 1), 1)
             wanted = tuple(each.model_copy(update={"devices": 1}) for each in wanted)
         for experiment in wanted:
             self._launcher.trusted_code.check(experiment)
@@ -81,20 +81,20 @@ class Inspector:
 
 
 class Driver(Inspector, ABC, Generic[A]):
-    """Answers studies of one kind in the thread that iterates; any thread may stop it."""
+    """Answers studies of one kind in the thread that iterates. Any thread may stop it."""
 
     keeps_place: ClassVar[bool] = False
-    """True if a study waits in the queue until it is over, so that it goes on after its program ended."""
+    """True if a study stays in the queue until it is over, so that it resumes after a restart."""
 
     def follow(
         self, study: Study[A], should_yield: Callable[[], bool] = lambda: False
     ) -> Iterator[Study[A] | Event]:
-        """Each snapshot of the study, saved, and events between them; Finished or Failed is the last.
+        """Yield each saved snapshot of the study, and events between them. The last is Finished or Failed.
 
-        Between its parts it ends early if `should_yield`. A study of which nothing became known is deleted,
+        Between its parts it ends early if `should_yield` returns True. A study without any result is deleted,
         unless it failed for another reason than a refused request. Raises ProblemError before any event if
-        the study cannot be made on this machine, if its code is not trusted, or if another process carries it
-        on.
+        the study cannot be made on this machine, if its code is not trusted, or if another process works on
+        it.
         """
         self._stop_asked.clear()
         study = replace(study, machine=self._launcher.site.name)
@@ -107,7 +107,7 @@ class Driver(Inspector, ABC, Generic[A]):
             return has_yielded or self._stop_asked.is_set()
 
         last: Event = Finished(summary=Summary(), stopped=True)
-        # what a study that goes on has lacked before stays missing
+        # what a resumed study lacked before stays missing
         not_done = dict.fromkeys(study.not_done)
         try:
             yield study
@@ -130,19 +130,19 @@ class Driver(Inspector, ABC, Generic[A]):
         yield last
 
     def _all_steps(self, study: Study[A], is_to_end: Callable[[], bool]) -> Iterator[Study[A] | Event]:
-        if self._left_out_devices != 1:
-            count = setting_text("devices", self._left_out_devices)
+        if self._skipped_devices != 1:
+            count = setting_text("devices", self._skipped_devices)
             message = f"Devices is {count}, but {self.on_one_device} on one device."
             yield Log(level="problem", message=message)
         yield from self.steps(study, is_to_end)
 
     def prepare(self, study: Study[A]) -> Study[A]:
-        """The study with its experiments as resolved here, and its device. Raises ProblemError."""
+        """Return the study with its experiments resolved here, and its device. Raises ProblemError."""
         return study
 
     @abstractmethod
     def steps(self, study: Study[A], is_to_end: Callable[[], bool]) -> Iterator[Study[A] | Event]:
-        """Makes the study: its snapshots, events between them, and Finished or Failed as the last one."""
+        """Yield the study's snapshots, events between them, and Finished or Failed as the last one."""
 
     def _left(self, study: Study[A], *, is_put_off: bool) -> Study[A]:
         studies = self._store.studies

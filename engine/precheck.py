@@ -1,4 +1,4 @@
-"""Models of the user are checked before they are trained."""
+"""Checks users' models before they are trained."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CHECKED_ALSO = ("precision", "scaler", "device", "batch_size", "devices", "rank
 
 
 class Precheck:
-    """Checks before runs, and remembers the answers of this process.
+    """Checks a model before its first run in this process.
 
-    Own files and library models are checked once for each code, model, data and precision; models of the
-    catalog are known to be sound.
+    Model files and library models are checked once for each code, model, data and precision. Models of the
+    catalog need no check.
     """
 
     def __init__(self, check: Callable[[Experiment], Checked]) -> None:
@@ -27,11 +27,11 @@ class Precheck:
 
     @staticmethod
     def applies_to(experiment: Experiment) -> bool:
-        """True if the experiment's model is checked before it is trained."""
+        """Return True if the experiment's model needs a check before training."""
         return experiment.model.file is not None or experiment.model.library is not None
 
     def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
-        """The warnings as log lines, or why the experiment cannot be trained."""
+        """Check the model. Return its warnings as log lines, or Failed if it cannot be trained."""
         code = experiment.own_code
         # the same text in another folder may read other files
         key = "" if code is None else code.sha256 + code.folder
@@ -60,15 +60,15 @@ class Precheck:
 
 
 def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
-    """The finding of a check that ended its worker; None where the user's code is not to blame."""
+    """Return the finding of a check that ended its worker. None if the user's code is not to blame."""
     code = experiment.own_code
     if code is None or failed.problem.kind not in _CRASHES:
         return None
     finding = Finding(
         kind=FindingKind.RAISES,
         severity="error",
-        message=f"It ended the process that checked it. {failed.problem.message}",
-        remedy="Correct the line, then check again." if failed.line else "Look for what it calls at its end.",
+        message=f"The check crashed. {failed.problem.message}",
+        remedy="Fix this line, then check again." if failed.line else "Look for calls that end the process.",
         file=failed.file or code.file,
         line=failed.line,
         detail=failed.detail,

@@ -42,7 +42,7 @@ _USABLE_FRACTION = 0.95  # of a budget: the rest is lost between the allocator's
 
 
 def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
-    """The largest batch below the failed one that fits into `budget_mib`; None where none does."""
+    """Return the largest batch below the failed one that fits into `budget_mib`, or None."""
     largest = largest_batch(lines, _USABLE_FRACTION * budget_mib)
     if largest is None or largest < 1 or failed_batch < 2:
         return None
@@ -51,9 +51,9 @@ def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: 
 
 
 def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | None:
-    """The experiment in batches of at most `batch_size`, with as many samples per step as before.
+    """Return the experiment with a batch of at most `batch_size` and the same samples per step.
 
-    The batch must divide them evenly; None where only a single sample would.
+    None if only a batch of one sample divides them evenly.
     """
     samples = experiment.device_step_samples
     fitting = next((size for size in range(min(batch_size, samples), 1, -1) if samples % size == 0), None)
@@ -64,21 +64,21 @@ def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | N
 
 
 def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Problem:
-    """The out-of-memory problem with a remedy that names a batch that fits by the forecast."""
+    """Return the out-of-memory problem with a remedy that names a batch estimated to fit."""
     accumulated = with_accumulation(experiment, batch_size)
-    remedy = f"By the forecast a batch of {batch_size:,} fits: set {named('batch_size')} to it"
+    remedy = f"A batch of {batch_size:,} is estimated to fit. Set {named('batch_size')} to it"
     if accumulated is not None:
         times = accumulated.step.gradient_accumulation
         remedy += (
             f", or to {accumulated.batch_size:,} with {named('step.gradient_accumulation')} {times:,}, "
-            f"which trains on {experiment.step_samples:,} samples per step as before"
+            f"which keeps {experiment.step_samples:,} samples per step"
         )
     said = {"key": "batch_size", "value": str(experiment.batch_size), "allowed": f"at most {batch_size:,}"}
     return problem.model_copy(update={"remedy": f"{remedy}.", **said})
 
 
 class MemoryAdvice:
-    """Follows one run from outside its worker, which may have died of the out-of-memory."""
+    """Adds a batch size to the out-of-memory problem of a run, outside its worker, which may be dead."""
 
     def __init__(self, experiment: Experiment, forecasts: Forecasts) -> None:
         self._experiment = experiment
@@ -86,7 +86,7 @@ class MemoryAdvice:
         self._device_mib: float | None = None
 
     def with_remedy(self, event: Event) -> Event:
-        """The event; an out-of-memory gets a remedy that names a batch that fits, if one is known."""
+        """Return the event. For an out-of-memory, the remedy names a batch that fits, if one is known."""
         if isinstance(event, Started):
             self._experiment = event.experiment
             self._device_mib = event.environment.device_memory_mib
@@ -106,9 +106,9 @@ class MemoryAdvice:
 class Runner:
     """Trains the store's queued runs, one after another, in the thread that iterates.
 
-    Any thread may stop the running job, pause it and have it go on; it does so after the step in flight.
-    `keeps_refused`: a run refused before it began is kept as failed, with the reason, not withdrawn. A run on
-    another machine goes on without this program, unless not `keeps`.
+    Any thread may stop, pause and resume the running job, which it does after the current step.
+    `keeps_refused`: a run refused before it started is kept as failed, with the reason, not withdrawn. With
+    `keeps`, a run on a remote machine continues without this program.
     """
 
     def __init__(
@@ -121,40 +121,40 @@ class Runner:
         self._forecasts = Forecasts(store.path.parent, launcher.site.name)
         self._session: Session | None = None
         self._is_left = threading.Event()
-        self.tell_wait: Callable[[str], None] = lambda words: None
-        """Told what a question waits for that a cluster is to answer."""
+        self.on_wait: Callable[[str], None] = lambda words: None
+        """Called with the reason while a job waits for a cluster."""
 
     def stop(self) -> None:
-        """Asks the running job to end."""
+        """Ask the running job to end."""
         self._is_stopped = True
         if (session := self._session) is not None:
             session.stop()
 
     def pause(self) -> None:
-        """Asks the running job to wait."""
+        """Ask the running job to pause."""
         if (session := self._session) is not None:
             session.pause()
 
     def resume(self) -> None:
-        """Asks the paused job to go on."""
+        """Ask the paused job to resume."""
         if (session := self._session) is not None:
             session.resume()
 
     def leave(self) -> None:
-        """Leaves the run in training, whose events then end: on another machine it goes on, and `run` reads
-        on later; on this one it is ended as stopped."""
+        """Leave the run in training. On a remote machine it continues, and `run` reads its events later. On
+        this machine it is stopped."""
         self._is_left.set()
 
     def run(self, run_id: str) -> Generator[Event, None, None]:
-        """Trains a queued run; each event is recorded, then yielded; the last is Finished or Failed.
+        """Train a queued run. Record each event, then yield it. The last is Finished or Failed.
 
-        A run that was queued again resumes from its last checkpoint, and one that was left training on
-        another machine is read on. A model of the user's own is checked first. A new run that is refused
-        before training begins leaves nothing behind unless `keeps_refused`; one that was to resume stays as
-        it was. A reader that closes this leaves the run, as `leave` does.
+        A run that was queued again resumes from its last checkpoint. For a run still training on a remote
+        machine, reconnect to it. A user's own model is checked first. A new run that is refused before
+        training leaves nothing behind unless `keeps_refused`, and a resumed one stays as it was. Closing the
+        generator leaves the run, as `leave` does.
 
-        Raises ProblemError where the run is of another machine than the launcher's, where one that was left
-        cannot be reached, and when the store fails; a job of this machine is then ended.
+        Raises ProblemError if the run belongs to another machine than the launcher's, if its machine cannot
+        be reached, and when the store fails. A job of this machine is then stopped.
         """
         record = self._store.run(run_id)
         if record.machine != self._launcher.site.name:
@@ -231,7 +231,7 @@ class Runner:
                             for event in (*recorder.take(events, place, is_lost=lost), *events):
                                 outbox.put(event)
                     except ProblemError:
-                        # there it goes on; it is read on from what the store has
+                        # there it continues, and is later read on from the store's last event
                         if kept is not None:
                             kept.leave()
                         raise
@@ -264,11 +264,12 @@ class Runner:
             thread.join()
             self._session = None
 
-    def catalog(self, *, anew: bool = False) -> Catalog:
-        """The choices on the launcher's machine; those of another are kept, and those of a cluster, where
-        they cost a wait, are read again only `anew`. Raises ProblemError."""
+    def catalog(self, *, refresh: bool = False) -> Catalog:
+        """Return the catalog of the launcher's machine. Raises ProblemError.
+
+        That of a cluster is kept, and read again only for `refresh`, because it has to wait for a node."""
         machine = self._launcher.site.name
-        kept = kept_catalog(machine) if self._launcher.site.has_nodes and not anew else None
+        kept = kept_catalog(machine) if self._launcher.site.has_nodes and not refresh else None
         if kept is not None:
             return kept[0]
         answer = _answered(self._last_event(jobs.ReadCatalog()))
@@ -282,28 +283,28 @@ class Runner:
     def forecast(
         self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False
     ) -> ForecastMade:
-        """The experiment's memory, corrected by earlier measurements on this machine.
+        """Return the experiment's memory forecast, corrected by earlier measurements on this machine.
 
-        A forecast known for these settings, at any batch, is returned at once. Making one is given up once
-        `is_unwanted`, asked several times a second, says so. Raises ProblemError where no forecast can be
-        made, where it was given up, and while a job runs, which it would disturb.
+        A forecast known for these settings, at any batch, is returned at once. Otherwise making it is
+        canceled once `is_unwanted`, polled several times a second, returns True. Raises ProblemError if no
+        forecast can be made, if it is canceled, and while a job runs, which it would disturb.
         """
         known = self._forecasts.find(experiment)
         if known is not None:
             return known
-        self._require_rest("A forecast is not made")
+        self._require_idle("Memory cannot be estimated")
         forecast = _answered(self._last_event(jobs.Forecast(experiment=experiment), is_unwanted))
         assert isinstance(forecast, ForecastMade)
         self._forecasts.keep(experiment, forecast)
         return self._forecasts.find(experiment) or forecast
 
     def check(self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False) -> Checked:
-        """Looks for mistakes in the experiment's model and loss; given up once `is_unwanted` says so.
+        """Check the experiment's model and loss for mistakes, until `is_unwanted` returns True.
 
-        Raises ProblemError where the experiment cannot run here, where the check was given up, and while a
-        job runs, which it would disturb.
+        Raises ProblemError if the experiment cannot run here, if the check is canceled, and while a job runs,
+        which it would disturb.
         """
-        self._require_rest("A model is not checked")
+        self._require_idle("A model cannot be checked")
         last = self._last_event(jobs.CheckModel(experiment=experiment), is_unwanted)
         if isinstance(last, Failed) and (crash := crashed(experiment, last)) is not None:
             return crash
@@ -311,10 +312,10 @@ class Runner:
         assert isinstance(answer, Checked)
         return answer
 
-    def _require_rest(self, what: str) -> None:
+    def _require_idle(self, what: str) -> None:
         if self._session is not None:
-            message = f"{what} while a run is being measured: it would slow the run down."
-            raise request_error(message, "Try again when the run is over.")
+            message = f"{what} during a measurement, because that would slow it down."
+            raise request_error(message, "Try again when the run has finished.")
 
     def _last_event(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
         session = self._session = self._launcher.start(job)
@@ -323,7 +324,7 @@ class Runner:
             for event in iterate(session):
                 answer = event
                 if isinstance(event, Phase) and event.name is PhaseName.WAITING:
-                    self.tell_wait(event.detail)
+                    self.on_wait(event.detail)
                 if not session.is_over and is_unwanted():
                     # a stop() while the worker was being started found no session to stop
                     session.stop()
@@ -335,7 +336,7 @@ class Runner:
 
 
 def _elsewhere(run: RunRecord) -> Problem:
-    message = f"{run.title} is of {run.machine or 'this machine'}."
+    message = f"{run.title} belongs to {run.machine or 'this machine'}."
     return request_problem(message, "Train it there, or start a new run.", key="run", value=run.id)
 
 
@@ -343,7 +344,7 @@ def _answered(last: Event) -> Event:
     if isinstance(last, Failed):
         raise ProblemError(last.problem)
     if isinstance(last, Finished):
-        message = "It was stopped before it could answer."
+        message = "Stopped before it could answer."
         raise ProblemError(Problem(kind=Kind.INTERNAL, message=message, remedy="Try again."))
     return last
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from engine.later import np
+from engine.lazy_imports import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,15 +31,15 @@ _LEAST_END_BLOCKS = 5
 _LEAST_FOR_HALL, _LEAST_SKEWNESS = 8, 1e-6
 _LEAST_FOR_OUTLIERS, _NEGLIGIBLE_SPREAD = 5, 0.0025
 _LEAST_MOVES = 7.0
-"""The least drift, as a multiple of neighbouring blocks' difference over the root of the blocks at an end:
+"""The least drift, as a multiple of neighboring blocks' difference over the root of the blocks at an end:
 correlated blocks wander, and few blocks do not show how much they are correlated."""
 
 
 def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
-    """The interval of one run's median speed from its blocks: how steady that run was, and no more.
+    """Return the interval of one run's median speed from its blocks, which shows only how steady the run was.
 
     Its ends are two of the blocks by rank (the sign test's interval), widened for the correlation of
-    neighbouring blocks: the sum of the autocorrelations until they vanish (Geyer, Statistical Science 7,
+    neighboring blocks: the sum of the autocorrelations until they vanish (Geyer, Statistical Science 7,
     1992). None with fewer than two blocks.
     """
     count = len(block_speeds)
@@ -53,18 +53,18 @@ def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
 
 
 def is_wide(interval: Interval) -> bool:
-    """True if the interval of one run's speed (`steadiness`) leaves a quarter or more of it open."""
+    """Return True if the interval of one run's speed (`steadiness`) is 25% wide or wider."""
     return interval[1] >= _MOST_SPREAD * interval[0]
 
 
 def drift(block_speeds: NDArray[np.float64]) -> float | None:
-    """The gain in speed from a run's beginning to its end, as a fraction; None where it was steady.
+    """Return the change in speed from a run's start to its end, as a fraction. None if it was steady.
 
-    Beginning and end are the median blocks of the first and the last third, of five or more. They count as
-    different if they are 5% or more apart, their intervals (`steadiness`) do not meet, and neighbouring
+    Start and end are the median blocks of the first and the last third, of five or more. They count as
+    different if they are 5% or more apart, their intervals (`steadiness`) do not meet, and neighboring
     blocks are much closer than they are. In simulations (tests/benchmarks/interval_coverage.py, blocks of 20
     steps) a slide of 30% over 20 blocks or more is detected in 90 of 100 runs whose steps vary by 10%, in
-    all that vary by 5%. Of steady runs hardly any counts as drifting if steps are correlated over a few
+    all that vary by 5%. Of steady runs barely any counts as drifting if steps are correlated over a few
     (AR(1), 0.7), 1 to 2 of 100 if over some twenty (0.95), and 25 of 100 if over hundreds (0.99).
     """
     reach = max(_LEAST_END_BLOCKS, len(block_speeds) // 3)
@@ -81,7 +81,7 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
 
 
 def drifts(repeats: Sequence[NDArray[np.float64]]) -> tuple[float | None, ...]:
-    """The `drift` of each repeat, from its blocks; None of all unless most drifted the same way."""
+    """Return the `drift` of each repeat. All are None unless most drifted in the same direction."""
     changes = [drift(blocks) for blocks in repeats]
     for sign in (1, -1):
         alike = tuple(change if change is not None and sign * change > 0 else None for change in changes)
@@ -99,7 +99,7 @@ def _correlation_time(values: NDArray[np.float64]) -> float:
     spectrum = np.fft.rfft(away, 2 * count)
     correlation = np.fft.irfft(spectrum * spectrum.conj())[:count]
     correlation = correlation / correlation[0]
-    # Geyer's initial sequence: sums of neighbouring pairs are positive until they are noise
+    # Geyer's initial sequence: sums of neighboring pairs are positive until they are noise
     pairs = correlation[: count // 2 * 2].reshape(-1, 2).sum(axis=1)
     ends = np.flatnonzero(pairs <= 0)
     return max(1.0, 2.0 * float(pairs[: ends[0] if len(ends) else None].sum()) - 1.0)
@@ -116,7 +116,7 @@ _STUDENT = (
 
 
 def paired_ratio_interval(values: Values, base_values: Values) -> Interval | None:
-    """The interval of a ratio from paired repeats, in which the two sides ran one right after the other.
+    """Return the interval of a ratio from paired repeats, in which the two sides ran one after the other.
 
     None with fewer than two pairs, or where a value is not positive and finite. Raises ValueError for
     sequences of different lengths.
@@ -169,14 +169,14 @@ def _skewness(values: NDArray[np.float64]) -> float:
 
 
 def typical(values: Values) -> float | None:
-    """The geometric mean, the centre of the intervals; None without values, or where one is not above 0."""
+    """Return the geometric mean, the center of the intervals. None without values, or if one is <= 0."""
     logs = _logs(values, least=1)
     # a single value exactly: exp(log(x)) may differ in the last digit
     return None if logs is None else float(values[0]) if len(values) == 1 else math.exp(float(logs.mean()))
 
 
 def typical_ratio(values: Values, base_values: Values) -> float | None:
-    """The centre of a ratio's intervals: the ratio of the geometric means, the same for pairs.
+    """Return the center of a ratio's intervals: the ratio of the geometric means, also for pairs.
 
     None where there are no values, or one is not positive and finite.
     """
@@ -185,7 +185,7 @@ def typical_ratio(values: Values, base_values: Values) -> float | None:
 
 
 def ratio_interval(values: Values, base_values: Values) -> Interval | None:
-    """The interval of a ratio from independent repeats; degrees of freedom after Welch (Biometrika 34, 1947).
+    """Return a ratio's interval from independent repeats, with Welch's degrees of freedom (Biometrika, 1947).
 
     Correlation over time is not allowed for: on a machine that wanders (AR(1), 0.6 from run to run), ten
     repeats per side in alternation cover 99%, one side after the other 70%, so `is_in_turns` decides
@@ -205,7 +205,7 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
 
 
 def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
-    """The interval of a side's value from its repeats: of the mean, or of a value that varies by a factor.
+    """Return the interval of a side's value from its repeats. `is_mean`: the mean, else the geometric mean.
 
     None with fewer than two repeats, or where a value is not a finite number (or not positive, for a factor).
     """
@@ -219,7 +219,7 @@ def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
 
 
 def student(degrees: float) -> float:
-    """Student's t at 97.5% for one degree of freedom or more, also fractional (error below 0.1%)."""
+    """Return Student's t at 97.5% for one degree of freedom or more, also fractional (error below 0.1%)."""
     inverse = [1 / whole for whole in range(1, len(_STUDENT) + 1)]
     if degrees > len(_STUDENT):
         inverse, known = [0.0, inverse[-1]], [_NORMAL, _STUDENT[-1]]
@@ -272,23 +272,23 @@ MARGIN = 3.0
 """The band reaches beyond the repeats by this many times their range: of normally distributed losses, one in
 700 lies further from the range of 5 others than that; without the factor it would be one in 34."""
 
-_NEIGHBOURS = 3  # steps on either side whose ranges count too: runs that happen to cross are no closer
+_NEIGHBORS = 3  # steps on either side whose ranges count too: runs that happen to cross are no closer
 _LEAST_WIDTH = 2.0**-20  # relative to the loss, a few of FP32's own rounding errors
 _STAYS, _LEAST_STAY = 0.9, 3
 
 
 @dataclass(frozen=True)
 class Band:
-    """Between which losses FP32 lies at each step; NaN at a step where FP32 itself is not finite."""
+    """FP32's range of losses at each step. NaN at a step where FP32's own loss is not finite."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
 
     def parts_at(self, losses: Sequence[float]) -> int | None:
-        """The first step, from 1, whose loss is outside and stays there; None where there is none.
+        """Return the first step, from 1, from which on the losses stay outside, or None.
 
-        A loss stays outside if nine of ten of those from there to the end are outside, and at least 3 of them
-        or all: a single blip is none, nor is a curve that crosses the band on its way back a return.
+        They stay outside if nine of ten losses from there to the end are outside, and at least 3 of them or
+        all. So a single blip does not count, nor a later short crossing of the band.
         """
         outside = [
             math.isfinite(low) and not low <= loss <= high
@@ -303,14 +303,14 @@ class Band:
 
 
 def band_of(runs: Sequence[Sequence[float]]) -> Band:
-    """The band around the losses of FP32's runs, all equally long: their range at each step, and a margin."""
+    """Return the band around the losses of equally long FP32 runs: their range at each step, and a margin."""
     steps = list(zip(*runs, strict=True))
     ranges = [max(losses) - min(losses) if all(map(math.isfinite, losses)) else math.nan for losses in steps]
     low, high = [], []
     for index, losses in enumerate(steps):
         margin = math.nan
         if math.isfinite(ranges[index]):
-            near = filter(math.isfinite, ranges[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1])
+            near = filter(math.isfinite, ranges[max(0, index - _NEIGHBORS) : index + _NEIGHBORS + 1])
             margin = max(MARGIN * max(near), _LEAST_WIDTH * abs(losses[0]))
         low.append(min(losses) - margin)
         high.append(max(losses) + margin)

@@ -1,4 +1,4 @@
-"""Makes do with what cron, services and containers leave of a program's surroundings."""
+"""Repairs the environment that cron, services and containers give a program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 
-def make_do() -> None:
+def repair_environment() -> None:
     """Open closed standard streams, leave a folder that was removed, and replace ASCII by UTF-8."""
     _open_missing_streams()
     _leave_missing_folder()
@@ -38,4 +38,4 @@ def _leave_missing_folder() -> None:
     except OSError:
         # no relative path leads anywhere from there, and nothing can be written
         os.chdir("/proc" if Path("/proc").is_dir() else "/")
-        sys.stderr.write("ammeter: The current folder was removed. Relative paths will not be found.\n")
+        sys.stderr.write("ammeter: The current folder was removed. Relative paths do not work.\n")

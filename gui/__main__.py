@@ -10,12 +10,12 @@ from pathlib import Path
 
 from engine.__main__ import quiet_interrupt
 from engine.export.archive import ARCHIVE_SUFFIXES
-from engine.surroundings import make_do
+from engine.surroundings import repair_environment
 
 
 def main() -> int:
     """Run the program on sys.argv and return its exit status."""
-    make_do()
+    repair_environment()
     archives = [Path(argument) for argument in sys.argv[1:]]
     if not all(archive.suffix.lower() in ARCHIVE_SUFFIXES for archive in archives):
         with quiet_interrupt("--json" in sys.argv):

@@ -26,11 +26,11 @@ from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import State
 from engine.installation.installer import Installer
-from engine.installation.wanted import Plan, Wanted, Wheel
+from engine.installation.request import InstallRequest, Plan, Wheel
 from engine.protocol.tune import CHANGE_KINDS
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, try_out
-from gui.installation.setup import Means
+from gui.installation.setup import InstallerBackend
 from gui.theme.theme import theme
 from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
@@ -85,24 +85,24 @@ def grab(application: QApplication, window: MainWindow, folder: Path, name: str)
 
 
 def show_setup(application: QApplication, folder: Path, size: tuple[int, int]) -> None:
-    """The page *Setting up the engine* on a constructed machine; nothing is fetched."""
+    """The page *Install PyTorch* on a constructed machine. Nothing is downloaded."""
     builds = builds_for(WORKSTATION)
     found = Description(state=State.ABSENT, folder=ENGINE_FOLDER, hardware=WORKSTATION, builds=builds)
 
-    def plan(wanted: Wanted, _: Callable[[], bool]) -> Plan:
+    def plan(wanted: InstallRequest, _: Callable[[], bool]) -> Plan:
         build = found.builds[0]
         size_bytes = build.download_bytes or 0
         wheel = Wheel("torch", "2.15.0", "torch.whl", "", size_bytes // ENGINE_FILES, None)
         wheels, place = (wheel,) * ENGINE_FILES, Path(ENGINE_FOLDER)
         return Plan(wanted, build.backend, "2.15.0", wheels, place, 0, 3 * size_bytes, 200 * 2**30)
 
-    means = Means(lambda: found, plan, lambda: Installer(Path(ENGINE_FOLDER), try_out))
+    backend = InstallerBackend(lambda: found, plan, lambda: Installer(Path(ENGINE_FOLDER), try_out))
     with pytest.MonkeyPatch.context() as patch, Store() as store:
         patch.setenv("AMMETER_ENGINE", ENGINE_FOLDER)
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
             patch.delenv(name, raising=False)
         patch.setattr(installed, "has_own_torch", lambda: False)
-        window = MainWindow(store, Launcher(), Settings.load(), means=means)
+        window = MainWindow(store, Launcher(), Settings.load(), installer_backend=backend)
         window.resize(*size)
         window.show()
         try:

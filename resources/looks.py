@@ -44,7 +44,7 @@ class Palette:
     """All colours of one theme as "#RRGGBB", by their token's name.
 
     `own` are the colours that a user can give to a run, by `OWN_COLOURS`; `unlit` is a race's block to come,
-    `spared` the hatching of what a race's tank leaves free.
+    `spared` the hatching of what a race's gauge leaves free.
     `heat` are the shades of a map, from the lowest value to the highest.
     """
 

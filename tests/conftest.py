@@ -40,7 +40,7 @@ settings.load_profile("any machine")
 
 pytest_plugins = [
     "tests.golden",
-    "tests.far",
+    "tests.remote",
     "tests.slurm",
     "tests.profiles",
     "tests.installations",

@@ -19,7 +19,7 @@ import pytest
 
 from engine.machines.machine import Machine
 from engine.machines.slurm import Slurm
-from tests.far import FarMachine, command_of, eventually, free_ports, need, prepared, used, user_here
+from tests.remote import RemoteMachine, command_of, eventually, free_ports, need, prepared, used, user_here
 
 NODES = ("n1", "n2")
 _CONF = """
@@ -60,7 +60,7 @@ PartitionName=short Nodes=n1,n2 Default=YES MaxTime=60 State=UP
 
 
 @dataclass
-class Cluster(FarMachine):
+class Cluster(RemoteMachine):
     """A prepared cluster; `nodes` are its living daemons."""
 
     nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ def _result(grid: Grid, cell: Cell) -> CellResult:
     name = grid.name(cell.places)
     if cell.index == 10:
         return CellResult(
-            cell.index, cell.places, name, "left out", why="It needs about 3.1 GiB; 2.0 GiB are free."
+            cell.index, cell.places, name, "excluded", why="It needs about 3.1 GiB; 2.0 GiB are free."
         )
     if cell.index == 5:
         return CellResult(cell.index, cell.places, name, "failed", why="The loss became NaN at step 12.")

@@ -1,4 +1,4 @@
-"""The command line: every verb of the window, for a server, a script or a test. No Qt and no torch here."""
+"""The command line: the window's functions for servers, scripts and tests. Imports neither Qt nor torch."""
 
 from engine.cli.app import VERBS, main
 

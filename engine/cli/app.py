@@ -1,4 +1,4 @@
-"""The verbs as one program, and its exit status however a verb ends, by Ctrl+C or a signal too."""
+"""The command-line program, and its exit status, also after Ctrl+C or a signal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _FORMER: dict[str, Callable[..., int]] = {
     "runs": saved.runs,
     "sweeps": saved.sweeps,
 }
-"""Verbs of earlier versions; they go on working, but no help names them."""
+"""Commands of earlier versions, which still work but are not in the help."""
 
 VERBS = (*_COMMANDS, "engine", "machines")
 _WITHOUT_RUNS = (
@@ -68,21 +68,21 @@ _WITHOUT_RUNS = (
     *engine_verbs.ACTIONS.values(),
     *machine_verbs.ACTIONS.values(),
 )
-"""The verbs that prove nothing of the saved runs."""
+"""The commands that do not read the saved runs."""
 
 # what typer's parser raises for a wrong command line; typer exports only this subclass of it
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one verb and returns the exit status. With no verb it prints the help and returns 2."""
+    """Run one command, and return the exit status. Without a command, print the help and return 2."""
     with _Ends() as ends:
         status = _run(list(sys.argv[1:] if argv is None else argv))
     return ends.status if status == INTERRUPTED else status
 
 
 class _Ends:
-    """While entered, SIGTERM and SIGHUP do what Ctrl+C does at the time; `status` is then their own."""
+    """While entered, SIGTERM and SIGHUP act as Ctrl+C, with an exit `status` of their own."""
 
     def __init__(self) -> None:
         self.status = INTERRUPTED
@@ -93,7 +93,7 @@ class _Ends:
         # Python allows handlers in the main thread only
         if threading.current_thread() is threading.main_thread():
             signals = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
-            # one that is ignored stays so: nohup means that a program goes on without its terminal
+            # one that is ignored stays so: nohup means that a program continues without its terminal
             self._heard = [each for each in signals if each and signal.getsignal(each) is signal.SIG_DFL]
             self._on_terminal = [number for number in (1, 2) if os.isatty(number)]
         for number in self._heard:
@@ -135,20 +135,20 @@ def _run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (InterruptError, KeyboardInterrupt) as error:
-        problem = Problem(kind=Kind.REQUEST, message="It was interrupted.", remedy="Start it again.")
+        problem = Problem(kind=Kind.REQUEST, message="Interrupted.", remedy="Run the command again.")
         output.error(getattr(error, "problem", None) or problem, as_json)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last resort: a script still gets its one JSON object
         # the traceback may quote control sequences of a terminal
         sys.stderr.write(printable(traceback.format_exc()))
-        message = f"Ammeter failed because of a mistake of its own: {error or type(error).__name__}."
+        message = f"Internal error: {error or type(error).__name__}."
         remedy = "Please report it with the lines above."
         output.error(Problem(kind=Kind.INTERNAL, message=message, remedy=remedy), as_json)
         return FAILED
 
 
 def _write_what_can_be_written() -> None:
-    """Has a letter that the streams' encoding lacks written as "?": Windows' code pages lack minus and ×."""
+    """Write a character that the streams cannot encode as "?": Windows' code pages lack minus and ×."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
@@ -162,8 +162,8 @@ def _app() -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_program)
-    actions = typer.Typer(name="engine", help="Set up, show, check or remove the engine: PyTorch.")
-    machines = typer.Typer(name="machines", help="List, add, check or forget other machines to train on.")
+    actions = typer.Typer(name="engine", help="Install, show, check or remove PyTorch.")
+    machines = typer.Typer(name="machines", help="List, add, check or forget remote machines.")
     for group, commands, is_former in (
         (app, _COMMANDS, False),
         (app, _FORMER, True),
@@ -206,9 +206,9 @@ def _program(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Measure what mixed-precision training gains on this machine. Without a verb, open the window.
+    """Measure what mixed-precision training gains on this machine. Without a command, open the window.
 
-    `ammeter FILE.ammeter` opens the window and imports the archive there.
+    `ammeter FILE.ammeter` opens the window and imports the archive.
     """
 
 

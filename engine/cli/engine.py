@@ -1,4 +1,4 @@
-"""The verbs `engine show`, `engine install`, `engine check` and `engine remove`."""
+"""The commands `engine show`, `engine install`, `engine check` and `engine remove`."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import Build, builds_for
 from engine.installation.description import Description, description_here
 from engine.installation.hardware import Hardware, hardware_here
-from engine.installation.installed import State, engine_here, engines_folder, whole_problem
+from engine.installation.installed import State, engine_here, engines_folder, missing_files_problem
 from engine.installation.installer import Installer, has_leftovers, remove
-from engine.installation.wanted import (
+from engine.installation.request import (
     AUTOMATIC,
     Fetched,
     Installed,
     InstallEvent,
+    InstallRequest,
     Installs,
     Planned,
     Source,
     Stage,
     StageBegan,
     Unpacked,
-    Wanted,
 )
 from engine.words.numbers import duration, memory_text
 from engine.worker.launcher import Launcher, kept_awake, try_out
 
 _STATES = {
-    State.OWN: "PyTorch is in the environment that Ammeter runs in",
+    State.OWN: "PyTorch is in Ammeter's own environment",
     State.READY: "ready",
-    State.ABSENT: "not set up; `ammeter engine install` does it",
-    State.BROKEN: "broken; `ammeter engine install` repairs it",
+    State.ABSENT: "not installed (install it with `ammeter engine install`)",
+    State.BROKEN: "broken (repair it with `ammeter engine install`)",
 }
 
 
 def show(machine: MachineName = "", as_json: AsJson = False) -> int:
-    """Show the engine that is here, and which builds of PyTorch fit this machine."""
+    """Show the installed PyTorch, and which builds are compatible with the machine."""
     if machine:
-        from engine.cli.engine_there import description_on
+        from engine.cli.remote_engine import description_on
 
         found = description_on(machine)
     else:
@@ -62,7 +62,7 @@ def show(machine: MachineName = "", as_json: AsJson = False) -> int:
 
 
 def _engine_pairs(found: Description) -> list[output.Pair]:
-    rows = [("Engine", _STATES[found.state])]
+    rows = [("Status", _STATES[found.state])]
     if found.problem is not None and found.state is State.BROKEN:
         rows.append(("Problem", found.problem.message))
     if found.torch is not None:
@@ -73,12 +73,12 @@ def _engine_pairs(found: Description) -> list[output.Pair]:
             ("Python", installation.python),
             ("Size", f"{_size(installation.size_bytes)}, {installation.files:,} files"),
         ]
-    return rows if found.state is State.OWN else [*rows, ("Place", found.folder)]
+    return rows if found.state is State.OWN else [*rows, ("Folder", found.folder)]
 
 
 def _hardware_pairs(hardware: Hardware) -> list[output.Pair]:
-    rows = [("Processor", hardware.processor)]
-    rows += [("Graphics card", gpu.name) for gpu in hardware.gpus] or [("Graphics card", "none found")]
+    rows = [("CPU", hardware.processor)]
+    rows += [("GPU", gpu.name) for gpu in hardware.gpus] or [("GPU", "none found")]
     if hardware.nvidia_driver is not None:
         rows.append(("NVIDIA driver", hardware.nvidia_driver))
     return rows
@@ -86,23 +86,23 @@ def _hardware_pairs(hardware: Hardware) -> list[output.Pair]:
 
 def _build_row(build: Build) -> tuple[str, str, str, str, str]:
     size = "" if build.download_bytes is None else f"about {_size(build.download_bytes)}"
-    return build.backend, build.title, "fits" if build.fits else "does not fit", size, build.why
+    return build.backend, build.title, "compatible" if build.fits else "not compatible", size, build.why
 
 
 _BACKEND = typer.Option(
     "--backend",
     metavar="BUILD",
-    help="The build of PyTorch, such as cu128 or cpu; `ammeter engine show` lists them. Default: what fits.",
+    help="PyTorch build, e.g. cu128 or cpu (see `ammeter engine show`). Default: the best one.",
 )
 _MIRROR = typer.Option(
     "--mirror",
     metavar="URL",
-    help="A package index that stands in for PyPI; PyTorch's builds may be in its folders, as in URL/cu130.",
+    help="Package index in place of PyPI. PyTorch's builds may be in its folders, as in URL/cu130.",
 )
 _FOLDER = typer.Option(
-    "--find-links", metavar="FOLDER", help="A folder of wheels, for a machine without network."
+    "--find-links", metavar="FOLDER", help="Folder of wheels, for a machine without a network."
 )
-_EXTRAS = typer.Option("--with", metavar="PACKAGE", help="Another package, such as timm. Repeatable.")
+_EXTRAS = typer.Option("--with", metavar="PACKAGE", help="Extra package, e.g. timm. Repeatable.")
 
 
 def install(
@@ -113,28 +113,28 @@ def install(
     machine: MachineName = "",
     as_json: AsJson = False,
 ) -> int:
-    """Set up, repair or update the engine: PyTorch and what it needs.
+    """Install, repair or update PyTorch and its dependencies.
 
-    Ctrl+C ends it and keeps what was fetched; the same command goes on from there. An engine in use stays in
-    use until the new one has trained a step. On another machine the program is sent there first, if it is
-    missing or another; mirror and folder are then those of that machine.
+    Ctrl+C stops it and keeps the downloaded files, and the same command resumes it. The old installation
+    stays in use until the new one has trained a step. With --machine, Ammeter is copied there first if it is
+    missing or of another version, and mirror and folder are those of that machine.
     """
     if mirror is not None and find_links is not None:
-        message = "--mirror and --find-links exclude each other."
-        raise request_error(message, "Leave one of them out.", key="mirror")
-    wanted = Wanted(backend, Source(mirror, find_links), tuple(extras or ()))
+        message = "--mirror and --find-links cannot be combined."
+        raise request_error(message, "Remove one of them.", key="mirror")
+    wanted = InstallRequest(backend, Source(mirror, find_links), tuple(extras or ()))
     if machine:
-        from engine.cli.engine_there import install_on
+        from engine.cli.remote_engine import install_on
 
         return install_on(machine, wanted, as_json)
     installer = Installer(None, try_out)
-    return carry_out(installer, wanted_here(wanted), as_json, lambda: str(engines_folder()))
+    return execute(installer, checked_request(wanted), as_json, lambda: str(engines_folder()))
 
 
-def carry_out(installer: Installs, wanted: Wanted, as_json: bool, place: Callable[[], str]) -> int:
-    """Installs, with a line of progress; `place` tells afterwards where."""
+def execute(installer: Installs, wanted: InstallRequest, as_json: bool, place: Callable[[], str]) -> int:
+    """Install with a progress line. `place` returns the folder at the end."""
     installation = None
-    with Interrupt(installer.stop, "Stopping; what was fetched is kept.") as interrupt, kept_awake():
+    with Interrupt(installer.stop, "Stopping. Downloaded files are kept.") as interrupt, kept_awake():
         try:
             with _InstallProgress() as progress:
                 for event in installer.install(wanted):
@@ -154,10 +154,10 @@ def carry_out(installer: Installs, wanted: Wanted, as_json: bool, place: Callabl
     return DONE
 
 
-def wanted_here(wanted: Wanted) -> Wanted:
-    """The same, if it fits this machine. Raises ProblemError."""
+def checked_request(wanted: InstallRequest) -> InstallRequest:
+    """Return the request if this machine can install it. Raises ProblemError."""
     if engine_here().state is State.OWN:
-        message = "PyTorch is in the environment that Ammeter runs in, so no engine is installed beside it."
+        message = "PyTorch is in Ammeter's own environment, so no other one is installed."
         raise request_error(message, "Update PyTorch in that environment.")
     names = [AUTOMATIC, *(build.backend for build in builds_for(hardware_here()))]
     if wanted.backend not in names:
@@ -177,7 +177,7 @@ class _InstallProgress(ProgressLine):
         self._retry: str | None = None
 
     def show(self, event: InstallEvent) -> None:
-        """Takes one event of the installation."""
+        """Show one event of the installation."""
         match event:
             case StageBegan():
                 self._update(description=_STAGES[event.stage], total=None, completed=0, figures="")
@@ -185,7 +185,7 @@ class _InstallProgress(ProgressLine):
                 plan = event.plan
                 if plan.note:
                     self._say(plan.note, always=True)
-                self._say(f"PyTorch {plan.torch} ({plan.backend}), {_size(plan.download_bytes)} to fetch")
+                self._say(f"PyTorch {plan.torch} ({plan.backend}), {_size(plan.download_bytes)} to download")
             case Fetched():
                 if event.retry is not None and event.retry != self._retry:
                     self._say(event.retry, always=True)
@@ -197,11 +197,11 @@ class _InstallProgress(ProgressLine):
 
 
 _STAGES = {
-    Stage.SENDING: "Sending the program",
-    Stage.RESOLVING: "Finding the packages",
-    Stage.FETCHING: "Fetching",
+    Stage.SENDING: "Copying Ammeter",
+    Stage.RESOLVING: "Looking up the packages",
+    Stage.FETCHING: "Downloading",
     Stage.UNPACKING: "Unpacking",
-    Stage.TRYING: "Training a step",
+    Stage.TRYING: "Training a test step",
 }
 
 
@@ -212,50 +212,50 @@ def _fetched(event: Fetched) -> str:
     return figures if event.seconds_left is None else f"{figures}, {duration(event.seconds_left)} left"
 
 
-_TRAIN = typer.Option("--train", help="Train a step with it, too.")
+_TRAIN = typer.Option("--train", help="Also train a step.")
 
 
 def check(train: Annotated[bool, _TRAIN] = False, machine: MachineName = "", as_json: AsJson = False) -> int:
-    """Check that the engine's files are all there. The exit status is 1 if they are not."""
+    """Check that PyTorch's files are complete. The exit status is 1 if they are not."""
     if machine:
-        from engine.cli.engine_there import check_on
+        from engine.cli.remote_engine import check_on
 
         return check_on(machine, train, as_json)
-    problem = whole_problem() or (_train_problem() if train else None)
+    problem = missing_files_problem() or (_train_problem() if train else None)
     if problem is not None:
         output.error(problem, as_json)
         return FAILED
     engine = engine_here()
     sentence = f"{_STATES[engine.state]}."
     if engine.installation is not None:
-        sentence = f"All {len(engine.installation.packages):,} packages are whole."
+        sentence = f"All {len(engine.installation.packages):,} packages are complete."
     output.outcome(as_json, {"state": engine.state.value, "whole": True}, sentence)
     return DONE
 
 
 def _train_problem() -> Problem | None:
-    # imported here: the other verbs of the engine do without
+    # imported here: the other commands do not need it
     from engine.doctor.doctor import worker_checks
 
     with Launcher() as launcher:
         failed = [check for check in worker_checks(launcher) if check.status == "problem"]
     if not failed:
         return None
-    message = f"The engine does not train a step. {failed[0].name}: {failed[0].detail}"
+    message = f"PyTorch cannot train a step. {failed[0].name}: {failed[0].detail}"
     return Problem(kind=Kind.NO_ENGINE, message=message, remedy=failed[0].remedy)
 
 
 def remove_engine(machine: MachineName = "", as_json: AsJson = False) -> int:
-    """Remove the engine and its downloads. Saved runs stay; another `engine install` brings it back.
+    """Remove PyTorch and its downloads. Saved runs are kept.
 
-    On another machine all that is Ammeter's there goes: program, engine, datasets and checkpoints.
+    With --machine, remove all of Ammeter's files there: program, PyTorch, datasets and checkpoints.
     """
     if machine:
-        from engine.cli.engine_there import remove_on
+        from engine.cli.remote_engine import remove_on
 
         return remove_on(machine, as_json)
     freed = remove()
-    left = ["A worker still uses the engine; its files go when Ammeter next starts."] * has_leftovers()
+    left = ["A worker still uses PyTorch. Its files are removed when Ammeter next starts."] * has_leftovers()
     output.outcome(as_json, {"freed_bytes": freed}, f"Freed {_size(freed)} in {engines_folder()}.", *left)
     return DONE
 

@@ -1,4 +1,4 @@
-"""The verb `export`."""
+"""The command `export`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from engine.cli import output
 from engine.cli.options import AsJson, Force, Published
-from engine.cli.session import RUN, SWEEP, Found, Ids, find, saved_results
+from engine.cli.session import RUN, SWEEP, Ids, Match, find, saved_results
 from engine.cli.study import PRINTED
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_error, unknown_name
@@ -20,6 +20,7 @@ from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
 from engine.store.store import Store
+from engine.words.numbers import counted
 from resources.looks import DARK, LIGHT
 
 To = Annotated[
@@ -27,33 +28,33 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="PATH",
-        help=f"The file to write; its ending chooses the format: {COMPARISON.endings}. A path that"
-        " ends in / is a folder for TensorBoard; mlflow:FOLDER or mlflow:http://HOST:PORT is MLflow.",
+        help=f"File to write, in the format of its ending: {COMPARISON.endings}. A path that ends in / is a"
+        " TensorBoard folder. mlflow:FOLDER or mlflow:http://HOST:PORT logs to MLflow.",
     ),
 ]
 Baseline = Annotated[
-    str | None, typer.Option("--baseline", metavar="RUN", help="The run that the others are compared with.")
+    str | None, typer.Option("--baseline", metavar="RUN", help="Run that the others are compared with.")
 ]
 Lead = Annotated[
     str | None,
-    typer.Option("--lead", metavar="RUN", help="The run that leads the report and races the baseline."),
+    typer.Option("--lead", metavar="RUN", help="Run that leads the report and races the baseline."),
 ]
-Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the report.")]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the report.")]
 _PLOTS = (*CHART_NAMES, RACE)
 Plot = Annotated[
     str | None,
-    typer.Option("--plot", metavar="NAME", help=f"Of a picture: what it shows, one of {', '.join(_PLOTS)}."),
+    typer.Option("--plot", metavar="NAME", help=f"Image: the chart, one of {', '.join(_PLOTS)}."),
 ]
 Against = Annotated[
     str | None,
-    typer.Option("--by", metavar="AXIS", help=f"Of a picture: the curves' x axis, one of {', '.join(BYS)}."),
+    typer.Option("--by", metavar="AXIS", help=f"Image: the x axis of curves, one of {', '.join(BYS)}."),
 ]
 Theme = Annotated[
     str | None,
     typer.Option(
         "--theme",
         metavar="NAME",
-        help=f"Of a picture: {' or '.join(THEME_NAMES)}. By default charts are light, a race is dark.",
+        help=f"Image: {' or '.join(THEME_NAMES)}. Default: light for charts, dark for a race.",
     ),
 ]
 
@@ -71,9 +72,9 @@ def export(
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Export runs as a report, a table, a picture, a race or a script, or the runs themselves.
+    """Export runs as a report, table, image, race, script or archive.
 
-    A sweep or a study is exported alone: as a report, pictures, tables, or what else its kind offers.
+    Export each sweep or study by itself: as a report, images, tables or other formats of its kind.
     """
     with saved_results() as store:
         found = find(store, ids[0])
@@ -81,17 +82,17 @@ def export(
             of_runs = (*ids[1:], baseline, lead, title, plot, by, theme)
             _export_alone(store, found, to, force, as_json, has_more=any(of_runs) or published)
             return 0
-        picture = _picture(to, plot, by, theme)
+        image = _image_writer(to, plot, by, theme)
         content = content_of(store, ids, baseline, lead, title, with_published=published)
-        sentences = _write(content, to, picture, force)
+        sentences = _write(content, to, image, force)
     output.outcome(as_json, {"to": to, "runs": [run.id for run in content.runs]}, *sentences)
     return 0
 
 
-def _export_alone(store: Store, found: Found, to: str, force: bool, as_json: bool, *, has_more: bool) -> None:
+def _export_alone(store: Store, found: Match, to: str, force: bool, as_json: bool, *, has_more: bool) -> None:
     if has_more:
-        message = f"A {found.kind} is exported alone, and takes no option but --to and --force."
-        raise request_error(message, "Leave out the rest.", key="id", value=found.id)
+        message = f"A {found.kind} is exported by itself, with only the options --to and --force."
+        raise request_error(message, "Remove the rest.", key="id", value=found.id)
     result: SweepRecord | Study[Any]
     if found.kind == SWEEP:
         result = store.sweeps.find(found.id)
@@ -102,23 +103,22 @@ def _export_alone(store: Store, found: Found, to: str, force: bool, as_json: boo
     output.outcome(as_json, {"to": to, found.kind: found.id}, f"Wrote {result.name} to {path}.")
 
 
-def _write(content: Content, to: str, picture: Write | None, force: bool) -> tuple[str, ...]:
+def _write(content: Content, to: str, image: Write | None, force: bool) -> tuple[str, ...]:
     if is_mlflow(to):
         # its client takes a second to load
         from engine.export.mlflow import log_runs
 
         return log_runs(content, to).sentences
-    path = COMPARISON.export(content, to, force=force, write=picture)
-    count = "1 run" if len(content.runs) == 1 else f"{len(content.runs):,} runs"
-    return (f"Wrote {count} to {path}{and_beside(files_beside(path))}.",)
+    path = COMPARISON.export(content, to, force=force, write=image)
+    return (f"Wrote {counted(len(content.runs), 'run')} to {path}{and_beside(files_beside(path))}.",)
 
 
-def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
+def _image_writer(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:
     form = None if is_mlflow(to) else COMPARISON.format_for(to)
     if plot is None and by is None and theme is None:
         return None
     if form is None or form.suffix not in RACE_SUFFIXES:
-        message = "--plot, --by and --theme are for pictures."
+        message = "--plot, --by and --theme apply to images only."
         remedy = "End the path in .png or .svg."
         raise request_error(message, remedy, key="plot", value=plot)
     if plot is not None and plot not in _PLOTS:
@@ -133,9 +133,9 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> Wr
         return race_writer(form.suffix, *themes)
     if form.is_race:
         message = f"A {form.suffix} file can only show a race."
-        remedy = "End the path in .png or .svg, or leave out --plot and --by."
+        remedy = "End the path in .png or .svg, or remove --plot and --by."
         raise request_error(message, remedy, key="plot", value=plot)
-    # imported here, since exporting a table should not wait for the libraries that draw
+    # imported here, because exporting a table should not wait for the drawing libraries
     from engine.export.report.charts import SHEET, write_picture
 
     charts = tuple(name for name in CHART_NAMES if name == plot) or SHEET

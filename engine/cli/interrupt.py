@@ -1,6 +1,6 @@
-"""Ctrl+C: the first asks what runs to stop, as the window's button does; the second ends it.
+"""Ctrl+C: the first stops the running work, as the window's button does, and the second ends it at once.
 
-On another machine a run or sweep outlives the command line, so there the second leaves it training.
+On a remote machine a run or sweep outlives the command, so there the second leaves it training.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class InterruptError(Exception):
-    """Ctrl+C ended a verb before it could print its outcome; `problem` says what became of its work."""
+    """Ctrl+C ended a command before it could print its outcome. `problem` describes the state of its work."""
 
     def __init__(self, problem: Problem | None = None) -> None:
         super().__init__()
@@ -26,10 +26,10 @@ class InterruptError(Exception):
 
 
 class Interrupt:
-    """While entered, the first SIGINT calls `stop` and sets `asked`; the second raises KeyboardInterrupt.
+    """While entered, the first SIGINT calls `stop` and sets `asked`, and the second raises KeyboardInterrupt.
 
-    `remark` is what the first says on a terminal. What trains on another `machine` goes on there after the
-    second, and when a terminal is closed or the program is told to end.
+    The first prints `remark` on a terminal. After the second, and when the terminal is closed or the program
+    is ended, training on a remote `machine` continues.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Interrupt:
             signal.signal(signal.SIGINT, self._before)
 
     def heeded(self, events: Iterable[_T]) -> Iterator[_T]:
-        """The events of work that may begin after Ctrl+C came: it is asked again to stop, without harm."""
+        """Yield the events of work, and stop it again if it started after Ctrl+C."""
         for event in events:
             yield event
             if self.asked:
@@ -61,7 +61,7 @@ class Interrupt:
         if self._machine and number != signal.SIGINT:
             raise KeyboardInterrupt
         self.asked = True
-        then = f"leave it training on {self._machine}" if self._machine else "end at once"
+        then = f"leave it training on {self._machine}" if self._machine else "stop immediately"
         aside(f"{self._remark} Press Ctrl+C again to {then}.")
-        # the handler may have interrupted the main thread while it held the lock that stop() wants
+        # the handler may have interrupted the main thread while it held the lock that stop() needs
         threading.Thread(target=self._stop, name="stop", daemon=True).start()

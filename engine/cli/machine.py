@@ -1,4 +1,4 @@
-"""The verbs that train nothing: `presets`, `settings`, `catalog`, `check`, `doctor` and `template`."""
+"""The commands that do not train: `presets`, `settings`, `catalog`, `check`, `doctor` and `template`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def presets(as_json: AsJson = False) -> int:
         problems = [problem.model_dump(mode="json") for problem in broken]
         output.json_object({"presets": entries, "broken": problems})
         return 0
-    # it names no GPU that is missing here: asking would take an import of torch
+    # without checking for a GPU, which would import torch
     notes = (f"{each.about} {each.without_gpu_note or ''}".rstrip() for each in readable)
     rows = [(each.name, each.kind, note) for each, note in zip(readable, notes, strict=True)]
     output.table(("Name", "Kind", "About"), rows)
@@ -57,7 +57,7 @@ def presets(as_json: AsJson = False) -> int:
 
 
 def settings(as_json: AsJson = False) -> int:
-    """List what --set takes: every setting, its default, and what it is for."""
+    """List every setting of --set, with its default and purpose."""
     defaults = flattened(Experiment())
     if as_json:
         entries = [
@@ -72,7 +72,7 @@ def settings(as_json: AsJson = False) -> int:
 
 
 _LIBRARY = typer.Option(
-    "--library", metavar="NAME", help="List the models of timm or hf (transformers) and nothing else."
+    "--library", metavar="NAME", help="List only the models of timm or hf (transformers)."
 )
 
 
@@ -82,7 +82,7 @@ def catalog(
     machine: options.MachineName = "",
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """List the devices, models, datasets and precisions of this machine, or of another."""
+    """List the devices, models, datasets and precisions of a machine."""
     libraries = {name: each for each in LIBRARIES for name in (each.prefix, each.package)}
     if library is not None and library not in libraries:
         raise ProblemError(unknown_name("library", library, libraries, "library of models"))
@@ -90,8 +90,8 @@ def catalog(
         if store.unwritable is not None:
             output.warning(store.unwritable.message)
         runner = Runner(store, launcher)
-        runner.tell_wait = lambda words: output.aside(f"{machine}: {words}.")
-        entries = runner.catalog(anew=True)
+        runner.on_wait = lambda words: output.aside(f"{machine}: {words}.")
+        entries = runner.catalog(refresh=True)
     if library is not None:
         _show_library(libraries[library], entries, as_json)
     elif as_json:
@@ -105,7 +105,7 @@ def catalog(
 
 def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
     if not any(catalog.models_of(library)):
-        remedy = "Install it, and list its models again."
+        remedy = "Install it, then list its models again."
         raise request_error(f"{library.missing}.", remedy, key="library")
     models = list(catalog.models_of(library))
     if as_json:
@@ -115,12 +115,10 @@ def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
         output.table(("Model", "For"), rows)
 
 
-_PURPOSES = {"own": "made-up data of its own"}
+_PURPOSES = {"own": "its own synthetic data"}
 
 
-_REPORT = typer.Option(
-    "--report", help="Print it as Markdown for a bug report, without your names and paths."
-)
+_REPORT = typer.Option("--report", help="Print Markdown for a bug report, without your names and paths.")
 
 
 def doctor(
@@ -129,23 +127,23 @@ def doctor(
     machine: options.MachineName = "",
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Check whether this machine, or another, is ready. The exit status is 1 if something is wrong."""
+    """Check whether a machine is ready. The exit status is 1 if there is a problem."""
     if machine:
         from engine.machines.check import check_known
 
-        return tell_checks(check_known(machine)[1], as_json=as_json, report=report)
+        return print_checks(check_known(machine)[1], as_json=as_json, report=report)
     with Launcher(target) as launcher:
         checks = examine(launcher)
-    return tell_checks(checks, as_json=as_json, report=report)
+    return print_checks(checks, as_json=as_json, report=report)
 
 
-def tell_checks(checks: Sequence[Check], *, as_json: bool, report: bool = False) -> int:
-    """Prints a doctor's checks; returns the exit status."""
+def print_checks(checks: Sequence[Check], *, as_json: bool, report: bool = False) -> int:
+    """Print a doctor's checks, and return the exit status."""
     failed = [check for check in checks if check.status == "problem"]
     entries = [check.model_dump(mode="json") for check in checks]
     if as_json and failed:
         message = f"{failed[0].name}: {failed[0].detail}"
-        remedy = failed[0].remedy or "Correct it and try again."
+        remedy = failed[0].remedy or "Fix it, then try again."
         output.error(Problem(kind=Kind.INTERNAL, message=message, remedy=remedy), as_json, checks=entries)
     elif as_json:
         output.json_object({"checks": entries})
@@ -158,15 +156,15 @@ def tell_checks(checks: Sequence[Check], *, as_json: bool, report: bool = False)
 
 
 def template(
-    path: Annotated[Path, typer.Argument(metavar="FILE.py", help="The file to write.")] = Path(TEMPLATE_NAME),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    path: Annotated[Path, typer.Argument(metavar="FILE.py", help="File to write.")] = Path(TEMPLATE_NAME),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write a short commented model file, to be made into your own.
+    """Write a commented model file to start from.
 
-    A model file defines model(), and if you like batch(size), dataset(), validation_dataset(),
+    A model file defines model() and, optionally, batch(size), dataset(), validation_dataset(),
     collate(samples), batch_size(inputs, targets), forward(model, inputs), loss(outputs, targets),
-    optimizer(model), accuracy(outputs, targets) and step(train, batch). The guide says what each returns:
+    optimizer(model), accuracy(outputs, targets) and step(train, batch). The guide explains each:
     F1 in the window, or resources/guide/model-file.md.
     """
     written = write_template(path, force=force)
@@ -179,7 +177,7 @@ def _show_catalog(catalog: Catalog) -> None:
     headings = ("Device", "Name", "Memory, GiB", "Precisions")
     output.table(headings, map(_device_row, catalog.devices), ["Memory, GiB"])
     output.line()
-    output.table(("Dataset", "For", "What it is"), map(_dataset_row, catalog.datasets))
+    output.table(("Dataset", "For", "Description"), map(_dataset_row, catalog.datasets))
     output.line()
     models = [
         (model.name, model.task, "" if model.parameters is None else f"{model.parameters:,}")
@@ -187,11 +185,11 @@ def _show_catalog(catalog: Catalog) -> None:
     ]
     output.table(("Model", "For", "Parameters"), models, ["Parameters"])
     output.line()
-    output.line("FILE.py  a file of your own; `ammeter template` writes one to begin with.")
+    output.line("FILE.py  your own model file. `ammeter template` writes one to start from.")
     for library in LIBRARIES:
         count = sum(1 for _ in catalog.models_of(library))
         output.line(
-            f"{library.prefix}:NAME  {count:,} models of {library.package}; "
+            f"{library.prefix}:NAME  {count:,} models of {library.package}. "
             f"`ammeter catalog --library {library.prefix}` lists them."
             if count
             else f"{library.prefix}:NAME  {library.missing}."
@@ -204,7 +202,7 @@ def _device_row(device: DeviceEntry) -> tuple[str, str, str, str]:
 
 
 def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
-    title = f"{dataset.title} (to be downloaded)" if dataset.needs_download else dataset.title
+    title = f"{dataset.title} (not downloaded yet)" if dataset.needs_download else dataset.title
     return dataset.name, _DATA_FOR.get(dataset.name, dataset.task), title
 
 
@@ -221,10 +219,10 @@ def check(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Look for mistakes with mixed precision in a model, its loss and its file, without training it.
+    """Check a model, its loss and its file for mixed-precision mistakes, without training it.
 
-    Two small batches pass through it on the CPU, in FP32 and under autocast. The exit status is 1 if the
-    model cannot be trained as it is.
+    Two small batches pass through the model on the CPU, in FP32 and under autocast. The exit status is 1 if
+    the model cannot be trained as it is.
     """
     asked = options.asked(ctx.params)
     experiment_from(asked.settings(True))
@@ -249,7 +247,7 @@ def _print_checked(experiment: Experiment, checked: Checked, *, with_tree: bool)
     name = f"{experiment.model}, {experiment.precision.label}"
     if checked.findings:
         rows = [(each.severity, each.place, each.message, each.remedy) for each in checked.findings]
-        output.table(("", "Where", "What", "Remedy"), rows)
+        output.table(("", "Where", "What", "What to do"), rows)
     else:
         output.line(f"{name}: no mistakes found.")
     for finding in checked.findings:
@@ -257,15 +255,15 @@ def _print_checked(experiment: Experiment, checked: Checked, *, with_tree: bool)
             output.line(f"\n{finding.detail.rstrip()}")
     if checked.tree and with_tree:
         output.line()
-        headings = ("Module", "Class", "Parameters", "Output", "Format", "Its own")
+        headings = ("Module", "Class", "Parameters", "Output", "Dtype", "Its own")
         output.table(headings, map(_module, checked.tree), ["Parameters"])
     facts = (("inputs", checked.inputs), ("outputs", checked.outputs), ("loss", checked.loss))
-    known = "; ".join(f"{what} {text}" for what, text in facts if text)
+    known = ", ".join(f"{what} {text}" for what, text in facts if text)
     output.line()
-    output.line(f"{name}: {checked.parameters:,} parameters{'; ' if known else ''}{known}.")
+    output.line(f"{name}: {checked.parameters:,} parameters{', ' if known else ''}{known}.")
     output.line(f"Checked in {checked.seconds:,.1f} s.")
 
 
 def _module(row: ModuleRow) -> tuple[str, str, str, str, str, str]:
     name = "  " * row.depth + (row.name.rpartition(".")[2] or "the model")
-    return name, row.class_name, f"{row.parameters:,}", row.output, row.dtype, "; ".join(row.own)
+    return name, row.class_name, f"{row.parameters:,}", row.output, row.dtype, ", ".join(row.own)

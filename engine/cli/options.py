@@ -1,6 +1,6 @@
-"""The options that several verbs share, and the layers of settings that they make.
+"""The options that several commands share, and the layers of settings that they make.
 
-Flags stay text until the experiment validates them, so that every wrong value gets the same kind of answer.
+Flags stay text until the experiment validates them, so that all errors look alike.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _PANEL = "Experiment"
 
 
 def flag(name: str, text: str, metavar: str) -> Any:
-    """An option in the panel of the experiment, with `text` as its help."""
+    """Return an option of the panel *Experiment*, with `text` as its help."""
     return typer.Option(name, help=text, metavar=metavar, rich_help_panel=_PANEL)
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout, at the end.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout at the end.")]
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 Published = Annotated[
     bool,
     typer.Option(
         "--published",
-        help="Lay published figures of the same model beside yours, with their hardware, year and source.",
+        help="Show published results for the same model, with hardware, year and source.",
     ),
 ]
 
@@ -55,21 +55,21 @@ TrustCode = Annotated[
     bool,
     typer.Option(
         "--trust-code",
-        help="Run the code that a run, a preset, a TOML file or --set brings or names, now and later. Read "
-        "it first: it can do all that you can.",
+        help="Allow the model code from this run, preset, TOML file or --set, now and in future. Read it "
+        "first: it runs with your permissions.",
         rich_help_panel=_PANEL,
     ),
 ]
 
 
 def precisions_option(text: str) -> Any:
-    """The option --precision of a verb that takes several; `text` says what one stands for."""
-    more = "Default: fp32 and fp16, without a GPU fp32 and bf16."
+    """Return the repeatable option --precision, with `text` as the start of its help."""
+    more = "Default: fp32 and fp16 (without a GPU: fp32 and bf16)."
     return flag("--precision", f"{text} Repeatable. One of {', '.join(Precision)}. {more}", "NAME")
 
 
 Precisions = Annotated[
-    list[str] | None, precisions_option("One side of the comparison; the first is the baseline.")
+    list[str] | None, precisions_option("Precision to compare. The first is the baseline.")
 ]
 Repeats = Annotated[
     int,
@@ -77,7 +77,7 @@ Repeats = Annotated[
         "--repeats",
         min=1,
         max=MOST_REPEATS,
-        help="How often to train each side; the sides take turns, and each turn has the next seed.",
+        help="Runs per precision, alternating, each with the next seed.",
     ),
 ]
 MachineName = Annotated[
@@ -85,12 +85,10 @@ MachineName = Annotated[
     typer.Option(
         "--machine",
         metavar="NAME",
-        help="Another machine; `ammeter machines list` names them. Default: here.",
+        help="Remote machine to run on (see `ammeter machines list`). Default: this machine.",
     ),
 ]
-_SET = flag(
-    "--set", "Any setting; overrides all others. Repeatable. `ammeter settings` lists them.", "KEY=VALUE"
-)
+_SET = flag("--set", "Any setting (see `ammeter settings`). Overrides all others. Repeatable.", "KEY=VALUE")
 
 
 def _parameter(option: Flag) -> str:
@@ -98,23 +96,22 @@ def _parameter(option: Flag) -> str:
 
 
 def _flags() -> Iterator[Flag]:
-    yield Flag("--preset", "NAME", "Start from a preset; `ammeter presets` lists them.")
-    yield Flag("--config", "FILE", "Settings from a TOML file, which override the preset.")
+    yield Flag("--preset", "NAME", "Start from a preset (see `ammeter presets`).")
+    yield Flag("--config", "FILE", "Settings from a TOML file. They override the preset.")
     for setting in all_settings().values():
         if (option := setting.flag) is not None:
             text = f"{setting.title}. {setting.about} {option.more}".rstrip()
             yield replace(option, more=text)
-    yield Flag("--name", "TEXT", "The name of the run.")
+    yield Flag("--name", "TEXT", "Name of the run.")
 
 
 def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Gives a verb the flags of an experiment except those named; it reads them by `asked(ctx.params)`.
+    """Add the flags of an experiment to a command, except `without`. Read them by `asked(ctx.params)`.
 
-    A parameter of the verb that has a flag's name replaces the flag if it is annotated, as with another help
-    or type.
+    An annotated parameter of the command replaces the flag of the same name.
     """
 
-    def give(verb: Callable[..., int]) -> Callable[..., int]:
+    def add_flags(verb: Callable[..., int]) -> Callable[..., int]:
         context, *own = inspect.signature(verb, eval_str=True).parameters.values()
         parameters = {
             name: context.replace(
@@ -144,15 +141,15 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
         called.__signature__ = signature  # type: ignore[attr-defined]
         return called
 
-    return give
+    return add_flags
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The request in the options: a preset, and settings over it in the order of precedence.
+    """The request in the options: a preset, and layers of settings over it by increasing precedence.
 
-    The first of `over` is the TOML file's; `sweep` are the settings that it sweeps. `machine` is where to do
-    it, "" for this one.
+    The first layer is the TOML file's, and `sweep` are the settings that it sweeps. `machine` is the remote
+    machine, "" for this one.
     """
 
     preset: Preset | None
@@ -161,7 +158,7 @@ class Asked:
     machine: str = ""
 
     def settings(self, has_gpu: bool) -> dict[str, Any]:
-        """All layers as one, not yet validated, with the code of a model's file. Raises ProblemError."""
+        """Merge all layers, not yet validated, with the code of the model file. Raises ProblemError."""
         return with_code(
             self._layered(has_gpu),
             names_model=self._names_model,
@@ -171,18 +168,18 @@ class Asked:
 
     @property
     def names_dataset(self) -> bool:
-        """True if they name a dataset, in place of the one that a model's file may bring."""
+        """True if the options name a dataset, which replaces the one of a model file."""
         return any("dataset" in layer for layer in self.over)
 
     def chosen_code(self, has_gpu: bool) -> Code | None:
-        """The code of a file that the command line itself names; None for that of a preset or TOML file."""
+        """Return the code of a file named on the command line, not by a preset or TOML file, or None."""
         if not self._types_model:
             return None
         return chosen_code(self._layered(has_gpu), names_model=True, is_typed=True)
 
     @property
     def typed_paths(self) -> tuple[str, ...]:
-        """The paths of data that the command line itself names."""
+        """The data paths named on the command line."""
         _, *typed = self.over
         return tuple(str(layer["path"]) for layer in typed if layer.get("path"))
 
@@ -201,7 +198,7 @@ class Asked:
 
 
 def asked(parameters: Mapping[str, Any]) -> Asked:
-    """Reads the options of one call, by typer's names. Raises ProblemError."""
+    """Parse the options of one call, by typer's names. Raises ProblemError."""
     # a list, such as compare's own --precision, names the sides of a comparison and is no setting of them all
     values = {
         key: parameters.get(_parameter(setting.flag))
@@ -213,7 +210,7 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
     config = read_toml(Path(path)) if path is not None else {}
     swept = config.pop("sweep", {})
     if swept and "sweep" not in parameters:
-        message = f"{path} has a table [sweep], which only `ammeter sweep` trains."
+        message = f"{path} has a table [sweep], which only `ammeter sweep` uses."
         raise request_error(message, "Use `ammeter sweep`, or remove the table.", key="sweep")
     return Asked(
         preset=preset(name) if name is not None else None,
@@ -224,7 +221,7 @@ def asked(parameters: Mapping[str, Any]) -> Asked:
 
 
 def _merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    # within a layer no setting hides another, so that epochs beside steps is an error
+    # within a layer no setting hides another, so that epochs together with steps is an error
     result: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
@@ -243,11 +240,11 @@ def _set(text: str) -> dict[str, Any]:
     return from_dotted(key.strip(), value.strip())
 
 
-LabelledExperiment = tuple[str, Experiment]
+LabeledExperiment = tuple[str, Experiment]
 
 
-def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> list[LabelledExperiment]:
-    """The labelled sides of several --precision, or of the preset. Raises ProblemError for a name twice."""
+def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> list[LabeledExperiment]:
+    """Return the labeled sides of --precision or the preset. Raises ProblemError for a duplicate."""
     base = asked.settings(on_gpu)
     presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
     if presets and not precisions:
@@ -255,20 +252,20 @@ def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> lis
     names = precisions or default_precisions(on_gpu=on_gpu)
     if len(set(names)) < len(names):
         value = ", ".join(names)
-        message = f"precision is {shortened(value)}, but each is needed only once."
+        message = f"precision is {shortened(value)}, but each may be given only once."
         raise request_error(message, "Give --precision once for each.", key="precision", value=value)
     experiments = [experiment_from({**base, "precision": name}) for name in names]
     return [(experiment.precision.label, experiment) for experiment in experiments]
 
 
 def default_precisions(*, on_gpu: bool) -> tuple[str, ...]:
-    """The precisions that are compared where none is named, the baseline first."""
+    """Return the precisions to compare by default, the baseline first."""
     amp = Precision.FP16 if on_gpu else Precision.BF16
     return (Precision.FP32.value, amp.value)
 
 
 def refuse_limit(asked: Asked) -> None:
-    """Raises ProblemError for a preset that finds the largest batch in place of training."""
+    """Raise ProblemError for a preset that finds the largest batch instead of training."""
     preset = asked.preset
     if preset is not None and preset.kind == "limit":
         message = f"The preset {preset.name} finds the largest batch that fits."
@@ -276,15 +273,15 @@ def refuse_limit(asked: Asked) -> None:
         raise request_error(message, remedy, key="preset", value=preset.name)
 
 
-def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[str] = ()) -> None:
-    """Raises ProblemError where settings are given beside --run; `verb` is what is done with the run."""
+def refuse_settings(asked: Asked, run: str, *, precisions: Sequence[str] = ()) -> None:
+    """Raise ProblemError for settings together with --run."""
     if asked.preset is not None or any(asked.over) or precisions:
-        message = f"A saved run is {verb} with its own settings; --run takes no others."
-        remedy = "Leave out either --run or the settings."
+        message = "--run uses the settings of the saved run, so no other settings are allowed."
+        remedy = "Remove either --run or the settings."
         raise request_error(message, remedy, key="run", value=run)
 
 
 def export_option(kind: Kind[Any]) -> Any:
-    """The option --to of a verb that writes a result of that `kind` to files."""
-    text = f"Write {kind.noun} to a file, too; its ending chooses the format: {kind.endings}. Repeatable."
+    """Return the option --to of a command that writes a result of `kind` to files."""
+    text = f"Also write {kind.noun} to a file, in the format of its ending: {kind.endings}. Repeatable."
     return typer.Option("--to", metavar="FILE", help=text)

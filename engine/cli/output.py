@@ -1,7 +1,7 @@
-"""Prints the verbs' results: runs and comparisons, as text and tables or as a JSON object.
+"""Prints the commands' results: runs and comparisons, as text and tables or as a JSON object.
 
-Results go to stdout, as do problems with `--json`; remarks and progress go to stderr. Figures that do not
-apply to a run are left out.
+Results go to stdout, as do problems with `--json`. Remarks and progress go to stderr. Metrics that do not
+apply to a run are skipped.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Pair = tuple[str, str]
 
 
 def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
-    """Each group's title and its figures, in the order shown; the first group has no title."""
+    """Return the title and the metrics of each group, in order. The first group has no title."""
     summary = run.summary
     if summary is None:
         return []
     groups = (
         ("", [*_outcome(run, summary)]),
-        ("How it trained", [*_training(summary)]),
-        ("Memory of a step", _memory(summary)),
+        ("Training", [*_training(summary)]),
+        ("Memory per step", _memory(summary)),
         (BY_DEVICE, [(row.name, row.words) for row in device_rows(summary, run.experiment.dataset)]),
-        ("GPU", _card(summary)),
+        ("GPU", _gpu(summary)),
     )
     return [group for group in groups if group[1]]
 
@@ -50,7 +50,7 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
 def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
     yield "Speed", _speed(summary)
     for _, disturbance in about_machine(summary):
-        yield "Not clean", f"the run {disturbance}"
+        yield "Unreliable", f"the run {disturbance}"
     for figure in figures([run])[1:]:
         value = figure.value(run)
         if value is not None:
@@ -62,23 +62,24 @@ def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
 
 def _training(summary: Summary) -> Iterator[Pair]:
     if summary.recipe is not None:
-        yield "Recipe", summary.recipe
+        yield "Optimizations", summary.recipe
     for part, reason in summary.left_out.items():
-        yield "Left out", f"{part}: {reason}"
+        yield "Skipped", f"{part}: {reason}"
     for key, reason in summary.not_done.items():
         yield "Not done", f"{setting_title(key)}: {reason}"
     if summary.float32_mode is not None:
-        yield "Products in float32", _FLOAT32[summary.float32_mode]
+        yield "FP32 matmul", _FLOAT32[summary.float32_mode]
     waited = summary.data_wait_fraction
     yield from _known(
         ("Waiting for data", None if waited is None else 100 * waited, "{:.1f}% of the time"),
         ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_of_which(summary)}"),
-        ("Paused", summary.paused_seconds, "{:,.1f} s, not counted in any other figure"),
-        ("Sampling ranges", summary.sampling_seconds, "{:,.1f} s, not counted in any other figure"),
+        ("Paused", summary.paused_seconds, _EXCLUDED),
+        ("Sampling ranges", summary.sampling_seconds, _EXCLUDED),
     )
 
 
-_FLOAT32 = {"strict": "strict", "tf32": "TF32", "default": "PyTorch's default"}
+_FLOAT32 = {"strict": "strict (TF32 off)", "tf32": "TF32", "default": "PyTorch's default"}
+_EXCLUDED = "{:,.1f} s, excluded from all other metrics"
 
 
 def _known(*rows: tuple[str, float | None, str]) -> list[Pair]:
@@ -97,25 +98,25 @@ def _memory(summary: Summary) -> list[Pair]:
     return [(part.capitalize().replace("_", " "), memory_text(mib)) for part, mib in known if mib is not None]
 
 
-def _card(summary: Summary) -> list[Pair]:
+def _gpu(summary: Summary) -> list[Pair]:
     others = summary.other_programs_mib
     return [
         *_known(
-            ("Utilisation", summary.gpu_utilization_percent, "{:.0f}%"),
+            ("Utilization", summary.gpu_utilization_percent, "{:.0f}%"),
             ("SMs active", summary.sm_activity_percent, "{:.0f}%"),
             ("Tensor Cores active", summary.tensor_activity_percent, "{:.0f}%"),
             ("Memory active", summary.memory_activity_percent, "{:.0f}%"),
             ("Power", summary.power_watts, "{:,.0f} W"),
-            ("Temperature", summary.temperature_celsius, "{:.0f} °C at most"),
+            ("Temperature", summary.temperature_celsius, "up to {:.0f} °C"),
             ("Clock", summary.clock_mhz, "{:,.0f} MHz"),
         ),
-        *([] if others is None else [("Other programs", f"{memory_text(others)} at most")]),
+        *([] if others is None else [("Other programs", f"up to {memory_text(others)}")]),
     ]
 
 
 def _speed(summary: Summary) -> str:
     if summary.samples_per_second is None:
-        return f"none: {in_sentence(summary.speed_note)}" if summary.speed_note else "none"
+        return f"not measured: {in_sentence(summary.speed_note)}" if summary.speed_note else "not measured"
     speed = SPEED.text_with_unit(summary.samples_per_second)
     if summary.samples_per_second_ci is None:
         return speed
@@ -141,7 +142,7 @@ _WIDTH_WITHOUT_TERMINAL = 160
 
 
 def json_object(value: dict[str, Any]) -> None:
-    """The one object of `--json`. `value` holds no NaN and no infinity: these are written as text."""
+    """Print the one object of `--json`. In `value`, NaN and infinity have to be text."""
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
     sys.stdout.flush()
 
@@ -156,7 +157,7 @@ def json_object_of(name: str, entries: Iterable[dict[str, Any]], rest: Callable[
 
 
 def outcome(as_json: bool, value: dict[str, Any], *lines: str) -> None:
-    """Prints the outcome of a verb: the one object of `--json`, or else lines."""
+    """Print the outcome of a command: the one object of `--json`, or else lines."""
     if as_json:
         json_object(value)
     else:
@@ -164,13 +165,13 @@ def outcome(as_json: bool, value: dict[str, Any], *lines: str) -> None:
             line(text)
 
 
-def error(problem: Problem, as_json: bool, **beside: Any) -> None:
-    """A problem: on stdout as JSON, together with `beside`, or on stderr as two lines."""
+def error(problem: Problem, as_json: bool, **values: Any) -> None:
+    """Print a problem: on stdout as JSON, together with `values`, or on stderr as two lines."""
     if as_json:
-        json_object({"error": problem.model_dump(mode="json"), **beside})
+        json_object({"error": problem.model_dump(mode="json"), **values})
     else:
         console = _console(sys.stderr)
-        # on the command line settings are set by their keys
+        # on the command line, settings are set by their keys
         key = f" ({problem.key})" if problem.key in all_settings() else ""
         console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
@@ -181,23 +182,23 @@ def line(text: str = "") -> None:
 
 
 def source(text: str) -> None:
-    """The text of a program, with its tabs."""
+    """Print the text of a program, with its tabs."""
     sys.stdout.write(f"{printable(text).rstrip()}\n")
 
 
 def warning(text: str) -> None:
-    """A remark on stderr, for people and scripts."""
+    """Print a remark on stderr, for people and scripts."""
     _console(sys.stderr).print(f"ammeter: {printable(text)}", soft_wrap=True)
 
 
 def aside(text: str) -> None:
-    """A remark on stderr, for people only."""
+    """Print a remark on stderr, for people only."""
     if sys.stderr.isatty():
         _console(sys.stderr).print(printable(text), soft_wrap=True)
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one pair a line."""
+    """Print names and values, one pair per line."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
         table.add_row(printable(name), printable(value))
@@ -205,7 +206,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """A table; the columns named in `right` are aligned to the right."""
+    """Print a table. The columns in `right` are aligned to the right."""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
         grid.add_column(printable(heading), justify="right" if heading in right else "left", overflow="fold")
@@ -215,7 +216,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
 
 
 def long_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a part of a table of thousands of rows. Folding each would take a millisecond."""
+    """Print a part of a table of thousands of rows, without folding, which takes a millisecond per row."""
     cells = [headings, *(tuple(map(printable, row)) for row in rows)]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
@@ -224,24 +225,24 @@ def long_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def sections(shown: Iterable[Section], most_rows: int = 1_000_000) -> None:
-    """Sentences and tables of at most so many rows, with an empty line between sections."""
+    """Print sections: sentences, and tables of at most `most_rows` rows."""
     for place, section in enumerate(shown):
         if place:
             line()
         line(section.title)
         for sentence in section.sentences:
             line(sentence)
-        rows, left_out = section.first_rows(most_rows)
+        rows, more = section.first_rows(most_rows)
         if rows:
             table(section.headings, [list(map(str, row)) for row in rows], section.right)
-        if left_out:
-            line(f"{left_out:,} more rows; --json prints all.")
+        if more:
+            line(f"{more:,} more rows. --json prints all.")
         for note in section.notes:
             line(note)
 
 
 def when(moment: datetime) -> str:
-    """A time in a list, by the clock here."""
+    """Format a time for a list, in local time."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
@@ -263,12 +264,12 @@ def _console(stream: Any) -> Console:
 
 
 def title(experiment: Experiment) -> str:
-    """The model, its data and the precision, in words."""
+    """Return the model, its data and the precision as text."""
     return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
 
 
 def run_summary(run: RunRecord) -> None:
-    """One run's figures in groups, and its id."""
+    """Print the metrics of a run in groups, and its id."""
     line(f"{run.name}: {title(run.experiment)}{f' on {run.machine}' if run.machine else ''}")
     groups = summary_groups(run)
     for heading, rows in groups:
@@ -277,4 +278,4 @@ def run_summary(run: RunRecord) -> None:
         pairs(rows)
     if len(groups) > 1:
         line()
-    line(f"{run.status.value.capitalize()}; saved as {run.id}.")
+    line(f"{run.status.value.capitalize()}. Saved as {run.id}.")

@@ -1,4 +1,4 @@
-"""The verbs that ask a question and save its answer as a study: `limit`, `numerics`, `profile` and `tune`."""
+"""The commands whose results are saved as a study: `limit`, `numerics`, `profile` and `tune`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from engine.worker.launcher import Target
 @options.takes_settings("batch_size", "epochs", "steps", "lr", "name")
 def limit(
     ctx: typer.Context,
-    precision: Annotated[list[str] | None, options.precisions_option("A precision to try.")] = None,
+    precision: Annotated[list[str] | None, options.precisions_option("Precision to try.")] = None,
     granularity: Annotated[
-        int, typer.Option("--granularity", min=1, help="The batch found is a multiple of this; 1 is exact.")
+        int,
+        typer.Option("--granularity", min=1, help="Search only multiples of this batch size. 1 is exact."),
     ] = 1,
     margin: Annotated[
         float,
@@ -41,7 +42,7 @@ def limit(
             "--margin",
             min=0.0,
             max=0.9,
-            help="The fraction of memory that the recommended batch leaves free.",
+            help="Fraction of memory that the recommended batch leaves free.",
         ),
     ] = DEFAULT_MARGIN,
     strategy: Annotated[
@@ -49,13 +50,13 @@ def limit(
         typer.Option(
             "--strategy",
             metavar="NAME",
-            help="On several devices: ddp, fsdp, or both side by side. Repeatable.",
+            help="Strategy for multiple devices: ddp or fsdp. Repeatable, to compare both.",
         ),
     ] = None,
     time_limit: Annotated[
         str,
         typer.Option(
-            "--time-limit", metavar="TIME", help="Start no new trial after this long, such as 90s or 5m."
+            "--time-limit", metavar="TIME", help="Start no new trial after this time, e.g. 90s or 5m."
         ),
     ] = "",
     to: Annotated[list[str] | None, options.export_option(LIMIT)] = None,
@@ -78,20 +79,20 @@ def limit(
         study = Study(answer=Limit(sides=sides, margin_fraction=margin))
         driver = LimitDriver if seconds is None else partial(LimitDriver, time_limit_seconds=seconds)
         followed = follow(session, driver, study, to, force=force)
-    return followed.tell(as_json=as_json)
+    return followed.report(as_json=as_json)
 
 
 def by_strategy(
-    sides: Sequence[options.LabelledExperiment], strategies: Sequence[str]
-) -> Iterator[options.LabelledExperiment]:
-    """Each side in each strategy of several devices, or as it is without any. Raises ProblemError."""
+    sides: Sequence[options.LabeledExperiment], strategies: Sequence[str]
+) -> Iterator[options.LabeledExperiment]:
+    """Yield each side in each strategy for multiple devices, or unchanged. Raises ProblemError."""
     if not strategies:
         yield from sides
         return
     words = dict(all_settings()["ranks.strategy"].choices)
     for label, experiment in sides:
         if experiment.devices == 1:
-            message = "says how several devices share a model, but here is one."
+            message = "applies to multiple devices, but only one is selected."
             raise setting_error("ranks.strategy", message, "Add --devices 2, or all.")
         for name in strategies:
             settings = layered(experiment.model_dump(mode="json"), {"ranks": {"strategy": name}})
@@ -105,24 +106,26 @@ def _part(name: str, text: str) -> Any:
 @options.takes_settings("name")
 def numerics(
     ctx: typer.Context,
-    map_: Annotated[bool, _part("map", "Which operation computes in which format, and the casts.")] = False,
+    map_: Annotated[bool, _part("map", "Show the dtype of each operation, and the casts.")] = False,
     range_: Annotated[
-        bool, _part("range", "What FP16, BF16 and FP8 would round to 0 or make infinite, by module.")
+        bool, _part("range", "Show underflow and overflow in FP16, BF16 and FP8 by module.")
     ] = False,
-    nan: Annotated[bool, _part("nan", "The first NaN or Inf, through all steps of the experiment.")] = False,
-    ladder: Annotated[
-        bool, _part("ladder", "Where FP16 without and with a loss scaler, BF16 and pure BF16 part from FP32.")
+    nan: Annotated[
+        bool, _part("nan", "Search all steps of the experiment for the first NaN or Inf.")
     ] = False,
-    islands: Annotated[
-        bool, _part("islands", "The fewest modules that must stay in FP32, each proven by a run.")
+    divergence: Annotated[
+        bool, _part("divergence", "Show where FP16 unscaled, FP16, BF16 and pure BF16 diverge from FP32.")
+    ] = False,
+    fp32_modules: Annotated[
+        bool, _part("fp32-modules", "Find the fewest modules that need FP32, each verified by a run.")
     ] = False,
     run: Annotated[
         str | None,
         typer.Option(
             "--run",
             metavar="RUN",
-            help="Look at this saved run with its own settings; the first NaN or Inf is looked for from "
-            "its newest checkpoint before it went wrong.",
+            help="Examine this saved run with its own settings. The search for the first NaN or Inf starts "
+            "at its newest checkpoint before the failure.",
         ),
     ] = None,
     to: Annotated[list[str] | None, options.export_option(NUMERICS)] = None,
@@ -131,33 +134,34 @@ def numerics(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Look at an experiment's numerics: formats, ranges, the first NaN or Inf, and what to do about it.
+    """Examine an experiment's numerics: dtypes, ranges, the first NaN or Inf, and advice.
 
-    Without a part it makes those of the preset, or the map and the ranges, and looks through one step for a
-    NaN or Inf. The exit status is 1 if one was found, or if this failed. The study is saved in any case.
+    By default, runs the parts of the preset, or the map and the ranges, and searches one step for a NaN or
+    Inf. The exit status is 1 if one was found or the study failed. The study is always saved.
     """
     asked = options.asked(ctx.params)
-    flags: dict[Part, bool] = {"map": map_, "range": range_, "nan": nan, "ladder": ladder, "islands": islands}
+    flags: dict[Part, bool] = {"map": map_, "range": range_, "nan": nan}
+    flags |= {"ladder": divergence, "islands": fp32_modules}
     named = tuple(part for part, is_named in flags.items() if is_named)
     if not named and asked.preset is not None:
         named = asked.preset.parts
     if run is not None:
-        options.refuse_settings(asked, run, "looked at")
+        options.refuse_settings(asked, run)
     experiment_from(asked.settings(True))
     NUMERICS.check(to or (), force=force)
     with open_session(target, asked.machine) as session:
-        goes_on, parts = bool(named), named or USUAL_PARTS
+        trains_all, parts = bool(named), named or USUAL_PARTS
         if run is None:
             wanted = Numerics(experiment=session.experiment(asked, trusts_all=trust_code), parts=parts)
         else:
             saved = session.store.run(run)
             session.accept(asked, [saved.experiment], on_gpu=True, trusts_all=trust_code)
             wanted = Numerics(experiment=saved.experiment, parts=parts, run_id=saved.id)
-            goes_on = goes_on or trouble_step(session.store, saved) is not None
-        study = Study(answer=wanted if goes_on else wanted.model_copy(update={"steps": 1}))
+            trains_all = trains_all or trouble_step(session.store, saved) is not None
+        study = Study(answer=wanted if trains_all else wanted.model_copy(update={"steps": 1}))
         followed = follow(session, NumericsDriver, study, to, force=force)
     nan_part = followed.answer.results.nan
-    return followed.tell(as_json=as_json, is_failure=nan_part is not None and nan_part.first is not None)
+    return followed.report(as_json=as_json, is_failure=nan_part is not None and nan_part.first is not None)
 
 
 @options.takes_settings("name")
@@ -165,16 +169,14 @@ def profile(
     ctx: typer.Context,
     precision: Annotated[
         list[str] | None,
-        options.precisions_option(
-            "A precision to profile, set side by side with the others; the first is the baseline."
-        ),
+        options.precisions_option("Precision to profile. The first is the baseline."),
     ] = None,
     run: Annotated[
         list[str] | None,
         typer.Option(
             "--run",
             metavar="RUN",
-            help="Profile this saved run with its own settings. Repeatable; the first is the baseline.",
+            help="Profile this saved run with its own settings. Repeatable. The first is the baseline.",
         ),
     ] = None,
     to: Annotated[list[str] | None, options.export_option(PROFILE)] = None,
@@ -183,8 +185,8 @@ def profile(
         typer.Option(
             "--trace",
             metavar="FILE.json.gz",
-            help="Write what was recorded to a file that Perfetto and chrome://tracing open; "
-            "further sides go beside it, numbered.",
+            help="Write the recorded trace for Perfetto or chrome://tracing. Further precisions get numbered "
+            "files.",
         ),
     ] = None,
     force: options.Force = False,
@@ -192,14 +194,14 @@ def profile(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Explain where the time of a step goes: matrix products, memory, copies, or waiting for host and data.
+    """Show where the time of a step goes: matmuls, memory, copies, or waiting for the CPU and data.
 
-    Some steps after the warm-up are timed, then a few are recorded. It says what bounds each side, what would
-    help next, and how close it comes to the device's limits, which are measured. The study is saved.
+    Some steps after the warm-up are timed, then a few are recorded. The profile names each bottleneck, what
+    would help, and how close it comes to the measured limits of the device. It is saved.
     """
     asked = options.asked(ctx.params)
     if run:
-        options.refuse_settings(asked, run[0], "profiled", precisions=precision or ())
+        options.refuse_settings(asked, run[0], precisions=precision or ())
     else:
         options.sides_of(asked, precision, on_gpu=True)
     traces = [] if trace is None else [trace]
@@ -216,7 +218,7 @@ def profile(
         study = Study(answer=profiles_of(experiments, [known.id for known in saved]))
         followed = follow(session, ProfileDriver, study, (*(to or ()), *traces), force=force)
     problems = (side.problem for side in followed.answer.sides)
-    return followed.tell(as_json=as_json, failed_part=next(filter(None, problems), None))
+    return followed.report(as_json=as_json, failed_part=next(filter(None, problems), None))
 
 
 _KINDS = ", ".join(CHANGE_KINDS)
@@ -228,22 +230,22 @@ def tune(
     change: Annotated[
         list[str] | None,
         typer.Option(
-            "--change", metavar="KIND", help=f"What may change: {_KINDS}. Repeatable. Default: all of them."
+            "--change", metavar="KIND", help=f"Kind of change to allow: {_KINDS}. Repeatable. Default: all."
         ),
     ] = None,
     any_batch: Annotated[
         bool,
         typer.Option(
             "--any-batch",
-            help="Also try other batch sizes. They change the training: fewer or more steps for the same "
-            "samples. Without it a batch is at most split otherwise over gradient accumulation.",
+            help="Also try other batch sizes, which change the number of steps for the same samples. "
+            "Otherwise a batch is at most split differently over gradient accumulation.",
         ),
     ] = False,
     coarse_formats: Annotated[
         bool,
         typer.Option(
             "--coarse-formats",
-            help="Also try FP8, with each of its scalings, and pure BF16. They change the training more than "
+            help="Also try FP8 with each scaling, and pure BF16, which change the training more than "
             "autocast does.",
         ),
     ] = False,
@@ -252,7 +254,8 @@ def tune(
         typer.Option(
             "--guard",
             metavar="GUARD",
-            help="alike: the winner's losses must stay within the band of FP32's repeats. none: no guard.",
+            help="Accuracy check. alike: the winner's losses must stay within the range of FP32's repeats. "
+            "none: no check.",
         ),
     ] = "alike",
     repeats: Annotated[
@@ -261,20 +264,18 @@ def tune(
             "--repeats",
             min=2,
             max=MOST_PROOF_REPEATS,
-            help="How often the proof trains the winner and plain FP32; they take turns.",
+            help="Alternating runs of the winner and of plain FP32 for the verification.",
         ),
     ] = 3,
     time_limit: Annotated[
         str,
         typer.Option(
-            "--time-limit", metavar="TIME", help="Begin nothing new after this long, such as 30m or 1h30m."
+            "--time-limit", metavar="TIME", help="Start nothing new after this time, e.g. 30m or 1h30m."
         ),
     ] = "",
-    carry_on: Annotated[
+    resume: Annotated[
         str | None,
-        typer.Option(
-            "--carry-on", metavar="ID", help="Go on with a tuning that was stopped, as `ammeter resume` does."
-        ),
+        typer.Option("--resume", metavar="ID", help="Resume a stopped tuning, as `ammeter resume` does."),
     ] = None,
     to: Annotated[list[str] | None, options.export_option(TUNE)] = None,
     force: options.Force = False,
@@ -282,37 +283,37 @@ def tune(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Find the fastest settings for this model, data and device, and prove them beside plain FP32.
+    """Find the fastest settings for this model, data and device, and verify them against plain FP32.
 
-    It tries precisions, recipes, activation checkpointing, batches and loader settings in short runs, more
-    and longer ones of those that are fast. The winner and the plain FP32 loop then train in turns as saved
-    runs, which `ammeter compare` and the window show. --memory-gib caps the memory.
+    Short runs screen precisions, optimizations, activation checkpointing, batch sizes and loader settings.
+    Fast ones get more and longer runs. The winner and plain FP32 then train alternately as saved runs.
+    --memory-gib limits the memory.
     """
     asked = options.asked(ctx.params)
     plan = _plan(change, guard, repeats, time_limit)
     plan = plan.model_copy(update={"changes_batch": any_batch, "coarse_formats": coarse_formats})
-    if carry_on is None:
+    if resume is None:
         experiment_from(asked.settings(True))
     elif asked.preset is not None or any(asked.over) or asked.machine:
-        message = "A tuning goes on with its own settings and machine; --carry-on takes no others."
-        remedy = "Leave out either --carry-on or the others."
-        raise request_error(message, remedy, key="carry_on", value=carry_on)
+        message = "--resume uses the settings and machine of the tuning, so no others are allowed."
+        remedy = "Remove either --resume or the others."
+        raise request_error(message, remedy, key="resume", value=resume)
     TUNE.check(to or (), force=force)
     machine = asked.machine
-    if carry_on is not None:
+    if resume is not None:
         with saved_results() as store:
-            machine = store.studies.find(find(store, carry_on).id, "tune").machine
+            machine = store.studies.find(find(store, resume).id, "tune").machine
     with open_session(target, machine) as session:
-        if carry_on is None:
+        if resume is None:
             experiment = session.experiment(asked, trusts_all=trust_code)
             study = Study(answer=Tuning(experiment=experiment, plan=plan))
         else:
-            study = _saved(session, carry_on, trusts_all=trust_code)
+            study = _saved(session, resume, trusts_all=trust_code)
         return _follow(session, study, to, force=force, as_json=as_json)
 
 
 def resume_tuning(session: Session, study_id: str, *, trust_code: bool, as_json: bool) -> int:
-    """Goes on with a tuning that was cut off or stopped; returns the exit status."""
+    """Resume an interrupted or stopped tuning, and return the exit status."""
     study = _saved(session, study_id, trusts_all=trust_code)
     return _follow(session, study, None, force=False, as_json=as_json)
 
@@ -329,9 +330,9 @@ def _follow(
 ) -> int:
     session.warn_if_busy(study.experiments[0])
     followed = follow(session, TuneDriver, study, to, force=force)
-    status = followed.tell(as_json=as_json)
+    status = followed.report(as_json=as_json)
     if followed.is_unfinished and followed.answer.is_known:
-        output.aside(f"`ammeter resume {followed.study.id}` goes on with it.")
+        output.aside(f"Resume it with `ammeter resume {followed.study.id}`.")
     return status
 
 
@@ -339,11 +340,8 @@ def _plan(kinds: Iterable[str] | None, guard: str, repeats: int, time_limit: str
     wanted = tuple(dict.fromkeys(kinds or CHANGE_KINDS))
     for kind in wanted:
         if kind not in CHANGE_KINDS:
-            message, remedy = (
-                f"--change is '{shortened(kind)}', which is no kind of change.",
-                f"Choose from {_KINDS}.",
-            )
-            raise request_error(message, remedy, key="change", value=kind, allowed=_KINDS)
+            message = f"--change is '{shortened(kind)}', which is not a kind of change."
+            raise request_error(message, f"Choose from {_KINDS}.", key="change", value=kind, allowed=_KINDS)
     if guard not in ("alike", "none"):
         message, allowed = f"--guard is '{shortened(guard)}', but it must be alike or none.", "alike, none"
         raise request_error(message, "Choose one of them.", key="guard", value=guard, allowed=allowed)

@@ -1,4 +1,4 @@
-"""The verbs for what is saved: `results`, `runs`, `show`, `delete` and `import`."""
+"""The commands for saved results: `results`, `runs`, `show`, `delete` and `import`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.cli import output
 from engine.cli import sweep_output as shown
 from engine.cli.options import AsJson
-from engine.cli.session import RUN, SWEEP, Found, Id, Ids, find, saved_results
+from engine.cli.session import RUN, SWEEP, Id, Ids, Match, find, saved_results
 from engine.cli.study import show_study
 from engine.cli.sweep import show_sweep
 from engine.compare.evidence import is_spoiled
@@ -35,7 +35,7 @@ from engine.words.numbers import NONE, counted
 _ROWS_SHOWN = 20
 _PAGE_ROWS = 500
 _KINDS = (RUN, SWEEP, *ANSWERS)
-_Most = Annotated[int | None, typer.Option("--limit", min=1, help="List at most N.", metavar="N")]
+_Most = Annotated[int | None, typer.Option("--limit", min=1, help="List at most N results.", metavar="N")]
 _Result = RunRecord | SweepRecord | StudyEntry
 
 
@@ -46,7 +46,7 @@ def results(
     limit: _Most = None,
     as_json: AsJson = False,
 ) -> int:
-    """List everything saved, newest first: runs, sweeps, and studies (limit, numerics, profile, tune)."""
+    """List the saved runs, sweeps and studies (limit, numerics, profile, tune), newest first."""
     if kind not in (None, *_KINDS):
         raise ProblemError(unknown_name("kind", kind or "", _KINDS, "kind of result"))
     unreadable: list[UnreadableRun] = []
@@ -60,7 +60,7 @@ def results(
 
 
 def _listed(store: Store, kind: str | None, unreadable: list[UnreadableRun]) -> Iterator[_Result]:
-    """The results of a kind, newest first, and in a list the runs that cannot be read.
+    """Yield the results of a kind, newest first. Runs that cannot be read go to `unreadable`.
 
     They are read in pages: all at once, a hundred thousand runs took gigabytes.
     """
@@ -117,7 +117,7 @@ def _print_table(listed: Iterator[_Result], unreadable: list[UnreadableRun]) -> 
         page = [*islice(listed, _PAGE_ROWS)]
     _warn(unreadable)
     if is_empty and not unreadable:
-        output.line("There are no saved results yet. `ammeter run --preset hello-amp` makes the first one.")
+        output.line("No saved results yet. Create one with `ammeter run --preset hello-amp`.")
 
 
 def _kind(result: _Result) -> str:
@@ -128,22 +128,22 @@ def _kind(result: _Result) -> str:
 
 def _row(result: _Result) -> tuple[str, ...]:
     if isinstance(result, RunRecord):
-        title, told = f"{shortened(result.name)}: {output.title(result.experiment)}", _outcome(result)
+        title, outcome = f"{shortened(result.name)}: {output.title(result.experiment)}", _outcome(result)
     elif isinstance(result, SweepRecord):
         title = f"{shortened(result.name)}: {', '.join(axis.title for axis in result.grid.axes)}"
-        told = f"{counted(result.grid.size, 'cell')}, {shown.status(result)}"
+        outcome = f"{counted(result.grid.size, 'combination')}, {shown.status(result)}"
     else:
-        title, told = result.title, result.digest or (NONE if result.is_over else "unfinished")
-    return result.id, _kind(result), output.when(result.created), title, told
+        title, outcome = result.title, result.digest or (NONE if result.is_over else "unfinished")
+    return result.id, _kind(result), output.when(result.created), title, outcome
 
 
 def _outcome(run: RunRecord) -> str:
     if run.machine and run.status is Status.RUNNING:
-        return f"trains on {run.machine}"
+        return f"training on {run.machine}"
     found = [figure for figure in figures([run]) if figure.name in ("samples_per_second", "accuracy")]
     known = [(figure, value) for figure in found if (value := figure.value(run)) is not None]
-    told = ", ".join(figure.text_with_unit(value) for figure, value in known)
-    return f"{told}, not clean" if told and is_spoiled(run.summary) else told or run.status.value
+    text = ", ".join(figure.text_with_unit(value) for figure, value in known)
+    return f"{text}, unreliable" if text and is_spoiled(run.summary) else text or run.status.value
 
 
 def _beside(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _beside(unreadable: Sequence[UnreadableRun]) -> dict[str, Any]:
 
 def _warn(unreadable: Iterable[UnreadableRun]) -> None:
     for run in unreadable:
-        output.warning(f"{run.name} ({run.id}) is left out. {run.why}")
+        output.warning(f"{run.name} ({run.id}) is skipped. {run.why}")
 
 
 def runs(limit: _Most = None, as_json: AsJson = False) -> int:
@@ -169,23 +169,21 @@ def sweeps(as_json: AsJson = False) -> int:
 def show(
     id_: Id,
     samples: Annotated[
-        bool, typer.Option("--samples", help="Of a run: add the curves, one value per step.")
+        bool, typer.Option("--samples", help="Run: add the curves, one value per step.")
     ] = False,
     code: Annotated[
         bool,
-        typer.Option(
-            "--code", help="Of a run: print the model's own file instead, then the modules beside it."
-        ),
+        typer.Option("--code", help="Run: print only its model file and the modules next to it."),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show all of a run (settings, environment, summary), or a sweep or study as it was printed."""
+    """Show a run (settings, environment, summary), a sweep or a study."""
     with saved_results() as store:
         found = find(store, id_)
         if found.kind != RUN and (samples or code):
             option = "samples" if samples else "code"
-            message = f"--{option} is for runs, and {found.id} is a {found.kind}."
-            raise request_error(message, f"Leave out --{option}.", key=option, value=id_)
+            message = f"--{option} applies to runs, but {found.id} is a {found.kind}."
+            raise request_error(message, f"Remove --{option}.", key=option, value=id_)
         if found.kind == RUN:
             _show_run(store, found.id, samples=samples, code=code, as_json=as_json)
         elif found.kind == SWEEP:
@@ -201,8 +199,8 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
     own = record.experiment.own_code if code else None
     if code and own is None:
         model = record.experiment.model
-        message = f"{record.name} has no code of its own: {model} is a model of the catalog."
-        remedy = "Leave out --code, or name a run of a model file."
+        message = f"{record.name} has no model file: {model} is a model of the catalog."
+        remedy = "Remove --code, or name a run of a model file."
         raise request_error(message, remedy, key="code", value=record.id)
     if as_json:
         value = record.to_dict()
@@ -214,13 +212,13 @@ def _show_run(store: Store, run_id: str, *, samples: bool, code: bool, as_json: 
     elif own is not None:
         output.source(own.text)
         for name, text in own.beside.items():
-            output.source(f"\n# {name}, beside {own.file}\n{text}")
+            output.source(f"\n# {name}, next to {own.file}\n{text}")
     else:
         _print_run(record, columns)
 
 
 def delete(ids: Ids, as_json: AsJson = False) -> int:
-    """Delete runs with their samples, sweeps and studies. The runs of a sweep or study are kept."""
+    """Delete runs, sweeps or studies. The runs of a deleted sweep or study are kept."""
     with saved_results(writes=True) as store:
         found = list(dict.fromkeys(find(store, start) for start in ids))
         names = {each.id: _name(store, each) for each in found}
@@ -233,7 +231,7 @@ def delete(ids: Ids, as_json: AsJson = False) -> int:
     return 0
 
 
-def _name(store: Store, found: Found) -> str:
+def _name(store: Store, found: Match) -> str:
     if found.kind == RUN:
         return store.name(found.id)[1]
     if found.kind == SWEEP:
@@ -261,13 +259,13 @@ def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
 def _show_curves(columns: dict[str, NDArray[Any]]) -> None:
     rows = len(next(iter(columns.values())))
     chosen = np.unique(np.linspace(0, rows - 1, min(rows, _ROWS_SHOWN)).astype(int))
-    output.line(f"\nCurves: {len(chosen)} of {rows:,} steps; --json prints all")
+    output.line(f"\nCurves: {len(chosen)} of {rows:,} steps (--json prints all)")
     cells = [[f"{columns[name][row]:,.6g}" for name in columns] for row in chosen]
     output.table(list(columns), cells, list(columns))
 
 
 ArchivePath = Annotated[
-    Path, typer.Argument(metavar="FILE.ammeter", help="An archive that `ammeter export` or the window wrote.")
+    Path, typer.Argument(metavar="FILE.ammeter", help="Archive from `ammeter export` or the window.")
 ]
 
 
@@ -275,7 +273,7 @@ def import_(file: ArchivePath, as_json: AsJson = False) -> int:
     """Import the runs of an archive: all of them, or none if anything in it is wrong."""
     with saved_results(writes=True) as store:
         imported = import_archive(store, file)
-    note = "; a different run already has its old id"
+    note = ", a new id because another run has the old one"
     lines = [
         *(f"Imported {run.name} ({run.id}){note * (run in imported.copies)}." for run in imported.added),
         *(f"Already saved: {run.name} ({run.id})." for run in imported.already_here),
@@ -284,5 +282,5 @@ def import_(file: ArchivePath, as_json: AsJson = False) -> int:
         "imported": [run.to_dict() for run in imported.added],
         "already_here": [run.to_dict() for run in imported.already_here],
     }
-    output.outcome(as_json, value, *(lines or ["The archive holds no runs."]))
+    output.outcome(as_json, value, *(lines or ["The archive has no runs."]))
     return 0

@@ -1,4 +1,4 @@
-"""Shared by the verbs: the store, what is found in it by an id, a runner, and a progress line.
+"""Shared by the commands: the store, finding results by id, a runner, and a progress line.
 
 Progress is shown only on a terminal.
 """
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Te
 from engine.busyness import Watch
 from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
-from engine.cli.options import Asked, LabelledExperiment, sides_of
+from engine.cli.options import Asked, LabeledExperiment, sides_of
 from engine.cli.output import progress_console, warning
 from engine.compare.figures import SPEED
 from engine.experiment.checks import Catalog
@@ -35,7 +35,7 @@ from engine.worker.launcher import Launcher, Target, kept_awake
 
 
 class ProgressLine:
-    """A line of columns and the time elapsed, shown while entered; the columns also read `fields`."""
+    """A line of columns and the elapsed time, shown while entered. Columns can also read `fields`."""
 
     def __init__(self, title: str, *columns: ProgressColumn, **fields: Any) -> None:
         self._title = title = printable(title)
@@ -55,7 +55,7 @@ class ProgressLine:
         self._progress.update(self._task, **changes)
 
     def _say(self, text: str, *, always: bool = False) -> None:
-        # without a line, only what is `always` to be said
+        # without a progress line, only if `always`
         if not self._progress.disable:
             self._progress.console.print(printable(text), soft_wrap=True)
         elif always:
@@ -67,19 +67,19 @@ def _how_far(phase: Phase) -> str:
 
 
 def text_column(form: str) -> TextColumn:
-    """A column of text without markup, since anybody may have written the name or title in it."""
+    """Return a column of text without markup, because names and titles may contain any text."""
     return TextColumn(form, markup=False)
 
 
 class PhaseProgress(ProgressLine):
-    """One line that says what is done, and what the worker is doing for it."""
+    """A line with the current work and the phase of its worker."""
 
     def __init__(self) -> None:
-        super().__init__("Getting ready", SpinnerColumn(), text_column("{task.description}"))
+        super().__init__("Preparing", SpinnerColumn(), text_column("{task.description}"))
         self._prefix = ""
 
     def set_prefix(self, doing: str) -> None:
-        """Sets what is done; empty where the worker's phase says it."""
+        """Set the current work. Empty if the worker's phase describes it."""
         self._prefix = f"{doing}: " if doing else ""
         if doing:
             self._update(description=doing)
@@ -93,7 +93,7 @@ class PhaseProgress(ProgressLine):
 
 
 class RunProgress(ProgressLine):
-    """One line that follows the events of one run; `title` names it."""
+    """A line that follows the events of one run, named by `title`."""
 
     def __init__(self, title: str) -> None:
         super().__init__(
@@ -124,14 +124,14 @@ class RunProgress(ProgressLine):
 
 
 DONE, FAILED, NOT_ALL_DONE, INTERRUPTED = 0, 1, 4, 130
-"""Exit statuses of a run: done; tried and failed; trained, but something that was asked for is missing;
-interrupted by Ctrl+C, with what was trained saved."""
+"""Exit statuses: done, failed, trained without something that was requested, and interrupted by Ctrl+C with
+the results so far saved."""
 
 _LEAST_SECONDS = 0.6
 
 
 def status_of(runs: Iterable[RunRecord]) -> int:
-    """Return the exit status for runs that ended well, and name on stderr what they lack."""
+    """Return the exit status for finished runs, and report skipped requests on stderr."""
     # the runs of a sweep often lack the same
     lacking = {
         missing: run.name
@@ -140,7 +140,7 @@ def status_of(runs: Iterable[RunRecord]) -> int:
         for missing in run.summary.not_done.items()
     }
     for (key, reason), name in lacking.items():
-        output.warning(f"{name} lacks what {key} asks for. {reason}")
+        output.warning(f"{name}: {key} was not done. {reason}")
     return NOT_ALL_DONE if lacking else DONE
 
 
@@ -149,7 +149,7 @@ TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
 @dataclass(frozen=True)
 class Session:
-    """Open for one verb; `watch` looks at the machine from before any work of the verb's own."""
+    """The open store and runner of one command. `watch` checks the load from before its own work."""
 
     store: Store
     launcher: Launcher
@@ -159,29 +159,29 @@ class Session:
 
     @property
     def machine(self) -> str:
-        """The name of the other machine that trains, "" for this one."""
+        """The name of the remote machine that trains, "" for this one."""
         return self.launcher.site.name
 
     def raise_if_interrupted(self) -> None:
-        """Raises InterruptError where Ctrl+C came: before anything was trained there is nothing to save."""
+        """Raise InterruptError after Ctrl+C. Before training there is nothing to save."""
         if self.interrupt.asked:
             raise InterruptError
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The choices on the machine that trains. Raises ProblemError, and InterruptError after Ctrl+C."""
+        """The catalog of the machine that trains. Raises ProblemError, and InterruptError after Ctrl+C."""
         catalog = self.runner.catalog()
         self.raise_if_interrupted()
         return catalog
 
     def on_gpu(self, asked: Asked) -> bool:
-        """True if the device that the options name is a GPU."""
+        """Return True if the device in the options is a GPU."""
         device = self.catalog.device(str(asked.settings(True).get("device", "auto")))
         return device.is_gpu if device is not None else self.catalog.has_gpu
 
     def experiment(self, asked: Asked, *, trusts_all: bool) -> Experiment:
-        """The experiment that the options describe, whose code may run. Raises ProblemError."""
-        # asking costs an import of torch, so it is asked only where the answer matters
+        """Return the experiment in the options, with trusted code. Raises ProblemError."""
+        # reading the catalog imports torch, so it is read only if the settings depend on it
         on_gpu = asked.settings(True) == asked.settings(False) or self.on_gpu(asked)
         experiment = experiment_from(asked.settings(on_gpu))
         self.accept(asked, [experiment], on_gpu=on_gpu, trusts_all=trusts_all)
@@ -189,8 +189,8 @@ class Session:
 
     def sides(
         self, asked: Asked, precisions: list[str] | None, *, trusts_all: bool
-    ) -> list[LabelledExperiment]:
-        """The sides that the options describe, whose code may run. Raises ProblemError."""
+    ) -> list[LabeledExperiment]:
+        """Return the sides in the options, with trusted code. Raises ProblemError."""
         on_gpu = self.on_gpu(asked)
         sides = sides_of(asked, precisions, on_gpu=on_gpu)
         self.accept(asked, [experiment for _, experiment in sides], on_gpu=on_gpu, trusts_all=trusts_all)
@@ -205,9 +205,9 @@ class Session:
         trusts_all: bool,
         named: Iterable[Code] = (),
     ) -> None:
-        """Trusts the code of files that the command line names, and with --trust-code all of it.
+        """Trust the code of files named on the command line, and with --trust-code all code.
 
-        `named` is the code of further such files. Raises ProblemError for experiments with other code.
+        `named` is the code of further such files. Raises ProblemError for experiments with untrusted code.
         """
         for code in (asked.chosen_code(on_gpu), *named):
             if code is not None:
@@ -220,42 +220,42 @@ class Session:
             self.launcher.trusted_code.check(experiment)
 
     def trust(self, experiments: Iterable[Experiment]) -> None:
-        """Trusts the code of experiments, which the user accepts with --trust-code."""
+        """Trust the code of experiments, as allowed by --trust-code."""
         for experiment in experiments:
             if (code := experiment.own_code) is not None:
                 self.launcher.trusted_code.add(code)
 
     def warn_if_busy(self, experiment: Experiment) -> None:
-        """Says on a terminal what keeps the machine busy on which something is about to be measured."""
+        """Warn on a terminal if other programs use the machine before a measurement."""
         if not sys.stderr.isatty() or self.machine:
-            # nobody would read it in time, and a run that was disturbed says so itself
+            # nobody would read it in time, and a disturbed run reports it
             return
-        # the worker imports torch meanwhile, for longer than this
+        # the worker imports torch at the same time, for longer than this
         time.sleep(max(0.0, _LEAST_SECONDS - self.watch.seconds))
         if busy := self.watch.look(experiment.device).sentence:
-            output.warning(f"{busy} A measurement made now may not be clean.")
+            output.warning(f"{busy} Results measured now may be unreliable.")
 
 
 def launcher_for(target: Target, machine: str = "") -> Launcher:
-    """A launcher on this machine, or on another by its name. Raises ProblemError where that is not known."""
+    """Return a launcher for this machine or the named one. Raises ProblemError if it is unknown."""
     if not machine:
         return Launcher(target)
     if target is Target.THREAD:
         message = f"A thread of this program cannot train on {machine}."
-        raise request_error(message, "Leave out either --target or --machine.", key="target", value=target)
-    # imported here, since most calls are of this machine
-    from engine.machines.far_site import launcher_on
+        raise request_error(message, "Remove either --target or --machine.", key="target", value=target)
+    # imported here, because most calls use this machine
     from engine.machines.machine import Machines
+    from engine.machines.remote_site import launcher_on
 
     return launcher_on(Machines().find(machine))
 
 
 @contextmanager
 def open_session(target: Target, machine: str = "", *, saves: bool = True) -> Iterator[Session]:
-    """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended.
+    """Open the store and a runner. At the end, close both and stop the running job.
 
-    This machine does not go to sleep meanwhile if it is the one that trains. Raises ProblemError where
-    nothing can be saved that is to be, and for another `machine` that is not known.
+    If this machine trains, it is kept awake. Raises ProblemError if the store is not writable although
+    `saves`, and for an unknown `machine`.
     """
     awake = nullcontext() if machine else kept_awake()
     with launcher_for(target, machine) as launcher, Store() as store, awake:
@@ -267,7 +267,7 @@ def open_session(target: Target, machine: str = "", *, saves: bool = True) -> It
             # it imports torch while another worker reads the catalog
             launcher.prepare()
         runner, watch = Runner(store, launcher), Watch()
-        runner.tell_wait = lambda words: output.aside(f"{machine}: {words}.")
+        runner.on_wait = lambda words: output.aside(f"{machine}: {words}.")
         with Interrupt(runner.stop, machine=launcher.site.name) as interrupt:
             try:
                 yield Session(store, launcher, runner, interrupt, watch)
@@ -278,7 +278,7 @@ def open_session(target: Target, machine: str = "", *, saves: bool = True) -> It
 
 
 def train(session: Session, added: RunRecord, title: str) -> Event:
-    """Trains the queued run to its last event. Raises ProblemError if refused, InterruptError if left."""
+    """Train the queued run to its last event. Raises ProblemError if refused, InterruptError if left."""
     last: Event | None = None
     began = False
     try:
@@ -296,10 +296,10 @@ def train(session: Session, added: RunRecord, title: str) -> Event:
 
 
 def raise_if_left(session: Session, run_id: str, name: str, to_resume: str) -> None:
-    """Raises InterruptError, which says how to come back, where the run still trains on another machine."""
+    """Raise InterruptError, which says how to reconnect, if the run still trains on a remote machine."""
     if session.store.kept_place(run_id) is not None:
-        message = f"{name} was left; it goes on training on {session.machine}."
-        remedy = f"`ammeter resume {to_resume}` reads on."
+        message = f"{name} keeps training on {session.machine}."
+        remedy = f"`ammeter resume {to_resume}` reconnects to it."
         raise InterruptError(request_problem(message, remedy, key="run", value=run_id)) from None
 
 
@@ -307,42 +307,42 @@ RUN, SWEEP, STUDY = "run", "sweep", "study"
 
 Id = Annotated[
     str,
-    typer.Argument(metavar="ID", help="The id of a run, sweep or study, or any unambiguous beginning of it."),
+    typer.Argument(metavar="ID", help="Id of a run, sweep or study, or an unambiguous prefix."),
 ]
 Ids = Annotated[
     list[str],
-    typer.Argument(metavar="ID...", help="Ids of runs, sweeps or studies, or their unambiguous beginnings."),
+    typer.Argument(metavar="ID...", help="Ids of runs, sweeps or studies, or unambiguous prefixes."),
 ]
 
 
-class Found(NamedTuple):
+class Match(NamedTuple):
     """A run, sweep or study in the store."""
 
     kind: str
     id: str
 
 
-def find(store: Store, start: str) -> Found:
-    """The only run, sweep or study whose id starts so. Raises ProblemError."""
+def find(store: Store, start: str) -> Match:
+    """Return the only run, sweep or study whose id starts with `start`. Raises ProblemError."""
     tables = ((RUN, store), (SWEEP, store.sweeps), (STUDY, store.studies))
-    found = [Found(kind, each) for kind, table in tables for each in table.starting(start)]
+    found = [Match(kind, each) for kind, table in tables for each in table.starting(start)]
     if len(found) == 1:
         return found[0]
     shown = shortened(start)
     if found:
         ids = ", ".join(each.id for each in found[:6])
-        message, remedy = f"'{shown}' is the start of more than one id: {ids}.", "Give more of the id."
+        message, remedy = f"'{shown}' matches more than one id: {ids}.", "Give more of the id."
     else:
-        message = f"There is no run, sweep or study whose id starts with '{shown}'."
-        remedy = "See the ids with `ammeter results`."
+        message = f"No run, sweep or study id starts with '{shown}'."
+        remedy = "List the ids with `ammeter results`."
     raise request_error(message, remedy, key="id", value=start)
 
 
 @contextmanager
 def saved_results(*, writes: bool = False) -> Iterator[Store]:
-    """The store, in which runs whose process is gone count as interrupted.
+    """Open the store, and mark runs whose process has ended as interrupted.
 
-    Where nothing can be saved, a verb that `writes` gets a ProblemError, any other a warning on stderr.
+    If the store is not writable, raise ProblemError for a command that `writes`, or else warn on stderr.
     """
     with Store() as store:
         store.recover()

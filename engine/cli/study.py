@@ -1,4 +1,4 @@
-"""The verbs' common way with a study: it is made with a progress line, written to files, and printed."""
+"""Runs a study for a command: shows its progress, writes it to files, and prints it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALL_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Printed:
-    """How a kind of study is written to files and printed: as sections, and as plain values for --json."""
+    """How a kind of study is written to files and printed: as sections, and as values for --json."""
 
     formats: Formats[Any]
     sections: Callable[[Any], Iterable[Section]]
@@ -65,7 +65,7 @@ PRINTED: Mapping[StudyKind, Printed] = {
 
 @dataclass(frozen=True)
 class Followed(Generic[A]):
-    """A study as it was left, and how it ended."""
+    """A study after its work, and how it ended."""
 
     study: Study[A]
     last: Event
@@ -79,14 +79,14 @@ class Followed(Generic[A]):
     def is_unfinished(self) -> bool:
         return isinstance(self.last, Finished) and self.last.stopped
 
-    def tell(self, *, as_json: bool, is_failure: bool = False, failed_part: Problem | None = None) -> int:
-        """Prints what is known, and returns the exit status.
+    def report(self, *, as_json: bool, is_failure: bool = False, failed_part: Problem | None = None) -> int:
+        """Print the results, and return the exit status.
 
-        `is_failure` is an answer that counts as one; `failed_part` says why a part of it is missing.
+        `is_failure`: the answer counts as a failure. `failed_part` says why a part of it is missing.
         """
         if not as_json and self.answer.is_known:
             _print(self.study)
-        # where nothing of it is kept, it has no id
+        # a study without results is not kept and has no id
         saved_id = self.study.id if self.study.is_known else None
         head = {"id": saved_id, "machine": self.study.machine, "not_done": list(self.study.not_done)}
         whole = {**head, **PRINTED[self.study.kind].values(self.study)}
@@ -109,7 +109,7 @@ def _print(study: Study[Any]) -> None:
 
 
 def show_study(study: Study[Any], *, as_json: bool) -> None:
-    """Prints a saved study as its verb did."""
+    """Print a saved study as its command did."""
     if as_json:
         head = {"id": study.id, "kind": study.kind, "machine": study.machine}
         output.json_object({**head, "not_done": list(study.not_done), **PRINTED[study.kind].values(study)})
@@ -132,9 +132,9 @@ def follow(
     *,
     force: bool,
 ) -> Followed[A]:
-    """Makes the study, with a progress line, until Ctrl+C stops it, and writes what is known to the paths.
+    """Run the study with a progress line until it ends or Ctrl+C, and write its results to the paths.
 
-    Raises ProblemError for a request that was refused before anything was known.
+    Raises ProblemError for a request that was refused without any result.
     """
     driver = driver_of(session.store, session.launcher, session.catalog)
     last: Event = Finished(summary=Summary(), stopped=True)

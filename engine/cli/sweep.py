@@ -1,4 +1,4 @@
-"""Sweeps: their options, the verb `sweep`, `compare` of a grid, and `resume` and `show` of a sweep."""
+"""Sweeps: their options, the command `sweep`, `compare` of a grid, and `resume` and `show` of a sweep."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ Swept = Annotated[
     list[str] | None,
     flag(
         "--sweep",
-        "Train every combination of the values of several settings: --sweep batch_size=32,64,128 --sweep "
-        "precision=fp32,bf16. Takes the keys of --set; semicolons part values that contain commas. In a "
-        "TOML file it is the table sweep. Repeatable.",
+        "Train every combination of several settings: --sweep batch_size=32,64,128 --sweep "
+        "precision=fp32,bf16. Keys as for --set. Separate values that contain commas by semicolons. In a "
+        "TOML file: the table sweep. Repeatable.",
         "KEY=VALUES",
     ),
 ]
@@ -59,8 +59,8 @@ ToWithin = Annotated[
     typer.Option(
         "--to-within",
         metavar="PERCENT",
-        help="Of a sweep: repeat the cells whose ratios are least certain until the 95% interval of each "
-        "reaches no further than this, such as 2%.",
+        help="Sweep: repeat the least certain combinations until every 95% interval is within this "
+        "percentage, e.g. 2%.",
     ),
 ]
 TimeLimit = Annotated[
@@ -68,22 +68,22 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="TIME",
-        help="Of a sweep: begin nothing new after this long, such as 8h, 90m or 1h30m.",
+        help="Sweep: start no new runs after this time, e.g. 8h, 90m or 1h30m.",
     ),
 ]
 DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Of a sweep: print its cells, what does not fit, the number of runs and the time that they are "
-        "likely to take, and train nothing.",
+        help="Sweep: print the combinations, which of them do not fit, and the expected runs and time, "
+        "without training.",
     ),
 ]
 
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `compare` besides the settings; `swept` are the texts of --sweep."""
+    """The options of `compare` besides the settings. `swept` are the texts of --sweep."""
 
     precisions: Sequence[str]
     swept: Sequence[str]
@@ -91,8 +91,8 @@ class Request:
     is_dry: bool = False
 
 
-def plan_from(repeats: int, to_within: str, time_limit: str) -> Plan:
-    """The plan that the options stand for. Raises ProblemError."""
+def parse_plan(repeats: int, to_within: str, time_limit: str) -> Plan:
+    """Parse the plan of a sweep from its options. Raises ProblemError."""
     return Plan(
         repeats=repeats,
         precision_percent=_percent(to_within) if to_within else None,
@@ -101,16 +101,16 @@ def plan_from(repeats: int, to_within: str, time_limit: str) -> Plan:
 
 
 def is_sweep(asked: Asked, request: Request) -> bool:
-    """True if settings are swept, or the options ask for what only a sweep does."""
+    """Return True if settings are swept, or an option applies only to a sweep."""
     has_axes = request.swept or asked.sweep or (asked.preset is not None and asked.preset.sweep)
     return bool(has_axes) or request.is_dry or request.plan != Plan(repeats=request.plan.repeats)
 
 
 def grid_from(asked: Asked, request: Request, catalog: Catalog | None = None, *, on_gpu: bool) -> Grid:
-    """The grid that the options stand for: the preset's variants, then what is swept.
+    """Return the grid of the options: the preset's variants, then the swept settings.
 
-    Several precisions are an axis, as they are by default where nothing is swept. With a catalog, all
-    devices are as many as it has. Raises ProblemError.
+    Several precisions are an axis, by default also if nothing is swept. With a catalog, "all" devices are
+    counted. Raises ProblemError.
     """
     base, preset, precisions = asked.settings(on_gpu), asked.preset, request.precisions
     typed = values_of_texts(request.swept)
@@ -128,7 +128,7 @@ def grid_from(asked: Asked, request: Request, catalog: Catalog | None = None, *,
 
 
 def typed_code(grid: Grid, request: Request) -> list[Code]:
-    """The code of the model files that --sweep itself names; not that of a preset or TOML file."""
+    """Return the code of the model files named by --sweep, not by a preset or TOML file."""
     if "model" not in values_of_texts(request.swept):
         return []
     texts = (settings.get("code") for axis in grid.axes if axis.key == "model" for settings in axis.overrides)
@@ -138,7 +138,7 @@ def typed_code(grid: Grid, request: Request) -> list[Code]:
 def _values(asked: Asked, precisions: Sequence[str], flags: AxisValues, *, on_gpu: bool) -> AxisValues:
     if precisions and "precision" in flags:
         message = "is given by --precision and by --sweep."
-        raise setting_error("precision", message, "Leave out one of them.")
+        raise setting_error("precision", message, "Remove one of them.")
     of_preset = asked.preset.sweep_for(on_gpu) if asked.preset is not None else {}
     fixed = {"precision": precisions[0]} if len(precisions) == 1 else {}
     config, *later = asked.over
@@ -163,7 +163,7 @@ def _refuse_overlap(variants: Sequence[Axis], values: AxisValues) -> None:
     for axis in variants:
         key = next((key for key in values if any(_is_set(layer, key) for layer in axis.overrides)), None)
         if key is not None:
-            message = "is swept, but the variants of the preset set it themselves."
+            message = "is swept, but the variants of the preset also set it."
             remedy = "Give --precision, which replaces the variants."
             raise setting_error(key, message, remedy, value=setting_title(key))
 
@@ -185,7 +185,7 @@ def _percent(text: str) -> float:
 
 
 def time_limit_seconds(text: str) -> float | None:
-    """The seconds that --time-limit gives; None where it is empty. Raises ProblemError."""
+    """Parse --time-limit to seconds. None if it is empty. Raises ProblemError."""
     if not text:
         return None
     match = _TIME.fullmatch(text.strip().lower())
@@ -214,16 +214,16 @@ def sweep(
 ) -> int:
     """Train every combination of the values of several settings.
 
-    Each has a short pilot first, then a whole run, then its repeats. Ctrl+C stops a sweep; `ammeter resume
-    ID` goes on with it. --json prints id, name, status, plan, spent_seconds, grid (base, axes, compared) and
-    cells, each with index, name, values, status, reason, runs, figures, ratio and ratio_ci.
+    Each gets a short pilot, then a full run, then its repeats. Ctrl+C stops a sweep, and `ammeter resume ID`
+    resumes it. --json prints id, name, status, plan, spent_seconds, grid (base, axes, compared) and cells,
+    each with index, name, values, status, reason, runs, figures, ratio and ratio_ci.
     """
     asked = options.asked(ctx.params)
     options.refuse_limit(asked)
-    request = Request(precision or (), sweep or (), plan_from(repeats, to_within, time_limit), dry_run)
+    request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if not is_sweep(asked, request):
-        message = "Nothing is swept."
-        remedy = "Give a setting several values, such as --sweep batch_size=32,64,128."
+        message = "No setting has several values."
+        remedy = "Add a setting with several values, such as --sweep batch_size=32,64,128."
         raise request_error(message, remedy, key="sweep")
     return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
 
@@ -231,7 +231,7 @@ def sweep(
 def compare_grid(
     asked: Asked, request: Request, *, name: str | None, trust_code: bool, as_json: bool, target: Target
 ) -> int:
-    """Trains the cells of a grid, or says of a dry run what it would train; returns the exit status."""
+    """Train the cells of a grid, or only print them in a dry run. Return the exit status."""
     grid_from(asked, request, on_gpu=True)
     with open_session(target, asked.machine) as session:
         catalog, on_gpu = session.catalog, session.on_gpu(asked)
@@ -239,11 +239,11 @@ def compare_grid(
         experiments = [cell.experiment for cell in grid.cells]
         named = typed_code(grid, request)
         session.accept(asked, experiments, on_gpu=on_gpu, trusts_all=trust_code, named=named)
-        left_out = _left_out(session, grid, catalog)
+        excluded = _excluded(session, grid, catalog)
         if request.is_dry:
             known = session.store.runs(MOST_OTHERS)
-            estimate = estimate_of_grid(grid, request.plan, known, left_out)
-            shown.show_plan(grid, request.plan, left_out, estimate, is_json=as_json)
+            estimate = estimate_of_grid(grid, request.plan, known, excluded)
+            shown.show_plan(grid, request.plan, excluded, estimate, is_json=as_json)
             return DONE
         session.warn_if_busy(experiments[0])
         sweeper = Sweeper(session.store, session.launcher, catalog)
@@ -252,7 +252,7 @@ def compare_grid(
 
 
 def resume_sweep(session: Session, sweep_id: str, *, trust_code: bool, as_json: bool) -> int:
-    """Goes on with a saved sweep; returns the exit status."""
+    """Resume a saved sweep, and return the exit status."""
     record = session.store.sweeps.find(sweep_id)
     if why := "is complete." if next(turns(record), None) is None else shown.time_used(record):
         remedy = "Start another sweep to train more."
@@ -265,7 +265,7 @@ def resume_sweep(session: Session, sweep_id: str, *, trust_code: bool, as_json: 
 
 
 def show_sweep(store: Store, record: SweepRecord, *, as_json: bool) -> None:
-    """Prints a saved sweep as it was printed when it ended."""
+    """Print a saved sweep as it was printed when it ended."""
     results = _results(store, record)
     if as_json:
         output.json_object(shown.values(record, results))
@@ -277,11 +277,11 @@ def _results(store: Store, record: SweepRecord) -> Results:
     return results_of(record, evidence_of(store, [run for cell in record.cells for run in cell.runs]))
 
 
-def _left_out(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
+def _excluded(session: Session, grid: Grid, catalog: Catalog) -> dict[int, str]:
     forecasts = Forecasts(session.store.path.parent, session.launcher.site.name)
     unknown = fit_of(grid, catalog, forecasts).unknown
     if unknown:
-        output.aside("Forecasting the memory of the cells.")
+        output.aside("Estimating the memory of the combinations.")
     for experiment in unknown:
         # a cell without a forecast may fit
         with suppress(ProblemError):

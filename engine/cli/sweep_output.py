@@ -25,10 +25,10 @@ from engine.words.numbers import clock_text, counted, duration
 
 
 class SweepProgress(ProgressLine):
-    """One line with the cell, its turn, the time left and the clock time of the end."""
+    """A line with the cell, its turn, the time left and the clock time of the end."""
 
     def __init__(self, grid: Grid) -> None:
-        super().__init__("Getting ready", SpinnerColumn(), text_column("{task.description}"))
+        super().__init__("Preparing", SpinnerColumn(), text_column("{task.description}"))
         self._grid = grid
         self._turn = ""
         self._left = ""
@@ -55,31 +55,31 @@ class SweepProgress(ProgressLine):
         self._describe("")
 
     def _describe(self, step: str) -> None:
-        self._update(description=f"{self._turn or 'Getting ready'}{step}{self._left}")
+        self._update(description=f"{self._turn or 'Preparing'}{step}{self._left}")
 
 
 def time_words(estimate: Estimate) -> str:
-    """How long it still takes and when it is over: "about 1 h 4 min, until 04:12"."""
+    """Return the time left and the end: "about 1 h 4 min, until 04:12"."""
     now = datetime.now().astimezone()
     until = clock_text(now + timedelta(seconds=estimate.seconds_left), now)
     return f"{'roughly' if estimate.is_rough else 'about'} {duration(estimate.seconds_left)}, until {until}"
 
 
 def _left_words(estimate: Estimate | None) -> str:
-    return "" if estimate is None else f"; {time_words(estimate)}"
+    return "" if estimate is None else f", {time_words(estimate)}"
 
 
 def show_plan(
-    grid: Grid, plan: Plan, left_out: Mapping[int, str], estimate: Estimate | None, *, is_json: bool
+    grid: Grid, plan: Plan, excluded: Mapping[int, str], estimate: Estimate | None, *, is_json: bool
 ) -> None:
-    """Prints the cells that a sweep of the grid would train."""
-    runs = plan.repeats * (grid.size - len(left_out))
+    """Print the cells that a sweep of the grid would train."""
+    runs = plan.repeats * (grid.size - len(excluded))
     if is_json:
         output.json_object(
             {
                 "plan": plan.model_dump(mode="json"),
                 "grid": _grid(grid),
-                "cells": _planned(grid, left_out),
+                "cells": _planned(grid, excluded),
                 "runs": runs,
                 "seconds": None if estimate is None else estimate.seconds_left,
                 "is_rough": estimate is None or estimate.is_rough,
@@ -87,29 +87,29 @@ def show_plan(
         )
         return
     headings = [*(axis.title for axis in grid.axes), "Trained"]
-    output.table(headings, [_plan_row(grid, cell, left_out) for cell in grid.cells])
+    output.table(headings, [_plan_row(grid, cell, excluded) for cell in grid.cells])
     at_least = "at least " if plan.precision_percent is not None else ""
-    output.line(f"\n{counted(grid.size, 'cell')}, {at_least}{counted(runs, 'run')}.")
+    output.line(f"\n{counted(grid.size, 'combination')}, {at_least}{counted(runs, 'run')}.")
     if estimate is None:
-        output.line("How long they take is known after the first pilots.")
+        output.line("The duration is known after the first pilots.")
     else:
-        output.line(f"They take {time_words(estimate)}.")
+        output.line(f"Estimated time: {time_words(estimate)}.")
 
 
-def _plan_row(grid: Grid, cell: Cell, left_out: Mapping[int, str]) -> list[str]:
-    why = left_out.get(cell.index)
+def _plan_row(grid: Grid, cell: Cell, excluded: Mapping[int, str]) -> list[str]:
+    why = excluded.get(cell.index)
     texts = (axis.text(place) for axis, place in zip(grid.axes, cell.places, strict=True))
     return [*texts, "yes" if why is None else f"no: {why}"]
 
 
-def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
+def _planned(grid: Grid, excluded: Mapping[int, str]) -> list[dict[str, Any]]:
     cells = [
         CellResult(
             cell.index,
             cell.places,
             grid.name(cell.places),
-            "left out" if cell.index in left_out else "waiting",
-            why=left_out.get(cell.index, ""),
+            "excluded" if cell.index in excluded else "waiting",
+            why=excluded.get(cell.index, ""),
         )
         for cell in grid.cells
     ]
@@ -117,44 +117,44 @@ def _planned(grid: Grid, left_out: Mapping[int, str]) -> list[dict[str, Any]]:
 
 
 def show_results(record: SweepRecord, results: Results) -> None:
-    """Prints the answers of a sweep, a table of its cells, and how it ended."""
+    """Print the answers of a sweep, a table of its cells, and how it ended."""
     sentences = (*answers(results), *not_reached(record.plan, results))
     output.sections([Section("Result", sentences), cells_section(results)])
     output.line(f"\n{record.name} saved as {record.id}.")
     if record.is_claimed:
-        output.line("It is running.")
+        output.line("The sweep is running.")
     elif record.ended is None:
-        output.line(f"It was stopped; `ammeter resume {record.id}` goes on with it.")
+        output.line(f"The sweep was stopped. Resume it with `ammeter resume {record.id}`.")
     elif (used := time_used(record)) and next(turns(record), None) is not None:
-        output.line(f"It {used}")
+        output.line(f"The sweep {used}")
 
 
 def not_reached(plan: Plan, results: Results) -> Iterator[str]:
-    """Names the cells whose ratios are less certain than was wanted, if there are any."""
+    """Yield a sentence with the cells whose ratios are less certain than requested, if any."""
     wanted = plan.precision_percent or math.inf
     names = [
-        cell.name
+        f"“{cell.name}”"
         for cell in results.cells
         if cell.ratio is not None and cell.ratio_interval is not None
         if max(abs(end - cell.ratio) for end in cell.ratio_interval) > cell.ratio * wanted / 100
     ]
     if names:
         more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-        yield f"Not known to within {wanted:g}%: {'; '.join(names[:_MOST_NAMES])}{more}."
+        yield f"Not within {wanted:g}%: {', '.join(names[:_MOST_NAMES])}{more}."
 
 
 _MOST_NAMES = 5
 
 
 def time_used(record: SweepRecord) -> str:
-    """Says that no time is left, as the end of a sentence; empty where some is."""
+    """Return the end of a sentence that no time is left. Empty if some is left."""
     limit = record.plan.time_limit_seconds
     is_used = limit is not None and record.spent_seconds >= limit
     return f"has used its time limit of {duration(limit)}." if is_used and limit is not None else ""
 
 
 def values(record: SweepRecord, results: Results) -> dict[str, Any]:
-    """A sweep as plain JSON values."""
+    """Return a sweep as JSON values."""
     return {
         **overview(record),
         "grid": _grid(record.grid),
@@ -163,7 +163,7 @@ def values(record: SweepRecord, results: Results) -> dict[str, Any]:
 
 
 def overview(record: SweepRecord) -> dict[str, Any]:
-    """A sweep without its cells, as plain JSON values."""
+    """Return a sweep without its cells as JSON values."""
     return {
         "id": record.id,
         "name": record.name,
@@ -178,7 +178,7 @@ def overview(record: SweepRecord) -> dict[str, Any]:
 
 
 def status(record: SweepRecord) -> str:
-    """The state of a sweep, in a word."""
+    """Return the state of a sweep as a word."""
     if record.is_claimed:
         return "running"
     if record.ended is None:

@@ -1,4 +1,4 @@
-"""The verbs that train: `run`, `resume` and `compare`."""
+"""The commands that train: `run`, `resume` and `compare`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.options import LabelledExperiment, Precisions, Repeats, sides_of
+from engine.cli.options import LabeledExperiment, Precisions, Repeats, sides_of
 from engine.cli.questions import resume_tuning
 from engine.cli.session import (
     FAILED,
@@ -34,7 +34,7 @@ from engine.cli.sweep import (
     ToWithin,
     compare_grid,
     is_sweep,
-    plan_from,
+    parse_plan,
     resume_sweep,
 )
 from engine.compare.comparison import Comparison, SideReport
@@ -80,16 +80,16 @@ def resume(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Continue a run from its last checkpoint, as if it had never stopped, or a sweep or tuning.
+    """Resume a run from its last checkpoint, as if it had never stopped, or a sweep or tuning.
 
-    A run that was left training on another machine is read on instead.
+    For a run still training on a remote machine, reconnects to it.
     """
     with saved_results() as store:
         kind, found_id = find(store, id_)
         study = store.studies.find(found_id) if kind == STUDY else None
         found = study or (store.run(found_id) if kind == RUN else store.sweeps.find(found_id))
     if study is not None and study.kind != "tune":
-        message = f"{study.name} cannot be continued: runs, sweeps and tunings can."
+        message = f"{study.name} cannot be resumed. Only runs, sweeps and tunings can."
         raise request_error(message, f"Start it again with `ammeter {study.kind}`.", key="id", value=id_)
     with open_session(target, found.machine) as session:
         if kind == SWEEP:
@@ -137,19 +137,19 @@ def compare(
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Train the same experiment in several precisions, and say what each gains.
+    """Train the same experiment in several precisions, and report what each gains.
 
-    With --sweep every combination of the values of several settings is trained: a short pilot of each first,
-    then whole runs, then repeats. Ctrl+C stops a sweep; `ammeter resume ID` goes on with it. Of a sweep,
-    --json prints id, name, status, plan, spent_seconds, grid (base, axes, compared) and cells, each with
-    index, name, values, status, reason, runs, figures, ratio and ratio_ci.
+    With --sweep, train every combination of values: first a short pilot of each, then full runs, then
+    repeats. Ctrl+C stops a sweep, and `ammeter resume ID` resumes it. For a sweep, --json prints id, name,
+    status, plan, spent_seconds, grid (base, axes, compared) and cells, each with index, name, values, status,
+    reason, runs, figures, ratio and ratio_ci.
     """
     asked = options.asked(ctx.params)
     options.refuse_limit(asked)
-    request = Request(precision or (), sweep or (), plan_from(repeats, to_within, time_limit), dry_run)
+    request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
         if published:
-            message = "A sweep is not compared with published figures."
+            message = "--published does not apply to a sweep."
             remedy = "Export its runs with `ammeter export --published`."
             raise request_error(message, remedy, key="sweep")
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
@@ -173,7 +173,7 @@ class _Outcome:
     problem: Problem | None
 
 
-def _check_count(sides: Sequence[LabelledExperiment]) -> None:
+def _check_count(sides: Sequence[LabeledExperiment]) -> None:
     if len(sides) < 2:
         value = ", ".join(experiment.precision for _, experiment in sides)
         message = f"precision is {shortened(value)}, but a comparison needs two or more."
@@ -182,7 +182,7 @@ def _check_count(sides: Sequence[LabelledExperiment]) -> None:
 
 
 def _train_turns(
-    session: Session, sides: Sequence[LabelledExperiment], turns: Sequence[Turn], name: str | None
+    session: Session, sides: Sequence[LabeledExperiment], turns: Sequence[Turn], name: str | None
 ) -> _Outcome:
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
@@ -226,7 +226,7 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool, *, wi
             output.line()
             output.sections([published_section(rows)])
         elif with_published:
-            output.line("No published figures of this model are known.")
+            output.line("No published results of this model are known.")
     if outcome.problem is not None:
         output.error(outcome.problem, as_json, **value)
     elif as_json:
@@ -240,17 +240,17 @@ _BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
 
 
 def show(comparison: Comparison) -> None:
-    """The verdicts and their doubts, then the figures of each side with their ratios."""
+    """Print the verdicts and their doubts, then the metrics of each side with their ratios."""
     reports = _ordered(comparison)
     for report in reports:
         output.line(report.verdict.sentence)
     for report in reports:
         if report.split is not None:
-            output.line(f"{report.side.title}, where its gain comes from: {report.split.sentence}.")
+            output.line(f"Where the gain of {report.side.title} comes from: {report.split.sentence}.")
     cited = {doubt.sentence for report in reports for doubt in report.verdict.reported_doubts}
     for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.unreported_doubts):
         if sentence not in cited:
-            output.line(f"With caution: {sentence}")
+            output.line(f"Caution: {sentence}")
     output.line()
     headings = ["", *(report.side.title for report in reports)]
     rows = [_row(row, reports, comparison) for row in comparison.figures]
@@ -260,7 +260,7 @@ def show(comparison: Comparison) -> None:
 
 
 def variants(comparison: Comparison) -> list[dict[str, Any]]:
-    """Every side as plain JSON values, the baseline first."""
+    """Return every side as JSON values, the baseline first."""
     return [_variant(report, comparison.cells(report.side.id)) for report in _ordered(comparison)]
 
 

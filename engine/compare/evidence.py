@@ -23,7 +23,7 @@ from engine.compare.sides import (
 )
 from engine.experiment.experiment import LEAST_BLOCKS, Precision, named
 from engine.experiment.value import in_sentence
-from engine.later import np
+from engine.lazy_imports import np
 from engine.protocol.events import Epoch, Event, Started
 from engine.statistics import Interval, drifts, is_wide, steadiness
 from engine.store.record import RunRecord, Status

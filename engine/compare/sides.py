@@ -20,7 +20,7 @@ from engine.experiment.settings import (
     Validation,
 )
 from engine.experiment.value import shortened
-from engine.later import np
+from engine.lazy_imports import np
 from engine.statistics import outlying_side
 from engine.store.record import RunRecord
 from engine.words.names import applying_settings, comparable_settings, recipe_words, setting_text

@@ -1,1 +1,1 @@
-"""The doctor: what is wrong with the machine, the package or the engine, and the remedy. No torch."""
+"""The doctor: checks of the machine, the package and PyTorch, with fixes. Imports no torch."""

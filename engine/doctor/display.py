@@ -41,7 +41,7 @@ _PACKAGES = {
 
 
 def display_problem(environment: Mapping[str, str] | None = None) -> Problem | None:
-    """The reason why no window can be opened here; None if one can. Checks Linux desktops only."""
+    """Return the reason why no window can be opened, or None. Checks Linux desktops only."""
     if not sys.platform.startswith("linux"):
         return None
     environment = os.environ if environment is None else environment
@@ -49,15 +49,14 @@ def display_problem(environment: Mapping[str, str] | None = None) -> Problem | N
     if not platforms:
         return Problem(
             kind=Kind.REQUEST,
-            message="There is no display here to open a window on.",
-            remedy="Use a verb instead: ammeter run, compare, runs, show, delete, presets, catalog or doctor "
-            "(`ammeter run --help` explains one).",
+            message="No display was found, so no window can be opened.",
+            remedy="Use a command instead, such as `ammeter run`. `ammeter --help` lists all commands.",
             key="display",
         )
     qt = _missing_libraries("PySide6/QtWidgets.abi3.so")
     if qt:
-        # those of the platform as well, so that a second start tells no more
-        return _missing_problem({*qt, *_missing_libraries(_library_of(platforms[0]))})
+        # those of the platform as well, so that a second start reports no more
+        return _missing_libraries_problem({*qt, *_missing_libraries(_library_of(platforms[0]))})
     problems = [_platform_problem(name, environment) for name in platforms]
     return None if None in problems else problems[-1]
 
@@ -77,7 +76,7 @@ def _platform_problem(name: str, environment: Mapping[str, str]) -> Problem | No
         return unknown
     missing = _missing_libraries(_library_of(name))
     if missing:
-        return _missing_problem(missing)
+        return _missing_libraries_problem(missing)
     if plugin == "xcb" and not _x_server_answers(environment.get("DISPLAY", "")):
         return _silent(environment, "DISPLAY")
     if plugin == "wayland" and not _wayland_answers(environment):
@@ -98,8 +97,8 @@ def _silent(environment: Mapping[str, str], variable: str) -> Problem:
     display = environment.get(variable)
     return Problem(
         kind=Kind.REQUEST,
-        message=f"The display '{display}' does not answer." if display else f"{variable} names no display.",
-        remedy=f"Check {variable}, or use a verb, such as `ammeter run`.",
+        message=f"The display '{display}' does not answer." if display else f"{variable} is not set.",
+        remedy=f"Check {variable}, or use a command, such as `ammeter run`.",
         key="display",
     )
 
@@ -110,14 +109,14 @@ def _unknown_platform(plugin: str) -> Problem | None:
         return None
     return Problem(
         kind=Kind.REQUEST,
-        message=f"Qt has no platform '{plugin}', which QT_QPA_PLATFORM asks for.",
+        message=f"Qt has no platform '{plugin}', which QT_QPA_PLATFORM names.",
         remedy=f"Unset QT_QPA_PLATFORM, or choose one of {', '.join(sorted(known))}.",
         key="display",
     )
 
 
 def known_platforms() -> list[str]:
-    """The platforms of the installed PySide6, such as "xcb"; empty where they are unknown."""
+    """Return the platforms of the installed PySide6, such as "xcb". Empty if unknown."""
     folder = _in_pyside(_PLUGINS)
     return [path.stem.removeprefix("libq") for path in folder.glob("libq*.so")] if folder else []
 
@@ -153,10 +152,10 @@ def _absent(library: Path) -> list[str]:
     return re.findall(r"(lib[\w.+-]+?)\.so\S* => not found", listing.stdout)
 
 
-def _missing_problem(libraries: set[str]) -> Problem:
+def _missing_libraries_problem(libraries: set[str]) -> Problem:
     names = sorted(libraries)
     known = [_PACKAGES[name] for name in names if name in _PACKAGES]
-    remedy = "Install the system packages that hold them, then start Ammeter again."
+    remedy = "Install the system packages with them, then start Ammeter again."
     if len(known) == len(names):
         debian, fedora = (" ".join(packages) for packages in zip(*known, strict=True))
         remedy = (

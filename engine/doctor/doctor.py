@@ -1,4 +1,4 @@
-"""The doctor: whether the package, the machine and the engine are ready, and the remedy where not."""
+"""The doctor: checks whether the package, the machine and PyTorch are ready, with a fix for each problem."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from engine.doctor.surroundings import (
 from engine.experiment.paths import data_folder, store_path
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.value import BYTES_PER_GIB
-from engine.installation.builds import builds_for, card_problem, driver_problem, processor_problem
+from engine.installation.builds import builds_for, cpu_problem, driver_problem, gpu_problem
 from engine.installation.hardware import Hardware, Vendor, hardware_here
 from engine.installation.installed import Engine, State, engine_here, engines_folder, torch_version
 from engine.protocol import jobs
 from engine.protocol.events import Check, Examined, Failed
 from engine.worker.launcher import Launcher, iterate
 
-_ENGINE_BYTES = 12 * BYTES_PER_GIB  # roughly what downloading and unpacking the largest build takes
+_ENGINE_BYTES = 12 * BYTES_PER_GIB  # roughly what downloading and unpacking the largest build needs
 
 
 def examine(launcher: Launcher) -> tuple[Check, ...]:
-    """All checks."""
+    """Run all checks."""
     return (*own_checks(), *worker_checks(launcher))
 
 
 def own_checks() -> tuple[Check, ...]:
-    """The checks that need neither torch nor a window."""
+    """Run the checks that need neither torch nor a window."""
     environment, system = os.environ, sys.platform
     engine, hardware = engine_here(), hardware_here()
     shared = Path("/dev/shm")
@@ -58,7 +58,7 @@ def own_checks() -> tuple[Check, ...]:
         *variable_checks(environment),
         store_check(store_path()),
         disk_check("Disk", data_folder()),
-        disk_check("Disk of the engine", engines_folder(), room),
+        disk_check("Disk for PyTorch", engines_folder(), room),
         shared_memory_check(shutil.disk_usage(shared).total if shared.is_dir() else None),
         compiler_check(system, environment),
     )
@@ -66,9 +66,9 @@ def own_checks() -> tuple[Check, ...]:
 
 
 def worker_checks(launcher: Launcher, is_unwanted: Callable[[], bool] = lambda: False) -> tuple[Check, ...]:
-    """The checks that need torch, in a worker; none without a usable engine, which `own_checks` reports.
+    """Run the checks that need torch, in a worker. None without a usable PyTorch: see `own_checks`.
 
-    The worker is ended once `is_unwanted`, asked several times a second, says so.
+    The worker is stopped once `is_unwanted`, polled several times a second, returns True.
     """
     if not engine_here().is_usable:
         return ()
@@ -91,14 +91,14 @@ def _answer(launcher: Launcher, is_unwanted: Callable[[], bool]) -> tuple[Check,
 
 
 _SCALES = {
-    "QT_SCALE_FACTOR": "it multiplies the desktop's own scaling",
-    "QT_SCREEN_SCALE_FACTORS": "it replaces the desktop's own scaling",
+    "QT_SCALE_FACTOR": "it multiplies the desktop's scaling",
+    "QT_SCREEN_SCALE_FACTORS": "it replaces the desktop's scaling",
     "QT_AUTO_SCREEN_SCALE_FACTOR": "it was for older versions of Qt and can switch scaling off",
     "QT_ENABLE_HIGHDPI_SCALING": "it can switch scaling off",
-    "QT_SCALE_FACTOR_ROUNDING_POLICY": "a fractional scale, such as 150%, may be rounded by it",
+    "QT_SCALE_FACTOR_ROUNDING_POLICY": "it may round a fractional scale, such as 150%",
     "QT_FONT_DPI": "it changes the size of all text",
 }
-"""Variables that often stay set from another program or another screen, and what they do."""
+"""Variables that often stay set from another program or screen, and their effect."""
 
 
 def desktop_checks(
@@ -107,7 +107,7 @@ def desktop_checks(
     platforms: Collection[str] | None = None,
     find_problem: Callable[[Mapping[str, str]], Problem | None] = display_problem,
 ) -> tuple[Check, ...]:
-    """The display, and settings that spoil it. `platforms` are those that Qt has here, by default asked."""
+    """Check the display and its settings. `platforms` are Qt's, by default those of the installed PySide6."""
     checks = []
     if system.startswith("linux"):
         problem = find_problem(environment)
@@ -122,24 +122,24 @@ def desktop_checks(
     return tuple(checks) or (Check.ok("Display", "a window can be opened"),)
 
 
+_XWAYLAND = " The window uses XWayland, where a fractional scale looks blurred."
+
+
 def _wayland(environment: Mapping[str, str], platforms: Collection[str]) -> list[Check]:
     is_wayland = environment.get("XDG_SESSION_TYPE") == "wayland" or bool(environment.get("WAYLAND_DISPLAY"))
     chosen = environment.get("QT_QPA_PLATFORM", "")
     if not is_wayland:
         return []
     if platforms and "wayland" not in platforms:
-        detail = "This is a Wayland session, but this Qt has no plugin for Wayland."
+        detail = "This is a Wayland session, but Qt has no plugin for Wayland."
         remedy = "Install it (Debian, Ubuntu: sudo apt install qt6-wayland), or log in to an X11 session."
         if environment.get("DISPLAY"):
-            detail += " The window runs through XWayland, where a fractional scale looks blurred."
+            detail += _XWAYLAND
         status = "note" if environment.get("DISPLAY") else "problem"
         return [Check(name="Wayland", status=status, detail=detail, remedy=remedy)]
     if chosen.startswith("xcb") or (not chosen and not environment.get("WAYLAND_DISPLAY")):
         reason = f"QT_QPA_PLATFORM is {chosen}" if chosen else "WAYLAND_DISPLAY is not set"
-        detail = (
-            f"This is a Wayland session, but {reason}: the window runs through XWayland, where a fractional "
-            "scale looks blurred."
-        )
+        detail = f"This is a Wayland session, but {reason}.{_XWAYLAND}"
         remedy = (
             "Unset QT_QPA_PLATFORM." if chosen else "Start Ammeter from the desktop, or set WAYLAND_DISPLAY."
         )
@@ -147,12 +147,12 @@ def _wayland(environment: Mapping[str, str], platforms: Collection[str]) -> list
     return []
 
 
-_CHOOSE = "Install the other build in Help > Engine, or with `ammeter engine install --backend {}`."
-_OWN_BUILD = "Install the other build with `uv pip install --reinstall --torch-backend {} torch torchvision`."
+_CHOOSE = "Change the build in Help > PyTorch, or with `ammeter engine install --backend {}`."
+_OWN_BUILD = "Change the build with `uv pip install --reinstall --torch-backend {} torch torchvision`."
 
 
 def engine_checks(engine: Engine, hardware: Hardware) -> tuple[Check, ...]:
-    """The engine, its build, and every mismatch with the hardware."""
+    """Check PyTorch, its build, and every mismatch with the hardware."""
     checks = [_engine_check(engine), *_hardware_checks(hardware)]
     if engine.is_usable:
         checks += _build_checks(engine, hardware)
@@ -161,14 +161,14 @@ def engine_checks(engine: Engine, hardware: Hardware) -> tuple[Check, ...]:
 
 def _engine_check(engine: Engine) -> Check:
     if engine.problem is not None:
-        return Check.of("Engine", engine.problem)
+        return Check.of("PyTorch", engine.problem)
     backend = backend_of(engine)
     words = [f"PyTorch {torch_version(engine) or 'of unknown version'}"]
     if (vision := _vision(engine)) is not None:
         words.append(f"torchvision {vision}")
     words.append(f"build {backend}" if backend else "a build of unknown kind")
     words.append("in Ammeter's own environment" if engine.state is State.OWN else "installed by Ammeter")
-    return Check.ok("Engine", ", ".join(words))
+    return Check.ok("PyTorch", ", ".join(words))
 
 
 def _vision(engine: Engine) -> str | None:
@@ -181,7 +181,7 @@ def _vision(engine: Engine) -> str | None:
 
 
 def backend_of(engine: Engine) -> str | None:
-    """uv's name of the engine's build, such as "cu130"; None where it is unknown."""
+    """Return uv's name of the PyTorch build, such as "cu130". None if unknown."""
     if engine.installation is not None:
         return engine.installation.backend
     spec = find_spec("torch") if engine.state is State.OWN else None
@@ -192,7 +192,7 @@ _VERSION = re.compile(r"^(cuda|hip|xpu)\b[^=\n]*= *'(\d+)\.(\d+)", re.MULTILINE)
 
 
 def backend_in(description: Path) -> str | None:
-    """uv's name of the build that torch's version.py describes, which is read and not run."""
+    """Return uv's name of the build described by torch's version.py, which is read and not run."""
     try:
         match = _VERSION.search(description.read_text(encoding="utf-8"))
     except OSError:
@@ -204,36 +204,34 @@ def backend_in(description: Path) -> str | None:
 
 
 def _hardware_checks(hardware: Hardware) -> list[Check]:
-    checks = [Check.ok("Processor", hardware.processor or hardware.machine)]
-    if (problem := processor_problem(hardware)) is not None:
-        checks = [Check.note("Processor", problem.message, problem.remedy)]
-    names = [_card(gpu.name, gpu.capability, gpu.architecture) for gpu in hardware.gpus]
-    driver = f"; driver {hardware.nvidia_driver}" if hardware.nvidia_driver else ""
+    checks = [Check.ok("CPU", hardware.processor or hardware.machine)]
+    if (problem := cpu_problem(hardware)) is not None:
+        checks = [Check.note("CPU", problem.message, problem.remedy)]
+    names = [_gpu_text(gpu.name, gpu.capability, gpu.architecture) for gpu in hardware.gpus]
+    driver = f", driver {hardware.nvidia_driver}" if hardware.nvidia_driver else ""
     if hardware.cuda_of_driver is not None:
         driver += " for CUDA up to {}.{}".format(*hardware.cuda_of_driver)
-    detail = (
-        "; ".join(names) + driver if names else "No graphics card was found; training runs on the processor."
-    )
-    checks.append(Check(name="Graphics card", status="ok" if names else "note", detail=detail))
+    detail = ", ".join(names) + driver if names else "No GPU was found. Training uses the CPU."
+    checks.append(Check(name="GPU", status="ok" if names else "note", detail=detail))
     nvidia = [gpu.name for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
     if nvidia and hardware.nvidia_driver is None:
         checks.append(_no_driver(nvidia[0], hardware.system))
     return checks
 
 
-def _card(name: str, capability: tuple[int, int] | None, architecture: str | None) -> str:
+def _gpu_text(name: str, capability: tuple[int, int] | None, architecture: str | None) -> str:
     kind = f"compute capability {capability[0]}.{capability[1]}" if capability else architecture
     return f"{name} ({kind})" if kind else name
 
 
-def _no_driver(card: str, system: str) -> Check:
+def _no_driver(gpu: str, system: str) -> Check:
     how = (
-        "Install NVIDIA's driver from https://www.nvidia.com/drivers, and restart."
+        "Install the NVIDIA driver from https://www.nvidia.com/drivers, and restart."
         if system == "win32"
-        else "Install NVIDIA's driver (Ubuntu: sudo ubuntu-drivers install; Debian: sudo apt install "
-        "nvidia-driver), and restart; in a container, start it with the NVIDIA Container Toolkit."
+        else "Install the NVIDIA driver (Ubuntu: sudo ubuntu-drivers install, Debian: sudo apt install "
+        "nvidia-driver), and restart. Start a container with the NVIDIA Container Toolkit."
     )
-    detail = f"The {card} has no driver that answers: training runs on the processor."
+    detail = f"No working driver was found for the {gpu}. Training uses the CPU."
     return Check.problem("Driver", detail, how)
 
 
@@ -248,14 +246,14 @@ def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
     if best.fits and best.backend != backend:
         remedy = (_OWN_BUILD if engine.state is State.OWN else _CHOOSE).format(best.backend)
     vendor = next((vendor for start, vendor in _VENDORS.items() if backend.startswith(start)), None)
-    cards = [card_problem(backend, gpu, hardware) for gpu in hardware.gpus if gpu.vendor is vendor]
-    problems = [] if None in cards else [problem for problem in cards if problem is not None]
+    unsupported = [gpu_problem(backend, gpu, hardware) for gpu in hardware.gpus if gpu.vendor is vendor]
+    problems = [] if None in unsupported else [problem for problem in unsupported if problem is not None]
     if hardware.nvidia_driver is not None:
         problems = [*filter(None, [driver_problem(backend, hardware)]), *problems]
     if problems:
         detail, remedy = problems[0].message, remedy or problems[0].remedy
     elif backend == "cpu" and remedy:
-        detail = f"The processor-only build of PyTorch is installed, although {best.title} fits. {best.why}"
+        detail = f"The CPU build of PyTorch is installed, although {best.title} fits. {best.why}"
     else:
         return []
     return [Check.problem("Build", detail, remedy)]
@@ -264,13 +262,13 @@ def _build_checks(engine: Engine, hardware: Hardware) -> list[Check]:
 _MARKS = {"ok": "ok", "note": "note", "problem": "**problem**"}
 _HIDDEN = "…"
 _COMMON = frozenset({"root", "user", "users", "admin", "ammeter", "localhost", "home", "linux", "python"})
-"""Names that identify nobody, and stand in sentences."""
+"""Names that identify nobody, and occur in sentences."""
 _SYSTEM = ("/usr/", "/lib", "/dev/", "/etc/", "/bin", "/sbin", "/proc/", "/sys/")
 
 
 @dataclass(frozen=True)
 class Private:
-    """Text kept out of the report: the user's home, names of the user and the machine, and other paths."""
+    """Text that the report hides: the home folder, names of the user and the machine, and other paths."""
 
     home: str
     names: tuple[str, ...]
@@ -278,7 +276,7 @@ class Private:
 
 
 def private_here(environment: Mapping[str, str] = os.environ) -> Private:
-    """The private text of this user on this machine."""
+    """Return the private text of this user on this machine."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user without an entry
@@ -291,9 +289,9 @@ def private_here(environment: Mapping[str, str] = os.environ) -> Private:
 
 
 def report_text(checks: Sequence[Check], private: Private | None = None) -> str:
-    """The checks as Markdown, without the user's names and paths."""
+    """Return the checks as Markdown, without the user's names and paths."""
     private = private or private_here()
-    lines = ["| Check | | Found | Remedy |", "| --- | --- | --- | --- |"]
+    lines = ["| Check | | Found | What to do |", "| --- | --- | --- | --- |"]
     for check in checks:
         words = (check.name, _MARKS[check.status], check.detail, check.remedy)
         lines.append("| " + " | ".join(_cell(_without(text, private)) for text in words) + " |")

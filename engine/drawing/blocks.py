@@ -63,7 +63,7 @@ def grid_for(count: int, width: float, height: float) -> Grid:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a lane from (x, y); the first `lit` of them show gray `tiles` (count, side, side).
+    """The blocks of a lane from (x, y). The first `lit` of them show gray `tiles` (count, side, side).
 
     Lit blocks are in the shades of the precision `ink`. Unless `fill` is "full", bitmaps and the window add a
     rim to them, which distinguishes two lanes of one precision.

@@ -89,10 +89,10 @@ class Span:
 
 
 def span_of(values: Iterable[float], start: float, end: float, room: float = 0.06) -> Span:
-    """An axis for these values, with `room` as a fraction of it at both ends.
+    """Return an axis for these values, with `room` as a fraction of it at both ends.
 
-    It is logarithmic where positive values span a decade or more. Values that are not finite are left out,
-    and very large ones count as less, so that what is computed of them is finite.
+    It is logarithmic if positive values span a decade or more. Values that are not finite are ignored, and
+    very large ones are reduced, so that all computed values are finite.
     """
     known = [max(-LARGEST, min(value, LARGEST)) for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
@@ -162,7 +162,7 @@ def words_beside(
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """A name after its `sample`, which is `width` pixels wide and drawn to the right of its left center."""
+    """A legend entry: a `sample` that is `width` pixels wide, followed by a name."""
 
     sample: Callable[[float, float], tuple[Shape, ...]]
     width: float

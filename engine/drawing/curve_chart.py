@@ -14,7 +14,7 @@ from engine.compare.sides import Side
 from engine.drawing.chart_parts import LARGEST
 from engine.drawing.looks import By, SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
-from engine.later import np
+from engine.lazy_imports import np
 from engine.store.record import RunRecord
 from engine.words.numbers import linear_ticks
 
@@ -46,7 +46,7 @@ def _held(values: Values) -> Values:
 
 
 def extended(smoothed: Values, values: Values, window: int) -> Values:
-    """The smoothed `values`, given their `smoothed` beginning: only what new values change is fitted."""
+    """Return the smoothed `values`, given their `smoothed` start, by fitting only where new values matter."""
     settled = len(smoothed) - window
     if settled < window:
         return local_line(values, window)

@@ -56,7 +56,7 @@ _SPACES = str.maketrans({"\n": " ", "\r": " ", "\t": " "})
 
 
 def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:
-    """Sets the font for the text that follows: weight as in CSS, size in points, color."""
+    """Set the font for the text that follows: weight as in CSS, size in points, color."""
     nearest = min(_STYLES, key=lambda known: abs(known - weight))
     pdf.set_font(_FAMILY, _STYLES[nearest], size)
     pdf.set_text_color(colour)

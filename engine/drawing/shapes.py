@@ -157,8 +157,8 @@ Shape = Stroke | Fill | Box | Dot | Words
 class Drawing:
     """A drawing. `description` describes it in a sentence for screen readers.
 
-    Shapes at no finite place are left out, and what is far outside ends shortly outside, so that every medium
-    can paint it.
+    Shapes without a finite position are skipped, and those far outside are cut shortly outside, so that every
+    medium can paint it.
     """
 
     width: float
@@ -216,7 +216,7 @@ _FORMS = ("-dim", "-low", "-high")
 def marker(
     symbol: str, x: float, y: float, size: float, ink: str, fill: MarkFill = "full"
 ) -> tuple[Shape, ...]:
-    """The mark of a precision, by its name in `resources.looks`, or "x" of what did not work.
+    """Return the mark of a precision by its name in `resources.looks`, or "x" for a failure.
 
     A hollow mark is an outline, and a dotted one has a small copy of itself inside.
     """
@@ -232,7 +232,7 @@ def _mark(symbol: str, x: float, y: float, size: float, ink: str, edge: str | No
 
 
 def mark_outline(symbol: str, size: float) -> tuple[Point, ...]:
-    """The corners of a mark other than the circle, about the origin."""
+    """Return the corners of a mark other than the circle, about the origin."""
     return tuple((across * size, down * size) for across, down in _OUTLINES[symbol])
 
 

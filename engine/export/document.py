@@ -34,10 +34,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class FigureText:
-    """A figure in a table: `beside` is its relation to the baseline's, and `interval` how certain that is.
+    """A metric in a table: `beside` is its relation to the baseline, and `interval` its uncertainty.
 
-    Without `is_sound` the relation allows no conclusion, and `interval` says why. If it `is_open`, no
-    difference is shown.
+    Without `is_sound` the relation is not meaningful, and `interval` is the reason. If it `is_open`, there is
+    no significant difference.
     """
 
     value: str

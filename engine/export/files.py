@@ -21,7 +21,7 @@ from pathlib import Path
 
 from engine.experiment.paths import is_in_use
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error, request_problem
-from engine.later import psutil
+from engine.lazy_imports import psutil
 
 _HOUR_SECONDS = 3600.0
 

@@ -102,7 +102,7 @@ class Kind(Generic[Result]):
         elif os.path.isdir(text):  # noqa: PTH112 - Path raises for a name that is too long
             message = f"{text} is a folder."
         elif suffix:
-            message = f"{text} ends in {suffix}, which is not a format of {self.noun}."
+            message = f"{text} ends in {suffix}, which is not a format for {self.noun}."
         else:
             message = f"{text} has no ending that names a format."
         remedy = f"End the file's name in {self.endings}{or_folder}."

@@ -1,5 +1,5 @@
-"""The engine's installation: torch and what it needs, fetched for the card that is there. No torch, no Qt.
+"""Installs PyTorch and its dependencies in the build for this machine's GPU. Imports neither torch nor Qt.
 
-The program's package holds the window and uv; an installation is a folder of packages that the worker adds to
-its path. A checkout in which torch is installed needs none.
+Ammeter's package has the window and uv. An installation is a folder of packages that the worker adds to its
+path. A checkout with PyTorch in its environment does not need one.
 """

@@ -1,9 +1,9 @@
-"""The builds of torch that could be installed here, and why; what uv detects decides, this explains it.
+"""The PyTorch builds for this machine, and why each fits or not. uv decides, and this module explains.
 
-Which builds a release of PyTorch has and which cards they serve: the "PyTorch CUDA Support Matrix" in
+Which builds a release of PyTorch has and which GPUs they support: the "PyTorch CUDA Support Matrix" in
 https://github.com/pytorch/pytorch/blob/main/RELEASE.md, for 2.11 to 2.15 as in the issues 172663, 178665,
-190355 and 190385 there. Its "+PTX", which newer cards could translate, is left out of releases (pull request
-188914 there), also of PyPI's 2.15.0 for x86-64 and for ARM. Which drivers and AMD cards uv takes for which
+190355 and 190385 there. Its "+PTX", which newer GPUs could translate, is not in releases (pull request
+188914 there), also of PyPI's 2.15.0 for x86-64 and for ARM. Which drivers and AMD GPUs uv accepts for which
 build: LINUX_CUDA_DRIVERS, WINDOWS_CUDA_VERSIONS and LINUX_AMD_GPU_DRIVERS in
 https://github.com/astral-sh/uv/blob/main/crates/uv-torch/src/backend.rs.
 """
@@ -17,15 +17,14 @@ from dataclasses import dataclass
 
 from engine.experiment.problem import Kind, Problem, request_problem
 from engine.installation.hardware import Gpu, Hardware, Vendor
-from engine.installation.wanted import AUTOMATIC
+from engine.installation.request import AUTOMATIC
 
 
 @dataclass(frozen=True)
 class Build:
-    """A build: uv's name for it, what a user reads, and why it fits or does not fit here.
+    """A PyTorch build: uv's name for it, its title, and why it fits this machine or not.
 
-    `download_bytes` is roughly what it takes, for the choice, None where nothing public tells; the plan tells
-    exactly.
+    `download_bytes` is a rough size, or None where no source is known. The plan has the exact size.
     """
 
     backend: str
@@ -39,7 +38,7 @@ class Build:
 class _Cuda:
     """A build for CUDA: the last release of PyTorch that has it, and the compute capabilities of its kernels.
 
-    `on_arm` are those of the build for ARM. A card runs kernels of its own major version and the same or a
+    `on_arm` are those of the build for ARM. A GPU runs kernels of its own major version and the same or a
     lower minor one. `download_bytes` is what PyPI's PyTorch for this CUDA (2.7.1, 2.9.1, 2.11.0 and 2.15.0)
     takes on Linux x86-64 with all that it requires.
     """
@@ -81,31 +80,31 @@ _ROCM_ARCHITECTURES = {
     for name in "900 906 908 90a 942 950 1030 1100 1101 1102 1150 1151 1200 1201".split()  # noqa: SIM905
 }
 _XPU_NAMES = re.compile(r"\bArc\b|Data Center GPU Max|Ponte Vecchio", re.IGNORECASE)
-"""https://docs.pytorch.org/docs/stable/notes/get_start_xpu.html; other cards are warned of by torch.xpu."""
+"""https://docs.pytorch.org/docs/stable/notes/get_start_xpu.html; torch.xpu warns of other GPUs."""
 
 _CPU_BYTES = {"linux": 205_000_000, "win32": 130_000_000, "darwin": 95_000_000}
 """torch 2.13.0+cpu for Linux, and PyPI's 2.11.0 for Windows and macOS, with all that they require."""
 
 
 def builds_for(hardware: Hardware) -> tuple[Build, ...]:
-    """All builds for this system: those that fit, best first, the processor's, and those that do not fit."""
+    """All builds for this system: those that fit, best first, then the CPU build, then the others."""
     system, is_x86 = hardware.system, _machine(hardware) == "x86_64"
-    cards: list[Build] = []
+    gpu_builds: list[Build] = []
     if system == "linux" or (system == "win32" and is_x86):
-        cards += _cuda_builds(hardware)
+        gpu_builds += _cuda_builds(hardware)
     if system == "linux" and is_x86:
-        cards.append(_build_of(_ROCM, Vendor.AMD, hardware))
+        gpu_builds.append(_build_of(_ROCM, Vendor.AMD, hardware))
     if system in ("linux", "win32") and is_x86:
-        cards.append(_build_of("xpu", Vendor.INTEL, hardware))
-    fitting = [build for build in cards if build.fits]
-    return (*fitting, _cpu_build(hardware, fitting), *(build for build in cards if not build.fits))
+        gpu_builds.append(_build_of("xpu", Vendor.INTEL, hardware))
+    fitting = [build for build in gpu_builds if build.fits]
+    return (*fitting, _cpu_build(hardware, fitting), *(build for build in gpu_builds if not build.fits))
 
 
 def automatic_backend(hardware: Hardware, environment: Mapping[str, str] = os.environ) -> str:
-    """The backend to ask uv for by default: "auto", except where that would not use the card.
+    """The backend to request from uv by default: "auto", except where that would not use the GPU.
 
-    uv looks at NVIDIA's driver and not at the card, takes every Intel display for one that XPU serves, and
-    finds AMD's cards only where ROCm's programs are installed.
+    uv checks the NVIDIA driver but not the GPU, treats every Intel display as one that XPU supports, and
+    finds AMD GPUs only where the ROCm tools are installed.
     """
     if "UV_CUDA_DRIVER_VERSION" in environment or "UV_AMD_GPU_ARCHITECTURE" in environment:
         return AUTOMATIC
@@ -114,46 +113,46 @@ def automatic_backend(hardware: Hardware, environment: Mapping[str, str] = os.en
 
 
 def driver_problem(backend: str, hardware: Hardware) -> Problem | None:
-    """NVIDIA's card or driver is missing, or too old for the build; None for builds without CUDA."""
+    """The problem if the NVIDIA GPU or driver is missing or too old for the build. None without CUDA."""
     cuda = _cuda_version(backend)
     if cuda is None or not (least := _LEAST_DRIVERS.get(cuda[0], {}).get(hardware.system)):
         return None
-    cards = [gpu.name for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
-    if not cards:
-        return request_problem("There is no NVIDIA graphics card here.", "Choose another build.")
-    needs = f"{build_title(backend)} needs NVIDIA's driver {least} or newer"
+    gpus = [gpu.name for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
+    if not gpus:
+        return request_problem("No NVIDIA GPU was found.", "Choose another build.")
+    needs = f"{build_title(backend)} needs NVIDIA driver {least} or newer"
     if hardware.nvidia_driver is None:
         return request_problem(
-            f"{needs}, and there is none for the {cards[0]}.",
-            "Install NVIDIA's driver, or choose the build for the processor.",
+            f"{needs}, and no driver was found for the {gpus[0]}.",
+            "Install the NVIDIA driver, or choose the CPU build.",
         )
     if _version(hardware.nvidia_driver) >= _version(least):
         return None
     return request_problem(
-        f"{needs}, and the driver here is {hardware.nvidia_driver}.",
-        "Update NVIDIA's driver, or choose a build for an older CUDA or for the processor.",
+        f"{needs}. Version {hardware.nvidia_driver} is installed.",
+        "Update the NVIDIA driver, or choose a build for an older CUDA or the CPU build.",
     )
 
 
-def card_problem(backend: str, gpu: Gpu, hardware: Hardware) -> Problem | None:
-    """A card that the build for this machine has no kernels for; None where that is unknown."""
+def gpu_problem(backend: str, gpu: Gpu, hardware: Hardware) -> Problem | None:
+    """The problem if the build has no kernels for the GPU. None where that is unknown."""
     if gpu.vendor is Vendor.NVIDIA and (build := _CUDA.get(backend)) and gpu.capability is not None:
         return _capability_problem(build, gpu, gpu.capability, build.capabilities(hardware))
     if gpu.vendor is Vendor.AMD and backend == _ROCM and gpu.architecture not in _ROCM_ARCHITECTURES:
         if gpu.architecture is None:
             return request_problem(
-                f"The architecture of the {gpu.name} is unknown: AMD's driver does not tell it.",
-                "Load the kernel's driver amdgpu, or choose the build for the processor.",
+                f"The AMD driver does not report the architecture of the {gpu.name}.",
+                "Load the kernel driver amdgpu, or choose the CPU build.",
             )
         return request_problem(
-            f"PyTorch for {build_title(backend)} has no kernels for the {_card(gpu)}.",
-            "Choose the build for the processor.",
+            f"PyTorch for {build_title(backend)} has no kernels for the {_gpu_text(gpu)}.",
+            "Choose the CPU build.",
         )
     if gpu.vendor is Vendor.INTEL and backend == "xpu" and not _XPU_NAMES.search(gpu.name):
         return request_problem(
-            f"PyTorch for {build_title(backend)} is made for Intel Arc and newer cards, and the {gpu.name} "
-            "is not known to be among them.",
-            "Choose the build for the processor.",
+            f"PyTorch for {build_title(backend)} supports Intel Arc and newer GPUs, and the {gpu.name} is "
+            "not known to be one.",
+            "Choose the CPU build.",
         )
     return None
 
@@ -166,25 +165,25 @@ def _capability_problem(
     first, last = known[0], known[-1]
     relation, remedy = "not among", "Choose another build."
     if capability < first:
-        relation, remedy = "older than", "Choose a build for an older CUDA, or for the processor."
+        relation, remedy = "older than", "Choose a build for an older CUDA, or the CPU build."
     elif capability > last:
         relation = "newer than"
-        remedy = "Choose a build for a newer CUDA, and update the driver if it is too old for that."
+        remedy = "Choose a build for a newer CUDA. Update the driver if that build needs it."
     return request_problem(
-        f"The {_card(gpu)} is {relation} the cards that PyTorch for {build_title(build.backend)} is made for "
+        f"The {_gpu_text(gpu)} is {relation} the GPUs that PyTorch for {build_title(build.backend)} supports "
         f"({_dotted(first)} to {_dotted(last)}).",
         remedy,
     )
 
 
-def processor_problem(hardware: Hardware) -> Problem | None:
-    """The processor lacks AVX2."""
+def cpu_problem(hardware: Hardware) -> Problem | None:
+    """The problem if the CPU does not support AVX2."""
     if hardware.has_avx2 is not False:
         return None
     return Problem(
         kind=Kind.REQUEST,
-        message=f"The processor {hardware.processor} lacks AVX2, for which parts of PyTorch are made.",
-        remedy="Training may be slow or end with an illegal instruction; then use a newer machine.",
+        message=f"The CPU {hardware.processor} does not support AVX2, which parts of PyTorch need.",
+        remedy="Training may be slow or end with an illegal instruction. If so, use a newer machine.",
     )
 
 
@@ -192,7 +191,7 @@ _LEAST_GLIBC = (2, 28)
 
 
 def libc_problem(libc: tuple[str, str]) -> Problem | None:
-    """The C library of a Linux is older than PyTorch's builds need, or another; `libc`: name and version."""
+    """The problem if the C library `libc` (name, version) is too old for PyTorch, or not glibc."""
     name, found = libc
     numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
     if name == "glibc" and numbers >= _LEAST_GLIBC:
@@ -201,8 +200,8 @@ def libc_problem(libc: tuple[str, str]) -> Problem | None:
     needed = ".".join(map(str, _LEAST_GLIBC))
     return Problem(
         kind=Kind.REQUEST,
-        message=f"This system has {has}, and PyTorch's builds need glibc {needed} or newer.",
-        remedy="Use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 or later), or a container of one.",
+        message=f"PyTorch needs glibc {needed} or newer. This system has {has}.",
+        remedy="Use a newer system (Debian 10, Ubuntu 20.04, RHEL 8 or later), or a container with one.",
     )
 
 
@@ -220,10 +219,10 @@ def _cuda_builds(hardware: Hardware) -> list[Build]:
     gpus = [gpu for gpu in hardware.gpus if gpu.vendor is Vendor.NVIDIA]
     builds = []
     for backend, cuda in _CUDA.items():
-        served = [gpu for gpu in gpus if card_problem(backend, gpu, hardware) is None]
+        served = [gpu for gpu in gpus if gpu_problem(backend, gpu, hardware) is None]
         problem = driver_problem(backend, hardware)
         if problem is None and not served:
-            problem = card_problem(backend, gpus[0], hardware)
+            problem = gpu_problem(backend, gpus[0], hardware)
         why = problem.message if problem else _why_cuda(cuda, served[0], hardware)
         size = cuda.download_bytes if hardware.system == "linux" else None
         builds.append((len(served), Build(backend, build_title(backend), why, problem is None, size)))
@@ -232,48 +231,48 @@ def _cuda_builds(hardware: Hardware) -> list[Build]:
 
 def _why_cuda(cuda: _Cuda, gpu: Gpu, hardware: Hardware) -> str:
     title = build_title(cuda.backend)
-    why = f"Driver {hardware.nvidia_driver} runs {title}, and the build is made for the {_card(gpu)}."
-    return why if cuda.last_torch is None else f"{why} PyTorch {cuda.last_torch} is the last that has it."
+    why = f"Driver {hardware.nvidia_driver} runs {title}, and the build supports the {_gpu_text(gpu)}."
+    return why if cuda.last_torch is None else f"{why} PyTorch {cuda.last_torch} is the last release with it."
 
 
 def _build_of(backend: str, vendor: Vendor, hardware: Hardware) -> Build:
     gpus = [gpu for gpu in hardware.gpus if gpu.vendor is vendor]
     if not gpus:
-        return Build(backend, build_title(backend), f"There is no {vendor} graphics card here.", False)
+        return Build(backend, build_title(backend), f"No {vendor} GPU was found.", False)
     for gpu in gpus:
-        if (problem := card_problem(backend, gpu, hardware)) is None:
-            return Build(backend, build_title(backend), f"The build is made for the {_card(gpu)}.", True)
+        if (problem := gpu_problem(backend, gpu, hardware)) is None:
+            return Build(backend, build_title(backend), f"The build supports the {_gpu_text(gpu)}.", True)
     assert problem is not None
     return Build(backend, build_title(backend), problem.message, False)
 
 
 def _cpu_build(hardware: Hardware, fitting: list[Build]) -> Build:
-    fits, title = True, "Processor only"
+    fits, title = True, "CPU only"
     if hardware.system == "darwin":
-        title = "Apple GPU and processor"
+        title = "Apple GPU and CPU"
         fits = _machine(hardware) == "aarch64"
-        why = f"It uses the GPU of the {hardware.processor} through MPS, and the processor."
+        why = f"Uses the GPU of the {hardware.processor} through MPS, and the CPU."
         if not fits:
-            why = "PyTorch 2.2 was the last for Macs with Intel processors, and Ammeter needs 2.11."
+            why = "PyTorch 2.2 was the last release for Intel Macs. Ammeter needs 2.11."
     elif fitting:
-        why = "It runs everywhere, and does not use the graphics card."
+        why = "Runs everywhere, but does not use the GPU."
     else:
-        why = "There is no graphics card here that PyTorch has a build for; it trains on the processor."
+        why = "No GPU was found that PyTorch supports. Training uses the CPU."
         if hardware.gpus:
-            why = "No build of PyTorch can use the graphics card here; it trains on the processor."
+            why = "No PyTorch build supports the GPU of this machine. Training uses the CPU."
     return Build("cpu", title, why, fits, _CPU_BYTES.get(hardware.system))
 
 
 def build_title(backend: str) -> str:
-    """The build's name within a sentence: "CUDA 13.0", "the processor"."""
+    """Return the build's name within a sentence: "CUDA 13.0", "the CPU"."""
     if cuda := _cuda_version(backend):
         return f"CUDA {cuda[0]}.{cuda[1]}"
     if backend.startswith("rocm"):
         return f"ROCm {backend.removeprefix('rocm')}"
-    return {"xpu": "Intel XPU", "cpu": "the processor"}.get(backend, backend)
+    return {"xpu": "Intel XPU", "cpu": "the CPU"}.get(backend, backend)
 
 
-def _card(gpu: Gpu) -> str:
+def _gpu_text(gpu: Gpu) -> str:
     if gpu.capability is not None:
         return f"{gpu.name} (compute capability {_dotted(gpu.capability)})"
     return f"{gpu.name} ({gpu.architecture})" if gpu.architecture else gpu.name

@@ -1,4 +1,4 @@
-"""Connections to a package server: proxies and certificates as the system has them, and ends on request."""
+"""Connections to a package server, with the system's proxies and certificates, that can be closed early."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _TUNNEL = "Tunnel connection failed: "  # how http.client begins what a proxy an
 
 
 class Broken(Exception):  # noqa: N818 - it is tried again
-    """A connection that may work when it is tried again; str() is a sentence without its full stop."""
+    """A connection failed that may work on a retry. str() is a sentence without its period."""
 
 
 class RefusedError(ProblemError):
-    """The server wants a name and a password, or forbids access."""
+    """The server requires a name and a password, or denies access."""
 
 
 class Connections:
-    """Opens addresses, with the name and password of `mirror` at its host; `close` ends every read."""
+    """Opens addresses, with the name and password of `mirror` at its host. `close` ends every read."""
 
     def __init__(self, mirror: str | None = None) -> None:
         self._mirror = urlsplit(mirror or "")
@@ -45,7 +45,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def open(self, address: str, headers: dict[str, str]) -> HTTPResponse:
-        """The server's answer. Raises Broken, and ProblemError where trying again would not help."""
+        """Return the server's answer. Raises Broken, and ProblemError where retrying would not help."""
         parts = urlsplit(address)
         host = parts.hostname or address
         request = Request(address, headers={"User-Agent": f"Ammeter/{__version__}", **headers})
@@ -58,7 +58,7 @@ class Connections:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code in _PASSING:
-                raise Broken(f"{host} answers with HTTP {error.code}") from None
+                raise Broken(f"{host} answered with HTTP {error.code}") from None
             if error.code in _FORBIDS:
                 raise RefusedError(problems.refused(host, error.code)) from None
             raise ProblemError(_of_status(error.code, address, host)) from None
@@ -70,7 +70,7 @@ class Connections:
         return answer
 
     def broken(self, error: Exception, host: str) -> Broken | ProblemError:
-        """The end of a connection in words."""
+        """Return the exception that explains why a connection ended."""
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         text = str(reason)
         if isinstance(reason, ssl.SSLCertVerificationError):
@@ -83,10 +83,10 @@ class Connections:
             return Broken(f"{host} does not answer")
         if isinstance(reason, ConnectionRefusedError | socket.gaierror):
             return Broken(f"{host} cannot be reached")
-        return Broken(f"the connection to {host} was cut")
+        return Broken(f"the connection to {host} was lost")
 
     def close(self) -> None:
-        """Ends all connections, also those that another thread reads from."""
+        """Close all connections, also those that another thread reads from."""
         with self._lock:
             for connection in list(self._sockets):
                 with suppress(OSError):
@@ -117,7 +117,7 @@ class Connections:
 
 
 class _Redirection(urllib.request.HTTPRedirectHandler):
-    """Follows to addresses of servers only, not to FTP. Raises ValueError for others."""
+    """Follows redirections to HTTP addresses only, not to FTP. Raises ValueError for others."""
 
     def http_error_302(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
         address = headers.get("Location") or headers.get("URI") or req.full_url
@@ -131,7 +131,7 @@ class _Redirection(urllib.request.HTTPRedirectHandler):
 
 
 def is_address(text: str) -> bool:
-    """True for an address of a web server or of a file on it."""
+    """Return True for an HTTP or HTTPS address."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -144,13 +144,13 @@ def _of_status(status: int, address: str, host: str) -> Problem:
         return problems.proxy_refused()
     if status in (http.client.NOT_FOUND, http.client.GONE):
         file = unquote(urlsplit(address).path.rpartition("/")[2])
-        remedy = f"Check the mirror's address if you gave one, or {problems.OTHER_SOURCE}."
+        remedy = f"Check the mirror's address, if you use one, or {problems.OTHER_SOURCE}."
         return problems.download(f"{file} is not at {host} (HTTP 404).", remedy)
     return problems.answered(host, status)
 
 
 def _trust() -> ssl.SSLContext:
-    """The system's certificates, which Python finds on few systems, or those that the user names."""
+    """Return the system's certificates, which Python itself finds on few systems, or the user's."""
     if "SSL_CERT_FILE" in os.environ or "SSL_CERT_DIR" in os.environ:
         return ssl.create_default_context()
     import truststore

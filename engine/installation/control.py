@@ -1,4 +1,4 @@
-"""Locks that keep installations from each other, and the user's wish to pause or to end one."""
+"""Locks between installations, and requests to pause or stop one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stopped(Exception):  # noqa: N818 - nothing went wrong
 
 
 class Control:
-    """The user's wishes for an installation in progress; all of it from any thread."""
+    """Pauses, resumes and stops an installation in progress. Any thread may call it."""
 
     def __init__(self) -> None:
         self._running = threading.Event()
@@ -41,18 +41,18 @@ class Control:
         self._running.set()
 
     def stop(self) -> None:
-        """Ends a pause too."""
+        """Stop the installation, also while it is paused."""
         self._stopped.set()
         self._running.set()
 
     def check(self) -> None:
-        """Waits while it is paused. Raises Stopped."""
+        """Wait while it is paused. Raises Stopped."""
         self._running.wait()
         if self.is_stopped:
             raise Stopped
 
     def sleep(self, seconds: float) -> None:
-        """Waits, but no longer than until it is stopped. Raises Stopped."""
+        """Wait for `seconds`. Raises Stopped as soon as it is stopped."""
         if self._stopped.wait(seconds):
             raise Stopped
 
@@ -62,19 +62,19 @@ IN_USE = "in-use"  # in an installation's folder: locked by every worker that ha
 
 @contextmanager
 def sole(folder: Path) -> Iterator[None]:
-    """Keeps others from changing the engines' folder. Raises ProblemError where somebody does."""
+    """Lock the engines' folder against changes. Raises ProblemError if another process has locked it."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / "lock", "ab", opener=plain_file)  # noqa: SIM115 - closed below
     with file:
         if not _locked(file.fileno(), shared=False):
-            message = "The engine is being set up by another Ammeter, or in another window."
-            raise request_error(message, "Wait until that has ended, or stop it there.")
+            message = "Another Ammeter process is installing or removing PyTorch."
+            raise request_error(message, "Wait until it has finished, or stop it there.")
         yield
 
 
 def mark_in_use(place: Path) -> None:
-    """Keeps an installation from being removed until this process ends."""
+    """Keep an installation from being removed until this process ends."""
     # where nothing can be written, nothing can be removed either
     with suppress(OSError):
         # closed by the system
@@ -82,7 +82,7 @@ def mark_in_use(place: Path) -> None:
 
 
 def is_in_use(place: Path) -> bool:
-    """True while a worker has the installation on its path."""
+    """Return True while a worker has the installation on its path."""
     path = place / IN_USE
     try:
         if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""What `engine show` tells of a machine and its engine, here or in the words of another machine."""
+"""The description of a machine and its PyTorch, as `engine show` prints it, local or remote."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST = 2_000
 
 
 class Description(Bounded, frozen=True, extra="ignore"):
-    """The engine, the folder of engines, the hardware, and the builds of PyTorch for it, best first."""
+    """PyTorch, its folder, the hardware, and the PyTorch builds for it, best first."""
 
     state: State
     torch: str | None = None
@@ -36,7 +36,7 @@ class Description(Bounded, frozen=True, extra="ignore"):
 
     @property
     def engine(self) -> Engine:
-        """The engine, without the packages' folder, which only its own machine can use."""
+        """The installed PyTorch without its packages' folder, which only its own machine can use."""
         return Engine(self.state, self.installation, problem=self.problem)
 
     def build(self, backend: str) -> Build | None:
@@ -44,7 +44,7 @@ class Description(Bounded, frozen=True, extra="ignore"):
 
 
 def description_here() -> Description:
-    """This machine and its engine. It asks the drivers: for a thread."""
+    """Describe this machine and its PyTorch. It queries the drivers, so call it in a thread."""
     engine, hardware = engine_here(), hardware_here()
     return Description(
         state=engine.state,
@@ -58,7 +58,7 @@ def description_here() -> Description:
 
 
 def cleaned(value: Any) -> Any:
-    """A JSON value of another machine with every text on one line, bounded, and nothing a terminal obeys."""
+    """Return a remote machine's JSON value with each text bounded, and without control characters."""
     if isinstance(value, str):
         return shortened(value, _LONGEST)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Fetches wheels: several at once, each verified, resumed after a cut, a pause or a kill.
+"""Downloads wheels in parallel, verifies each, and resumes after a lost connection, a pause or a kill.
 
-uv throws a half-fetched wheel away, and torch's are hundreds of megabytes, so this is not left to it.
+uv discards a partial wheel, and PyTorch's are hundreds of megabytes, so uv does not download them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.installation import problems
 from engine.installation.connection import Broken, Connections
 from engine.installation.control import Control, Stopped
-from engine.installation.wanted import Fetched, Plan, Wheel
+from engine.installation.request import Fetched, Plan, Wheel
 
 _AT_ONCE = 3
 _PIECE_BYTES = 2**18
@@ -32,13 +32,13 @@ _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.5, 30.0
 
 
 def wheel_path(wheel: Wheel, folder: Path) -> Path:
-    """Where the wheel lies once it is fetched: in `folder`, or where it is if its address is a file's."""
+    """Return the path of the downloaded wheel: in `folder`, or its own path if its address is a file."""
     parts = urlsplit(wheel.address)
     return Path(url2pathname(parts.path)) if parts.scheme == "file" else folder / wheel.filename
 
 
 class Downloads:
-    """Fetches the wheels of a plan into a folder, once; a cut connection is tried until stopped."""
+    """Downloads the wheels of a plan into a folder. A lost connection is retried until stopped."""
 
     def __init__(self, plan: Plan, folder: Path, control: Control) -> None:
         self._folder, self._control = folder, control
@@ -51,7 +51,7 @@ class Downloads:
         self._is_over = False
 
     def fetch(self) -> Iterator[Fetched]:
-        """Some five events a second until all wheels are there. Raises ProblemError, and Stopped."""
+        """Yield about five events a second until all wheels are complete. Raises ProblemError, Stopped."""
         with problems.writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
         threads = [threading.Thread(target=self._work, daemon=True) for _ in range(_AT_ONCE)]
@@ -110,7 +110,7 @@ class Downloads:
             if file.is_right:
                 return
         if file.path.parent != self._folder:
-            message = f"{file.path.name} in {file.path.parent} is not whole, or is no longer there."
+            message = f"{file.path.name} in {file.path.parent} is incomplete or no longer there."
             raise request_error(message, "Copy it there again.", value=file.path)
         with problems.writing(self._folder):
             file.path.unlink(missing_ok=True)
@@ -123,8 +123,8 @@ class Downloads:
             with problems.writing(self._folder):
                 file.part.unlink()
         what = f"{file.wheel.filename} from {file.host}"
-        message = f"{what} is not what the index promises: it was fetched twice, and its SHA-256 is wrong."
-        remedy = f"Something on the way changes it: use another network, or {problems.OTHER_SOURCE}."
+        message = f"{what} does not match the index. It was downloaded twice, and its SHA-256 is wrong."
+        remedy = f"Something on the network changes it. Use another network, or {problems.OTHER_SOURCE}."
         raise ProblemError(problems.download(message, remedy))
 
     def _receive_all(self, file: _File) -> None:
@@ -140,7 +140,7 @@ class Downloads:
                 if self._control.is_paused:
                     continue
                 text = str(broken)
-                file.retry = f"{text[:1].upper()}{text[1:]}; trying again."
+                file.retry = f"{text[:1].upper()}{text[1:]}. Trying again."
                 if file.done > before:
                     wait = _FIRST_WAIT_SECONDS
                 before, until = file.done, time.monotonic() + wait
@@ -157,13 +157,13 @@ class Downloads:
                     file.begin()
                 elif not file.can_resume_with(answer):
                     file.begin()
-                    raise Broken(f"{file.host} has another {file.wheel.filename} by now")
+                    raise Broken(f"{file.host} now has a different {file.wheel.filename}")
                 file.etag = answer.headers.get("ETag")
                 self._write(file, answer)
         except (OSError, http.client.HTTPException) as error:
             raise self._connections.broken(error, file.host) from error
         if file.done < file.wheel.size_bytes and not self._control.is_paused:
-            raise Broken(f"the connection to {file.host} was cut")
+            raise Broken(f"the connection to {file.host} was lost")
 
     def _write(self, file: _File, answer: http.client.HTTPResponse) -> None:
         with problems.writing(self._folder), file.part.open("ab" if file.done else "wb") as part:
@@ -209,7 +209,7 @@ class _File:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets all content."""
+        """Forget all content."""
         self.done, self.etag = 0, None
         self._digest = hashlib.sha256()
 
@@ -221,13 +221,13 @@ class _File:
 
     @property
     def is_right(self) -> bool:
-        """True if this is the wheel, as far as the index tells."""
+        """True if size and SHA-256 match the index, as far as it has them."""
         sha256 = self.wheel.sha256
         return self.done == self.wheel.size_bytes and (sha256 is None or self._digest.hexdigest() == sha256)
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of the request for the rest. Without a hash only the server knows what it is the rest of."""
+        """Headers of the request for the rest. Without a hash, only the server notices a changed file."""
         headers = {"Accept-Encoding": "identity"}
         if self.done and (self.wheel.sha256 is not None or self.etag is not None):
             headers["Range"] = f"bytes={self.done}-"
@@ -236,7 +236,7 @@ class _File:
         return headers
 
     def can_resume_with(self, answer: http.client.HTTPResponse) -> bool:
-        """True if the answer is the rest of the file."""
+        """Return True if the answer is the rest of the file."""
         span, _, total = answer.headers.get("Content-Range", "").partition("/")
         return span.startswith(f"bytes {self.done}-") and total in ("*", str(self.wheel.size_bytes))
 
@@ -246,7 +246,7 @@ class _Speed:
         self._moments: deque[tuple[float, int]] = deque()
 
     def at(self, received: int) -> float | None:
-        """The bytes per second now that so many are received; None until it is known."""
+        """Return the bytes per second once `received` bytes have arrived. None until it is known."""
         now = time.monotonic()
         self._moments.append((now, received))
         while now - self._moments[0][0] > _AVERAGE_SECONDS:

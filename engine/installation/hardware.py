@@ -1,4 +1,4 @@
-"""The hardware that decides which build of torch fits: cards, drivers, and the processor. Without torch."""
+"""The hardware that decides which PyTorch build fits: GPUs, drivers and the CPU. Works without torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Vendor(StrEnum):
 
 @dataclass(frozen=True)
 class Gpu:
-    """A graphics card. `capability` is NVIDIA's compute capability, `architecture` AMD's ("gfx1100")."""
+    """A GPU. `capability` is NVIDIA's compute capability, `architecture` AMD's ("gfx1100")."""
 
     vendor: Vendor
     name: str
@@ -34,10 +34,10 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Hardware:
-    """This machine. `system` is sys.platform, `machine` such as "x86_64".
+    """A machine's hardware. `system` is sys.platform, `machine` is for example "x86_64".
 
-    `nvidia_driver` is the driver's version and `cuda_of_driver` the newest CUDA that it runs, both None
-    without a driver; `has_avx2` is None where it is unknown or no matter, as on ARM.
+    `nvidia_driver` is the driver's version and `cuda_of_driver` the newest CUDA that it runs. Both are None
+    without a driver. `has_avx2` is None where it is unknown or does not apply, as on ARM.
     """
 
     system: str
@@ -59,7 +59,7 @@ class NvidiaDriver:
 
 
 def output_of(command: Sequence[str]) -> str:
-    """The output of a system program; empty if it is not there, fails, or takes too long."""
+    """Return the output of a system program. It is empty if that is missing, fails or takes too long."""
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(
             command,
@@ -75,7 +75,7 @@ def output_of(command: Sequence[str]) -> str:
 
 
 def nvidia_driver_here() -> NvidiaDriver | None:
-    """NVIDIA's driver and the cards that it serves; None without a driver that works."""
+    """Return the NVIDIA driver and its GPUs. None without a working driver."""
     import pynvml
 
     try:
@@ -103,7 +103,7 @@ def nvidia_driver_here() -> NvidiaDriver | None:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of `hardware_here`; tests describe other machines with it."""
+    """The sources that `hardware_here` reads. Tests describe other machines with them."""
 
     system: str = sys.platform
     machine: str = platform.machine()
@@ -113,7 +113,7 @@ class Sources:
 
 
 def hardware_here(sources: Sources = Sources()) -> Hardware:
-    """The cards and the processor of this machine. Takes up to some seconds on Windows."""
+    """Return the GPUs and the CPU of this machine. Takes up to a few seconds on Windows."""
     if sources.system == "darwin":
         return _mac(sources)
     nvidia = sources.nvidia()
@@ -133,7 +133,7 @@ def hardware_here(sources: Sources = Sources()) -> Hardware:
 
 _PATIENCE_SECONDS = 20.0
 _VENDORS = {0x10DE: Vendor.NVIDIA, 0x1002: Vendor.AMD, 0x8086: Vendor.INTEL}
-_DISPLAYS = 0x03  # PCI's class of display controllers: cards with and without an outlet
+_DISPLAYS = 0x03  # PCI's class of display controllers: GPUs with and without a display output
 _Reading = tuple[str, bool | None, list[Gpu]]
 
 
@@ -144,10 +144,10 @@ def _linux(sources: Sources) -> _Reading:
         fields = dict(re.findall(r"^(model name|flags)\s*: (.*)$", text, re.MULTILINE))
         processor = fields.get("model name", "")
         has_avx2 = "avx2" in fields["flags"].split() if "flags" in fields else None
-    return processor, has_avx2, list(_pci_cards(sources.root))
+    return processor, has_avx2, list(_pci_gpus(sources.root))
 
 
-def _pci_cards(root: Path) -> Iterator[Gpu]:
+def _pci_gpus(root: Path) -> Iterator[Gpu]:
     architectures = _amd_architectures(root)
     for device in sorted((root / "sys/bus/pci/devices").glob("*")):
         with suppress(OSError, ValueError):
@@ -155,7 +155,7 @@ def _pci_cards(root: Path) -> Iterator[Gpu]:
                 int((device / name).read_text(), 16) for name in ("class", "vendor", "device")
             )
             if kind >> 16 == _DISPLAYS and vendor in _VENDORS:
-                name = _pci_name(root, vendor, model) or f"card {vendor:04x}:{model:04x}"
+                name = _pci_name(root, vendor, model) or f"GPU {vendor:04x}:{model:04x}"
                 yield Gpu(_VENDORS[vendor], name, architecture=architectures.get((vendor, model)))
 
 
@@ -165,7 +165,7 @@ def _amd_architectures(root: Path) -> dict[tuple[int, int], str]:
         with suppress(OSError, KeyError, ValueError):
             values = dict(line.split() for line in file.read_text().splitlines())
             version = int(values["gfx_target_version"])
-            if version:  # the processor is a node too
+            if version:  # the CPU is a node too
                 # 90010 is gfx90a, 110000 is gfx1100
                 name = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
                 architectures[int(values["vendor_id"]), int(values["device_id"])] = name
@@ -177,10 +177,10 @@ def _pci_name(root: Path, vendor: int, model: int) -> str | None:
         with suppress(OSError):
             text = (root / place).read_text("utf-8", errors="replace")
             vendors = re.search(rf"^{vendor:04x}  .*\n((?:[\t#].*\n)*)", text, re.MULTILINE)
-            card = re.search(rf"^\t{model:04x}  (.*)$", vendors[1], re.MULTILINE) if vendors else None
-            if card:
-                marketed = re.search(r"\[(.+)\]", card[1])
-                return marketed[1] if marketed else card[1]
+            entry = re.search(rf"^\t{model:04x}  (.*)$", vendors[1], re.MULTILINE) if vendors else None
+            if entry:
+                marketed = re.search(r"\[(.+)\]", entry[1])
+                return marketed[1] if marketed else entry[1]
     return None
 
 

@@ -1,4 +1,4 @@
-"""The engine that is here: in the program's own environment, or an installation, whole or broken."""
+"""The PyTorch of this machine: in Ammeter's own environment, or installed by Ammeter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PACKAGES = "packages"
 
 
 def engines_folder() -> Path:
-    """AMMETER_ENGINE, or `engine` beside the platform's user data. AMMETER_HOME does not move it."""
+    """Return AMMETER_ENGINE, or `engine` in the platform's data folder. AMMETER_HOME does not move it."""
     return from_environment("AMMETER_ENGINE") or platform_data() / "engine"
 
 
@@ -48,10 +48,10 @@ TRIED_PACKAGES = "AMMETER_ENGINE_PACKAGES"  # a worker's variable: packages in p
 
 
 class Installation(Message):
-    """The content of an installation, written beside its packages once they are all there.
+    """The description of an installation, written next to its packages once they are complete.
 
-    `backend` is uv's name of a torch build, such as "cu130" or "cpu"; `python` is "3.12"; `packages` are
-    versions by name; `files` and `size_bytes` count everything installed; `made` is in seconds since 1970.
+    `backend` is uv's name of a PyTorch build, such as "cu130" or "cpu". `python` is for example "3.12".
+    `packages` are versions by name, and `made` is in seconds since 1970.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Installation(Message):
 
 
 class State(StrEnum):
-    """`OWN`: torch is in the program's own environment, as in a checkout."""
+    """The state of PyTorch. `OWN`: it is in Ammeter's own environment, as in a checkout."""
 
     OWN = "own"
     READY = "ready"
@@ -76,7 +76,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine here; `problem` says why it is absent or broken, `packages` is what a worker adds."""
+    """PyTorch here. `problem` says why it is absent or broken. A worker adds `packages` to its path."""
 
     state: State
     installation: Installation | None = None
@@ -91,15 +91,15 @@ class Engine:
 class Current(Message):
     """The content of current.json in the engines' folder, which is replaced atomically.
 
-    Beside it are `installations`, each with its packages and installation.json, which is written last, and
-    `downloads`, of wheels, whole or in part, until they are installed.
+    The folder also has `installations`, each with its packages and installation.json, which is written last,
+    and `downloads`, with complete and partial wheels until they are installed.
     """
 
     name: str
 
 
 def engine_here(folder: Path | None = None) -> Engine:
-    """The engine here, from two small files; whether all its packages are whole is not looked at."""
+    """Return the PyTorch of this machine from two small files, without checking its packages."""
     if has_own_torch():
         return Engine(State.OWN)
     folder = folder or engines_folder()
@@ -121,7 +121,7 @@ def engine_here(folder: Path | None = None) -> Engine:
 
 
 def current_name(folder: Path) -> str | None:
-    """The name of the installation in use in the engines' folder; None without one. Raises OSError."""
+    """Return the name of the installation in use in the engines' folder, or None. Raises OSError."""
     try:
         return Current.model_validate_json(read_file(folder / CURRENT)).name
     except (FileNotFoundError, ValidationError):
@@ -134,7 +134,7 @@ def has_own_torch() -> bool:
 
 
 def torch_version(engine: Engine | None = None) -> str | None:
-    """The version of the engine's torch, such as "2.11.0+cu130", not imported; None without an engine."""
+    """Return the PyTorch version, such as "2.11.0+cu130", without importing it. None if not installed."""
     engine = engine or engine_here()
     if engine.state is State.OWN:
         try:
@@ -151,7 +151,7 @@ def require_engine() -> None:
 
 
 def add_to_path() -> None:
-    """Makes the engine's packages importable, after the program's own. For a worker, before torch."""
+    """Make PyTorch's packages importable, after Ammeter's own. For a worker, before it imports torch."""
     tried = os.environ.get(TRIED_PACKAGES)
     packages = Path(tried) if tried else _marked_packages()
     if packages is not None and str(packages) not in sys.path:
@@ -170,12 +170,12 @@ def _marked_packages() -> Path | None:
 
 
 def python_here() -> str:
-    """The interpreter's version as far as packages depend on it, such as "3.12"."""
+    """Return the interpreter's version as far as packages depend on it, such as "3.12"."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def platform_here() -> str:
-    """The system and processor that packages depend on, such as "linux-x86_64"."""
+    """Return the system and CPU architecture that packages depend on, such as "linux-x86_64"."""
     return f"{sys.platform}-{platform.machine().lower()}"
 
 
@@ -191,46 +191,46 @@ def operating_system() -> str:
 
 def _why_unusable(installation: Installation, packages: Path) -> str | None:
     if installation.python != python_here():
-        return f"it is for Python {installation.python}, and this Ammeter runs on Python {python_here()}"
+        return f"it is for Python {installation.python}, and Ammeter runs on Python {python_here()}"
     if installation.platform != platform_here():
         return f"it is for {installation.platform}, and this machine is {platform_here()}"
     if not (packages / "torch" / "__init__.py").exists():
-        return "torch is missing from it"
+        return "the package torch is missing"
     return None
 
 
 _ABSENT = Problem(
     kind=Kind.NO_ENGINE,
-    message="The engine is not set up: PyTorch has to be downloaded first.",
-    remedy="Set it up in Help > Engine, or with `ammeter engine install`.",
+    message="PyTorch is not installed.",
+    remedy="Install it in Help > PyTorch, or with `ammeter engine install`.",
 )
 
 
 def broken(why: str) -> Problem:
-    """An engine that is there and cannot be used; `why` continues the sentence."""
-    remedy = "Repair it in Help > Engine, or with `ammeter engine install`."
-    return Problem(kind=Kind.NO_ENGINE, message=f"The engine cannot be used: {why}.", remedy=remedy)
+    """Return the problem of a PyTorch that is installed and cannot be used. `why` continues the sentence."""
+    remedy = "Repair it in Help > PyTorch, or with `ammeter engine install`."
+    return Problem(kind=Kind.NO_ENGINE, message=f"PyTorch cannot be used: {why}.", remedy=remedy)
 
 
-def whole_problem(folder: Path | None = None) -> Problem | None:
-    """The files that the engine lacks; None for a whole one. It may take seconds: for a thread."""
+def missing_files_problem(folder: Path | None = None) -> Problem | None:
+    """Return the problem of missing files, or None. It may take seconds, so call it in a thread."""
     engine = engine_here(folder)
     if engine.state is not State.READY or engine.installation is None or engine.packages is None:
         return engine.problem
-    why = _what_is_missing(engine.packages, engine.installation.packages)
+    why = _find_missing_file(engine.packages, engine.installation.packages)
     return None if why is None else broken(why)
 
 
-def _what_is_missing(packages: Path, versions: dict[str, str]) -> str | None:
+def _find_missing_file(packages: Path, versions: dict[str, str]) -> str | None:
     records = {_normal(path.parent.name.split("-")[0]): path for path in packages.glob("*.dist-info/RECORD")}
     for name in versions:
         if _normal(name) not in records:
-            return f"the package {name} is missing from it"
+            return f"the package {name} is missing"
     for record in records.values():
         try:
             for file, size_bytes in _listed(record):
                 if _size(packages, file) != size_bytes:
-                    state = "is missing" if _size(packages, file) is None else "is not whole"
+                    state = "is missing" if _size(packages, file) is None else "is incomplete"
                     return f"its file {file} {state}"
         except (OSError, ValueError, csv.Error):
             return f"its file {record.relative_to(packages).as_posix()} cannot be read"
@@ -238,7 +238,7 @@ def _what_is_missing(packages: Path, versions: dict[str, str]) -> str | None:
 
 
 def _listed(record: Path) -> Iterator[tuple[str, int]]:
-    """The files of a RECORD with their sizes; not itself, nor compiled ones, which Python may write anew."""
+    """Yield the files of a RECORD with their sizes, except .pyc files, which Python may rewrite."""
     with record.open(newline="", encoding="utf-8") as lines:
         for file, _, size in csv.reader(lines):
             if size and not file.endswith(".pyc"):

@@ -1,4 +1,4 @@
-"""Installs the engine: resolves, fetches, unpacks and tries it, and only then puts it to use."""
+"""Installs PyTorch: resolves, downloads, unpacks and tries it, and only then uses it."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from engine.installation.installed import (
     python_here,
 )
 from engine.installation.plan import make_plan
-from engine.installation.uv import run_uv
-from engine.installation.wanted import (
+from engine.installation.request import (
     Installed,
     InstallEvent,
+    InstallRequest,
     Plan,
     Planned,
     Stage,
     StageBegan,
     Unpacked,
-    Wanted,
 )
+from engine.installation.uv import run_uv
 from engine.words.numbers import memory_text
 
 _EVENT_SECONDS = 0.3
@@ -53,10 +53,10 @@ _CACHE = "uv"  # uv's, in an installation's folder while it is unpacked: files a
 
 
 class Installer:
-    """Installs into `folder`, by default the user's; `try_out` raises ProblemError for useless packages.
+    """Performs one installation into `folder`, by default the user's.
 
-    For one installation. Any thread may call `pause`, which waits with fetching or before the next stage,
-    `resume`, and `stop`, after which what was fetched is kept for the next.
+    `try_out` raises ProblemError for packages that do not work. Any thread may call `pause`, which pauses the
+    download or waits before the next stage, `resume`, and `stop`, which keeps the downloaded files.
     """
 
     def __init__(self, folder: Path | None, try_out: Callable[[Path], None]) -> None:
@@ -64,8 +64,8 @@ class Installer:
         self._control = control = Control()
         self.pause, self.resume, self.stop = control.pause, control.resume, control.stop
 
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
-        """Installs, going on with what an earlier attempt fetched; ends without `Installed` if it is stopped.
+    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
+        """Install, and reuse the files of an earlier attempt. Ends without `Installed` if it is stopped.
 
         The installation in use stays in use until the new one has trained a step. Raises ProblemError.
         """
@@ -75,7 +75,7 @@ class Installer:
         except Stopped:
             return
 
-    def _install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+    def _install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         _remove_unused(self._folder)
         yield StageBegan(Stage.RESOLVING)
         plan = make_plan(wanted, self._folder, lambda: self._control.is_stopped)
@@ -135,14 +135,14 @@ class Installer:
         free_bytes = shutil.disk_usage(self._folder).free
         if needed_bytes > free_bytes:
             needed, free = (memory_text(count / BYTES_PER_MIB) for count in (needed_bytes, free_bytes))
-            message = f"The engine needs {needed}, and {free} are free at {self._folder}."
+            message = f"PyTorch needs {needed}, but only {free} are free at {self._folder}."
             raise ProblemError(Problem(kind=Kind.DISK_FULL, message=message, remedy=problems.ROOM))
 
 
 def remove(folder: Path | None = None) -> int:
-    """Removes the engine with all downloads, and returns how many bytes that frees.
+    """Remove PyTorch with all downloads, and return the number of freed bytes.
 
-    An installation that a worker has in use is left to the next start. Raises ProblemError.
+    An installation that a worker uses is removed at the next start. Raises ProblemError.
     """
     folder = folder or engines_folder()
     if not folder.is_dir():
@@ -157,14 +157,14 @@ def remove(folder: Path | None = None) -> int:
 
 
 def remove_leftovers(folder: Path | None = None) -> None:
-    """Removes the installations that are not in use, unless the engine is being set up; for a start."""
+    """Remove unused installations at the start of Ammeter, unless PyTorch is being installed."""
     folder = folder or engines_folder()
     if folder.is_dir():
         try:
             with sole(folder):
                 _remove_unused(folder)
         except ProblemError:
-            # another Ammeter is at it, or the folder cannot be used: nothing that a start could mend
+            # another Ammeter is using it, or the folder is unusable: a start cannot fix either
             return
 
 
@@ -176,7 +176,7 @@ def _remove_unused(folder: Path) -> None:
 
 
 def has_leftovers(folder: Path | None = None) -> bool:
-    """True if there are installations that are not current. Raises ProblemError."""
+    """Return True if there are installations that are not current. Raises ProblemError."""
     folder = folder or engines_folder()
     with problems.writing(folder):
         return bool(_unused(folder))
@@ -225,7 +225,7 @@ def _size(folder: Path) -> tuple[int, int]:
             try:
                 status = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - of twenty thousand files
             except OSError:
-                # uv moves them meanwhile
+                # uv moves them at the same time
                 continue
             if status.st_ino not in seen:
                 seen.add(status.st_ino)

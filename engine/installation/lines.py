@@ -1,4 +1,4 @@
-"""An installation over a pipe: a line of JSON says what is wanted, and its events come back as such lines."""
+"""An installation over a pipe: the request is a line of JSON, and each event comes back as one."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from pydantic_core import from_json
 from engine.experiment.bounded import check_size
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.description import cleaned
-from engine.installation.wanted import InstallEvent, Wanted
+from engine.installation.request import InstallEvent, InstallRequest
 
 PAUSE, GO_ON = b"pause\n", b"go on\n"
 LONGEST_LINE = 4 * 2**20  # in bytes: a plan of a few hundred wheels with their addresses takes a tenth of it
-_WANTED = TypeAdapter(Wanted)
+_REQUEST = TypeAdapter(InstallRequest)
 _EVENT: TypeAdapter[InstallEvent | Problem] = TypeAdapter(InstallEvent | Problem)
 
 
-def wanted_line(wanted: Wanted) -> bytes:
-    return _WANTED.dump_json(wanted) + b"\n"
+def request_line(wanted: InstallRequest) -> bytes:
+    return _REQUEST.dump_json(wanted) + b"\n"
 
 
-def read_wanted(line: bytes) -> Wanted:
-    """What `wanted_line` wrote. Raises ProblemError."""
+def read_request(line: bytes) -> InstallRequest:
+    """Parse the output of `request_line`. Raises ProblemError."""
     try:
         check_size(line)
-        return _WANTED.validate_json(line)
+        return _REQUEST.validate_json(line)
     except ValueError:
         raise ProblemError(_UNKNOWN) from None
 
 
 def event_line(event: InstallEvent | Problem) -> bytes:
-    """An event, or what went wrong."""
+    """Return an event or a problem as a line of JSON."""
     return _EVENT.dump_json(event) + b"\n"
 
 
 def read_event(line: bytes) -> InstallEvent:
-    """What `event_line` wrote; it is untrusted. Raises ProblemError, also for a problem."""
+    """Parse the untrusted output of `event_line`. Raises ProblemError, also if it is a problem."""
     try:
         check_size(line)
         event = _EVENT.validate_python(cleaned(from_json(line)))
@@ -48,6 +48,6 @@ def read_event(line: bytes) -> InstallEvent:
 
 _UNKNOWN = Problem(
     kind=Kind.PROTOCOL,
-    message="The other machine answers in a way that this version does not understand.",
-    remedy="Set the engine up there again, with `ammeter engine install --machine NAME`.",
+    message="The remote machine sent an answer that this version of Ammeter does not understand.",
+    remedy="Install PyTorch there again with `ammeter engine install --machine NAME`.",
 )

@@ -1,4 +1,4 @@
-"""How to add a package that a user's file imports to the PyTorch installation of its worker."""
+"""Tells how to add a package that a user's file imports to PyTorch's installation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ASKS = re.compile(r"pip install (?:-\S+ )*[`'\"]?([A-Za-z][\w.-]*)|optional dep
 
 
 def missing_package(error: BaseException) -> str | None:
-    """Return the name of the package that an import lacked. None for another error, or another lack."""
+    """Return the name of the package that an import did not find. None for any other error."""
     if not isinstance(error, ImportError):
         return None
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -41,11 +41,11 @@ def missing_package(error: BaseException) -> str | None:
 
 
 def package_remedy(error: BaseException, file: str) -> str | None:
-    """Return how to install the package that an import in `file` lacked. None for another error."""
+    """Return how to install the package that an import in `file` did not find. None for any other error."""
     package = missing_package(error)
     if package is None:
         return None
-    is_far = "AMMETER_FAR" in os.environ
+    is_far = "AMMETER_REMOTE" in os.environ
     if _has_torch_of_its_own() and not is_far:
         parts = ["uv", "pip", "install", "--python", sys.executable, package]
         command = subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)

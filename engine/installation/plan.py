@@ -1,4 +1,4 @@
-"""The packages to fetch: uv resolves those of the engine, and those that the program has are left out."""
+"""The packages to download: uv resolves PyTorch's, and packages that Ammeter already has are skipped."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ from engine.installation.control import Stopped
 from engine.installation.hardware import hardware_here
 from engine.installation.installed import downloads_folder, engines_folder
 from engine.installation.problems import OTHER_SOURCE, no_address, unreachable
+from engine.installation.request import AUTOMATIC, InstallRequest, Plan, Source, Wheel
 from engine.installation.uv import never, run_uv
-from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted, Wheel
 
 REQUIREMENTS = {"torch": ">=2.11", "torchvision": ">=0.26"}
-"""As in pyproject.toml. No upper bounds: new cards need new builds, and a build trains a step before use."""
+"""As in pyproject.toml. No upper bounds: new GPUs need new builds, and a build trains a step before use."""
 
 _ENGINES_OWN = re.compile(r"torch|torchvision|triton|nvidia-(?!ml-py).*|cuda-.*")
-"""Packages that come with torch and so are the engine's even where the program's environment has them."""
+"""Packages that come with torch, and are installed even where Ammeter's environment has them."""
 
 _CUDA_UNPACKED_FACTOR, _UNPACKED_FACTOR = 2.0, 4.0
 """More than what was measured: 1.7 to 1.8 of PyPI's builds for CUDA 12.6, 12.8 and 13.2 with all that they
-require, 3.6 of the build for the processor."""
+require, 3.6 of the CPU build."""
 
 
-def make_plan(wanted: Wanted, folder: Path | None = None, is_stopped: Callable[[], bool] = never) -> Plan:
-    """Resolves what is wanted here; only descriptions are fetched. Raises ProblemError, Stopped."""
+def make_plan(
+    wanted: InstallRequest, folder: Path | None = None, is_stopped: Callable[[], bool] = never
+) -> Plan:
+    """Resolve a request for this machine from metadata alone. Raises ProblemError, Stopped."""
     _require_address(wanted.source.mirror)
     _require_names(wanted.extras)
     folder = folder or engines_folder()
@@ -79,7 +81,7 @@ _Packages = list[dict[str, Any]]  # as in pylock.toml
 
 
 def _resolve(
-    wanted: Wanted,
+    wanted: InstallRequest,
     program: Mapping[str, _Package],
     is_stopped: Callable[[], bool],
     *,
@@ -108,11 +110,14 @@ def _resolve(
 
 
 def _resolve_without_own_index(
-    wanted: Wanted, program: Mapping[str, _Package], is_stopped: Callable[[], bool], failure: ProblemError
+    wanted: InstallRequest,
+    program: Mapping[str, _Package],
+    is_stopped: Callable[[], bool],
+    failure: ProblemError,
 ) -> _Packages:
-    """The wanted build from PyPI, which has one of those in PyTorch's own index.
+    """Resolve the requested build from PyPI, which has one of the builds in PyTorch's own index.
 
-    Raises `failure` where it has none that would do, with its name in the remedy where another one would.
+    Raises `failure` if PyPI has another build. If that one fits this machine, the remedy names it.
     """
     if wanted.source != Source() or failure.problem.kind is not Kind.DOWNLOAD:
         raise failure
@@ -124,9 +129,9 @@ def _resolve_without_own_index(
     best = builds[0].backend
     if backend == (best if wanted.backend == AUTOMATIC else wanted.backend):
         return packages
-    # a build for a card serves a processor too
+    # a GPU build also works on a CPU
     if best == "cpu" or any(build.fits for build in builds if build.backend == backend):
-        remedy = f"Choose the build {backend} for {build_title(backend)}, which PyPI has, or {OTHER_SOURCE}."
+        remedy = f"Choose the build {backend} ({build_title(backend)}), which PyPI has, or {OTHER_SOURCE}."
         raise ProblemError(failure.problem.model_copy(update={"remedy": remedy})) from failure
     raise failure
 
@@ -138,10 +143,10 @@ def _backends(wanted: str) -> list[str]:
 
 
 def _mirror_indexes(mirror: str, backends: Iterable[str], is_stopped: Callable[[], bool]) -> list[str]:
-    """The mirror's folders of builds come first, such as `<mirror>/cu130`, and then the mirror itself.
+    """Return the mirror's folders of builds, such as `<mirror>/cu130`, and then the mirror itself.
 
-    uv's --torch-backend would ask PyTorch's own indexes. A mirror without such folders serves what PyPI has.
-    With uv's strategy "unsafe…" any index may answer for any package: here they are all of the same mirror.
+    uv's --torch-backend would use PyTorch's own indexes. A mirror without such folders has the same packages
+    as PyPI. With uv's strategy "unsafe…" any index may answer for any package: here all belong to the mirror.
     """
     connections = Connections(mirror)
 
@@ -152,7 +157,7 @@ def _mirror_indexes(mirror: str, backends: Iterable[str], is_stopped: Callable[[
         except RefusedError as refused:
             return refused
         except (Broken, ProblemError):
-            return False  # why it does not answer is for uv to tell, which asks the mirror next
+            return False  # uv uses the mirror next, and reports why it does not answer
 
     base = mirror.rstrip("/")
     folders = [f"{base}/{backend}" for backend in backends]
@@ -197,10 +202,9 @@ def _packages_of_program() -> dict[str, _Package]:
 
 
 def _describe(program: Mapping[str, _Package], folder: Path) -> Path:
-    """Constraints to what the program has, and wheels in `folder` that hold nothing but its metadata.
+    """Write constraints to Ammeter's own packages, and wheels in `folder` with only their metadata.
 
-    With these uv resolves against the program's versions even where the source does not have them: neither a
-    mirror nor a folder of wheels needs to.
+    With these uv resolves against Ammeter's versions, even if a mirror or folder of wheels lacks them.
     """
     for name, package in program.items():
         stem = f"{name.replace('-', '_')}-{package.version}"
@@ -219,10 +223,10 @@ def _versions(packages: _Packages) -> dict[str, str]:
 
 
 def _backend(versions: Mapping[str, str]) -> str:
-    """uv's name of the build: torch's local version, or else what it brings along.
+    """Return uv's name of the build, from torch's local version or its dependencies.
 
     PyPI's wheels have no local version: on Linux they are builds for the CUDA whose runtime they require,
-    elsewhere for the processor, and on a Mac for Apple's GPU too.
+    elsewhere for the CPU, and on a Mac also for Apple's GPU.
     """
     if local := versions["torch"].partition("+")[2]:
         return local
@@ -237,29 +241,29 @@ def _require_address(mirror: str | None) -> None:
     if mirror is not None and not is_address(mirror):
         # without a password
         shown = shortened(mirror.rpartition("@")[2])
-        message = f"The mirror '{shown}' is no address of a package index."
-        remedy = "Give it in full, such as https://packages.example.org/simple."
+        message = f"'{shown}' is not the address of a package index."
+        remedy = "Give the full address, such as https://packages.example.org/simple."
         raise request_error(message, remedy, key="mirror", value=shown)
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])? *([<>=!~].*)?")
-"""A package from an index, with its extras and versions; neither an address or a file nor an option of uv."""
+"""A package from an index, with its extras and versions. Not an address, a file or an option of uv."""
 
 
 def _require_names(extras: Iterable[str]) -> None:
     for extra in extras:
         if _NAME.fullmatch(extra) is None:
-            message = f"'{shortened(extra.rpartition('@')[2].strip())}' is no package of an index."
-            remedy = "Give its name, with a version if it matters, such as timm or timm>=1.0."
+            message = f"'{shortened(extra.rpartition('@')[2].strip())}' is not a package name."
+            remedy = "Give a package name, with a version if needed, such as timm or timm>=1.0."
             raise request_error(message, remedy, key="with")
 
 
-def _require_backend(wanted: Wanted, backend: str) -> None:
+def _require_backend(wanted: InstallRequest, backend: str) -> None:
     if wanted.backend in (AUTOMATIC, backend):
         return
     source = wanted.source
     place = "mirror" if source.mirror is not None else "folder" if source.folder is not None else "index"
-    message = f"The {place} has no build {wanted.backend} of PyTorch for this machine, only {backend}."
+    message = f"The {place} has no PyTorch build {wanted.backend} for this machine, only {backend}."
     remedy = f"Choose {backend} or another source."
     raise request_error(message, remedy, key="backend", value=wanted.backend)
 
@@ -301,7 +305,7 @@ _Answer = TypeVar("_Answer")
 
 
 def with_sizes(wheels: list[Wheel], source: Source, is_stopped: Callable[[], bool]) -> list[Wheel]:
-    """The wheels with the sizes that servers tell where the index did not. Raises ProblemError, Stopped."""
+    """Return the wheels, with sizes from servers where the index has none. Raises ProblemError, Stopped."""
     connections = Connections(source.mirror)
 
     def sized(wheel: Wheel) -> Wheel:
@@ -316,7 +320,7 @@ def at_once(
     connections: Connections,
     is_stopped: Callable[[], bool],
 ) -> list[_Answer]:
-    """The answers for several things, asked for side by side. Raises their errors, and Stopped."""
+    """Call `ask` for each thing in parallel, and return the answers. Raises their errors, and Stopped."""
     pool = ThreadPoolExecutor(_AT_ONCE)
     try:
         asked = [pool.submit(ask, thing) for thing in things]
@@ -346,10 +350,10 @@ def _size_bytes(address: str, connections: Connections) -> int:
         # not HEAD: addresses that are signed for GET refuse it
         with connections.open(address, {"Range": "bytes=0-0"}) as answer:
             whole = (answer.headers["Content-Range"] or "").rpartition("/")[2]
-            told = whole or answer.headers["Content-Length"] or ""
+            size = whole or answer.headers["Content-Length"] or ""
     except Broken as error:
         raise ProblemError(unreachable(parts.hostname or address)) from error
-    if _SIZE.fullmatch(told) is None:
-        message = f"{parts.hostname} does not tell the size of {PurePosixPath(parts.path).name}."
+    if _SIZE.fullmatch(size) is None:
+        message = f"{parts.hostname} does not report the size of {PurePosixPath(parts.path).name}."
         raise request_error(message, "Choose another source, or a folder of wheels.")
-    return int(told)
+    return int(size)

@@ -1,4 +1,4 @@
-"""uv as a program beside this one: found, run without the settings that lie around, ended, and understood."""
+"""Finds and runs uv, without the user's uv settings, and explains its errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from engine.installation.problems import (
     unreachable,
     untrusted,
 )
-from engine.installation.wanted import Source
+from engine.installation.request import Source
 
 _KEPT = (
     "HTTP_",
@@ -42,18 +42,18 @@ _KEPT = (
     "KEYRING_PROVIDER",
     "INDEX_",
 )
-"""Of uv's own variables: those that say how to reach an index and which card to assume."""
+"""Of uv's own variables: those that say how to reach an index and which GPU to assume."""
 _POLL_SECONDS = 0.1
 _LONGEST_QUOTE = 400
 
 
 def never() -> bool:
-    """For a run of uv that nobody stops."""
+    """Return False, for a run of uv that is never stopped."""
     return False
 
 
 def find_uv() -> Path:
-    """AMMETER_UV, else uv beside the interpreter, of the package, or on the PATH. Raises ProblemError."""
+    """Return AMMETER_UV, or uv next to Python, in its package or on the PATH. Raises ProblemError."""
     if named := os.environ.get("AMMETER_UV", "").strip():
         return Path(named)
     beside = Path(sys.executable).with_name("uv.exe" if sys.platform == "win32" else "uv")
@@ -76,10 +76,10 @@ def run_uv(
     cache: Path | None = None,
     is_stopped: Callable[[], bool] = never,
 ) -> str:
-    """Runs uv with `text` as its input and returns its output.
+    """Run uv with `text` as its input, and return its output.
 
     Raises ProblemError, and Stopped once `is_stopped()` is true. `source` only explains failures. `indexes`
-    are asked in this order, in place of PyPI. Without a folder `cache` uv keeps nothing.
+    replace PyPI, in this order. Without a folder `cache` uv keeps nothing.
     """
     with tempfile.TemporaryDirectory(prefix="ammeter-uv-", ignore_cleanup_errors=True) as scratch:
         environment = _environment() | {"UV_CACHE_DIR": str(cache or Path(scratch, "cache"))}
@@ -143,8 +143,8 @@ def _communicate(
 
 
 def _no_uv(why: str, program: str | None) -> Problem:
-    remedy = "Install Ammeter again, or set AMMETER_UV to the program uv."
-    return request_problem(f"uv, which fetches the engine, {why}.", remedy, key="AMMETER_UV", value=program)
+    remedy = "Reinstall Ammeter, or set AMMETER_UV to the path of uv."
+    return request_problem(f"uv, which installs PyTorch, {why}.", remedy, key="AMMETER_UV", value=program)
 
 
 _OF_THE_DISK = {
@@ -153,18 +153,18 @@ _OF_THE_DISK = {
     # ERROR_WRITE_PROTECT and ERROR_DISK_FULL, as Windows numbers them
     *(19, 112),
 }
-"""Why an archive is not unpacked although it is sound."""
+"""Errors of the disk, not of the archive."""
 
 
 def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
-    """uv's complaint as a problem; `folder` is where it wrote."""
+    """Turn uv's error message into a problem. `folder` is where it wrote."""
     host = _host(said, source)
     if "invalid peer certificate" in said:
         return untrusted(host)
     if "proxy authorization required" in said or "(407" in said:
         return proxy_refused()
     if "tunnel error: unsuccessful" in said:
-        remedy = f"Ask who runs the proxy to allow it, or {OTHER_SOURCE}."
+        remedy = f"Ask the proxy's administrator to allow it, or {OTHER_SOURCE}."
         return download(f"The proxy does not connect to {host}.", remedy)
     if "tunnel error" in said:
         proxies = getproxies()
@@ -177,7 +177,7 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         return answered(host, int(status[1]))
     if source.folder is not None and "Failed to read `--find-links`" in said:
         message = f"The folder of wheels {source.folder} cannot be read."
-        return request_problem(message, "Check its name, and that it may be read.", value=source.folder)
+        return request_problem(message, "Check its name and your read permission.", value=source.folder)
     if "No solution found" in said:
         return _no_solution(said, source)
     if number := re.search(r"\(os error (\d+)\)", said):
@@ -188,11 +188,11 @@ def explained(said: str, source: Source, folder: Path | None = None) -> Problem:
         if is_twice or (archive is not None and error.errno not in _OF_THE_DISK):
             wheel = archive or re.search(r"([^\s/\\`]+\.whl)", said)
             name = wheel[1] if wheel is not None else "A wheel"
-            remedy = f"The wheel is at fault: {OTHER_SOURCE}."
+            remedy = f"The wheel is faulty. {OTHER_SOURCE.capitalize()}."
             return download(f"{name} cannot be unpacked: {error.strerror}.", remedy)
         if folder is not None:
             return not_written(error, folder)
-    return download(f"uv could not prepare the engine: {_causes(said)}", f"Try again, or {OTHER_SOURCE}.")
+    return download(f"uv could not install PyTorch: {_causes(said)}", f"Try again, or {OTHER_SOURCE}.")
 
 
 def _no_solution(said: str, source: Source) -> Problem:
@@ -207,7 +207,7 @@ def _no_solution(said: str, source: Source) -> Problem:
     if source.folder is not None:
         remedy = f"Copy its wheel for Python {python_here()} on {platform_here()} into the folder."
     elif source.mirror is not None:
-        remedy = "Check the mirror's address: it often ends in /simple."
+        remedy = "Check the mirror's address, which often ends in /simple."
     return download(f"The package {missing[1]} is not in {place}.", remedy)
 
 

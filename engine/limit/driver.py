@@ -1,4 +1,4 @@
-"""Finds the largest batch that fits, trial by trial, in one precision after the other."""
+"""Find the largest batch that fits, trial by trial, in one precision after the other."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _UNKNOWN_LIMIT = 1_000_000_000
 # nobody knows how long a download, decoding a folder or a compiler takes
 _LONG_PHASES = (PhaseName.DOWNLOADING, PhaseName.BUILDING, PhaseName.COMPILING)
 _STANDSTILL_SECONDS = 300.0
-"""A trial is a handful of steps: one that stands still for this long will not go on."""
+"""The seconds after which a trial without progress is given up. A trial has only a few steps."""
 
 _Steps = Iterator[Study[Limit] | Event]
 
 
 class LimitDriver(Driver[Limit]):
-    """The other precisions are tried even if one fails. No trial starts after `time_limit_seconds`."""
+    """Search in each precision, even if one fails. No trial starts after `time_limit_seconds`."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class LimitDriver(Driver[Limit]):
         state.close()
         yield known()
         if (result := state.side.result) is not None and state.side.problem is None:
-            proof = "proven" if result.verified else "not proven"
+            proof = "verified" if result.verified else "not verified"
             yield Log(message=f"The largest batch that passed is {result.largest_batch:,}, {proof}.")
 
     def _search(
@@ -121,7 +121,7 @@ class LimitDriver(Driver[Limit]):
         if not 1 <= granularity <= limit:
             raise request_error(
                 f"granularity is {granularity:,}, but it must be from 1 to {limit:,}: {reason}.",
-                f"Set granularity to at most {limit:,}; 1 finds the exact answer.",
+                f"Set granularity to at most {limit:,}. 1 finds the exact answer.",
                 key="granularity",
                 value=granularity,
                 allowed=f"1 to {limit:,}",
@@ -200,13 +200,13 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
     if device.name == "cpu" and experiment.memory_cap_gib is None:
         raise setting_error(
             "memory_cap_gib",
-            "is empty, but on a CPU there is no card whose memory could be the limit.",
-            "Give a limit in GiB, such as 2 (--memory-gib 2); only Linux enforces it. Or use a GPU.",
+            "is empty, but a CPU has no GPU memory that limits the batch.",
+            "Set a limit in GiB, such as 2 (--memory-gib 2, only on Linux), or use a GPU.",
         )
     if device.name == "cpu" and experiment.precision is Precision.FP8:
         raise setting_error(
             "precision",
-            "is FP8, which a CPU emulates: the largest batch there says nothing about a GPU.",
+            "is FP8, which a CPU only emulates, so the largest batch says nothing about a GPU.",
             "Search in BF16 AMP, or on a GPU that has FP8.",
             value=Precision.FP8,
         )
@@ -215,7 +215,7 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
             "device",
             f"is '{device.name}', but {device.title} shares the machine's memory and cannot be "
             "capped, so there is no limit to find.",
-            "Use an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
+            "Use an NVIDIA GPU, or a memory limit on the CPU of a Linux machine.",
             value=device.name,
         )
     return device
@@ -247,7 +247,7 @@ what ran before it. It costs half the speed."""
 
 
 class TrialRunner:
-    """Runs the trials of one search on one device, always in processes. Must be closed.
+    """Run the trials of one search on one device, each in a process. Must be closed.
 
     On an accelerator a worker takes trials until it is replaced; on a CPU, where a cap holds for the process,
     it takes exactly one, and the next worker gets ready meanwhile.
@@ -261,7 +261,7 @@ class TrialRunner:
         self._session: ProcessSession | None = None
 
     def prepare(self) -> None:
-        """Starts the first trial's worker. Raises ProblemError if it cannot be started."""
+        """Start the first trial's worker. Raises ProblemError if it cannot be started."""
         self._worker = self._take()
 
     @property
@@ -272,7 +272,7 @@ class TrialRunner:
     def run(
         self, experiment: Experiment, *, is_last: bool = False, is_quick: bool = False
     ) -> Iterator[Event]:
-        """One trial's events; the last is Tried, Failed, or Finished if it was stopped.
+        """Yield a trial's events. The last is Tried, Failed, or Finished if it was stopped.
 
         After the last trial no further worker is needed. Raises ProblemError if none can be started, or if
         code may not run.
@@ -290,12 +290,12 @@ class TrialRunner:
             session.close()
 
     def stop(self) -> None:
-        """Ends the current trial. Any thread may ask."""
+        """End the current trial. Any thread may ask."""
         if (session := self._session) is not None:
             session.stop()
 
     def replace_worker(self) -> None:
-        """Gives the next trial a new process."""
+        """Give the next trial a new process."""
         if self._worker is not None and not self._is_disposable:
             self._worker.close()
             self._worker = None
@@ -316,7 +316,7 @@ class TrialRunner:
 
 
 def trial_limits(limits: Limits) -> Limits:
-    """The launcher's limits with less patience, since nobody waits as long for a trial as for a run."""
+    """Return the launcher's limits with shorter timeouts than for a run."""
     standstill = {
         phase: seconds if phase in _LONG_PHASES else min(seconds, _STANDSTILL_SECONDS)
         for phase, seconds in limits.standstill.items()

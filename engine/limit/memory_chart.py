@@ -1,4 +1,4 @@
-"""The chart of the memory limit: peak memory by batch size, with a mark for each trial."""
+"""The chart of the largest batch: peak memory by batch size, with a mark for each trial."""
 
 from __future__ import annotations
 

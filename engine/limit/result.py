@@ -1,4 +1,4 @@
-"""The search in one precision: what each of its trials showed, and its result in figures and sentences."""
+"""The search in one precision: its trials, and its result in numbers and sentences."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _DIED_OF_MEMORY = re.compile(
 )
 _OUTCOMES = {
     "memory": "out of memory",
-    "spill": "spilled to the host",
-    "death": "worker died",
+    "spill": "spilled to system memory",
+    "death": "worker crashed",
     "hang": "hung",
 }
 
 
 def outcome(trial: Trial) -> str:
-    """How one trial ended, in a few words."""
+    """Return the outcome of a trial in a few words."""
     ending = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
     quick = {"uncompiled": trial.uncompiled, "no cuDNN search": trial.unsearched}
     return ", ".join([ending, *(word for word, applies in quick.items() if applies)])
 
 
 def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1) -> int:
-    """The largest multiple that leaves that fraction of the memory free; 0 if there is none."""
+    """Return the largest multiple that leaves that fraction of the memory free, or 0."""
     search = Search(granularity=side.granularity, budget_mib=side.budget_mib)
     for trial in side.telling:
         search.learn(trial, side.budget_mib)
@@ -50,9 +50,9 @@ def recommended_batch(side: LimitSide, margin_fraction: float, multiple: int = 1
 class SideSearch:
     """The state of the search in one precision, and the `side` as far as it is known.
 
-    Every batch compiles anew, and cuDNN tries its algorithms anew (`searches_algorithms`), which takes many
-    times as long as the steps. So the first trials leave both out. The whole recipe needs different memory:
-    its trials then start at that answer and verify their own.
+    Every batch compiles again, and cuDNN searches its algorithms again (`searches_algorithms`), which takes
+    many times as long as the steps. So the first trials skip both. All optimizations together need different
+    memory, so their trials then start at that answer and verify their own.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SideSearch:
 
     @property
     def doing(self) -> str:
-        """The work in hand: "FP32: trial 3, 64 fits, trying 128"."""
+        """Return the current work: "FP32: trial 3, 64 fits, trying 128"."""
         side = self.side
         if side.trying is None:
             return f"{side.label}: getting ready"
@@ -82,7 +82,7 @@ class SideSearch:
         return f"{side.label}: trial {len(side.trials) + 1}{fits}, trying {side.trying:,}"
 
     def next_batch(self) -> int | None:
-        """The batch to try next; None once the answer is proven."""
+        """Return the batch to try next. None once the answer is verified."""
         size = self._search.next_batch()
         if size is None and self.is_quick and self._search.limit:
             self.is_quick = False
@@ -94,11 +94,11 @@ class SideSearch:
 
     @property
     def ends_with_next(self) -> bool:
-        """True if the next trial proves the answer, however it goes."""
+        """True if the next trial verifies the answer, whatever its outcome."""
         return self._search.ends_with_next and not self.is_quick
 
     def experiment_of(self, batch_size: int) -> Experiment:
-        """The experiment that tries a batch now."""
+        """Return the experiment that tries a batch now."""
         step = self._experiment.step
         if self.is_quick:
             parts = joined(part for part in step.parts if part != "compile")
@@ -106,8 +106,8 @@ class SideSearch:
         return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
 
     def take(self, batch_size: int, last: Tried | Failed) -> tuple[Trial | None, str | None]:
-        """Takes in a trial's end. Returns the trial, None if it shows that the search is pointless, and why
-        the next one gets another process, if it does."""
+        """Record the end of a trial. Return the trial, or None if the search is pointless, and the reason if
+        the next trial gets another process."""
         why = None
         if isinstance(last, Tried):
             self._tried, trial = last, last.trial
@@ -129,7 +129,7 @@ class SideSearch:
         return trial, why
 
     def close(self) -> None:
-        """Takes in the result, whether the search is complete or not."""
+        """Record the result, whether the search is complete or not."""
         search, before = self._search, self._quick
         if before is not None and not search.trials:
             search, before = before, None
@@ -148,7 +148,7 @@ class SideSearch:
         elif quick:
             first = "trial" if len(quick) == 1 else f"{len(quick)} trials"
             sentences.append(
-                f"To save time, the first {first} ran {how}. The answer rests on the whole recipe."
+                f"To save time, the first {first} ran {how}. The answer was verified with all optimizations."
             )
         if passed is not None and passed.note:
             sentences.append(passed.note)
@@ -205,24 +205,24 @@ def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Trie
         case "stopped":
             most = "" if failure is None else f" and at most {failure.batch_size - search.granularity:,}"
             known = f"at least {search.largest_batch:,}{most} (not verified)" if search.trials else "unknown"
-            yield f"It was stopped early. The largest batch is {known}."
+            yield f"Stopped early. The largest batch is {known}."
         case "data":
-            yield f"The limit is the data, not the memory: {search.limit_reason}."
+            yield f"The dataset limits the batch, not memory: {search.limit_reason}."
         case "memory" if not search.largest_batch:
             yield _nothing_fits(search, tried)
         case "error" | "death" | "hang" if failure is not None:
-            yield f"A batch of {failure.batch_size:,} fails, but not for lack of memory: {failure.note}"
+            yield f"A batch of {failure.batch_size:,} fails for a reason other than memory: {failure.note}"
     if tried is not None and tried.looked_through:
         yield (
-            f"Samples differ in size: each trial trained on the largest of {tried.looked_through:,} batches. "
-            "A run may draw a larger one, so keep a margin, or limit the length of samples."
+            f"Samples differ in size, so each trial used the largest of {tried.looked_through:,} batches. A "
+            "run may draw a larger one. Keep a margin, or limit the length of samples."
         )
     # only where other programs leave less than the cap, or than the device has
     cap = experiment.memory_cap_gib
     is_less = tried is not None and (cap is None or tried.budget_mib < cap * MIB_PER_GIB)
     if tried is not None and tried.other_programs_mib and is_less:
         others, budget = memory_text(tried.other_programs_mib), memory_text(tried.budget_mib)
-        yield f"Other programs hold {others} of the device's memory, in addition to the {budget} here."
+        yield f"Other programs use {others} of the device's memory, which leaves {budget} here."
 
 
 def _nothing_fits(search: Search, tried: Tried | None) -> str:
@@ -230,6 +230,6 @@ def _nothing_fits(search: Search, tried: Tried | None) -> str:
     if tried is None or tried.model_mib is None:
         return f"Not even {few}."
     return (
-        f"Not even {few}: the model alone needs {memory_text(tried.model_mib)} with its gradients and "
+        f"Not even {few}. The model alone needs {memory_text(tried.model_mib)} with its gradients and "
         f"optimizer state, but only {memory_text(tried.budget_mib)} are available."
     )

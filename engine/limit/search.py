@@ -161,11 +161,11 @@ away it is."""
 
 
 class Search:
-    """Finds the largest multiple of `granularity` that fits, among those up to `limit`.
+    """Find the largest multiple of `granularity` that fits, among those up to `limit`.
 
     It assumes that every batch larger than one that failed fails too. `first_guess` is a line from a
     forecast; without it two small trials draw a line. `first_batch`, where the answer is known to be near, is
-    tried first. `budget_mib` is what a trial may take, if known beforehand; each trial reports it anew.
+    tried first. `budget_mib` is what a trial may take, if known beforehand; each trial reports it again.
     `limit_reason` is a clause on the limit. Raises ValueError if the granularity exceeds the limit.
     """
 
@@ -197,7 +197,7 @@ class Search:
         )
 
     def limit_to(self, limit: int) -> None:
-        """Lowers the limit that only a trial could tell; not below what has passed."""
+        """Lower the limit to the result of a trial, but not below a batch that passed."""
         self._top = max(self._passed, min(self._top, limit // self.granularity))
 
     @property
@@ -206,7 +206,7 @@ class Search:
         return self._top * self.granularity
 
     def learn(self, trial: Trial, budget_mib: float | None = None) -> None:
-        """Takes in the trial of `next_batch`."""
+        """Record the trial of `next_batch`."""
         self.trials.append(trial)
         if self._failed is not None:
             self._widths.append(self._failed - self._passed)
@@ -214,24 +214,24 @@ class Search:
             self.budget_mib = budget_mib
 
     def next_batch(self) -> int | None:
-        """The batch to try next; None once the answer is proven."""
+        """Return the batch to try next. None once the answer is verified."""
         target = self._target()
         return None if target is None else target * self.granularity
 
     @property
     def ends_with_next(self) -> bool:
-        """True if the next trial proves the answer, however it goes."""
+        """True if the next trial verifies the answer, whatever its outcome."""
         first_unfit = self._top + 1 if self._failed is None else self._failed
         return first_unfit - self._passed == 2
 
     @property
     def largest_batch(self) -> int:
-        """The largest batch that passed so far, or 0."""
+        """Return the largest batch that passed so far, or 0."""
         return self._passed * self.granularity
 
     @property
     def first_failure(self) -> Trial | None:
-        """The smallest batch within the limit that did not fit."""
+        """Return the smallest batch within the limit that did not fit."""
         failed = (trial for trial in self.trials if not trial.fits and trial.batch_size <= self.limit)
         return min(failed, key=_size, default=None)
 
@@ -242,7 +242,7 @@ class Search:
 
     @property
     def bound_by(self) -> Bound:
-        """The reason why the batch is not larger."""
+        """Return the reason why the batch is not larger."""
         failure = self.first_failure
         if not self.is_proven:
             return "stopped"

@@ -13,7 +13,7 @@ from engine.installation.description import Description
 from engine.machines.bundle import program_id
 from engine.machines.line import Line
 from engine.machines.machine import Machine, Machines
-from engine.machines.program import INSTALL_UV, description_there, not_set_up, set_up
+from engine.machines.program import INSTALL_UV, not_set_up, remote_description, set_up
 from engine.machines.script import Look, look_at, run_script
 from engine.machines.slurm import Slurm
 from engine.protocol.events import Check
@@ -36,7 +36,7 @@ def check_machine(machine: Machine, line: Line | None = None) -> tuple[Machine, 
     there: Description | Problem | None = None
     if look.program:
         try:
-            there = description_there(line, machine)
+            there = remote_description(line, machine)
         except ProblemError as error:
             there = error.problem
     checks = (answers, *_of_the_system(look, there), *_of_the_program(machine, look, there))

@@ -132,8 +132,7 @@ class Line:
         self.machine = machine
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return the local command that runs these words there. Raises ValueError for a word that a shell
-        could change."""
+        """The local command for these words. Raises ValueError for a word that a shell could change."""
         if not all(_WORD.fullmatch(word) for word in words):
             raise ValueError(f"not to be passed to a shell: {words}")
         if not self.machine.host:
@@ -194,7 +193,7 @@ class Line:
 
     def failure(self, status: int, complaint: str) -> ProblemError:
         """Return the error of an ssh that ended with this status and stderr."""
-        if (trouble := self.trouble_there(status, complaint)) is not None:
+        if (trouble := self.remote_trouble(status, complaint)) is not None:
             return trouble
         if status in NOT_FOUND:
             why = _sentence_end(complaint)
@@ -205,7 +204,7 @@ class Line:
             return request_error(message, remedy, key="machine", value=self.machine.name)
         return self.problem(complaint or f"ssh ended with status {status}")
 
-    def trouble_there(self, status: int, complaint: str) -> ProblemError | None:
+    def remote_trouble(self, status: int, complaint: str) -> ProblemError | None:
         """Return the error of a program that failed there for lack of disk space, permissions or memory.
         Return None for another failure, and for one of ssh itself."""
         found = next((trouble for words, trouble in _THERE.items() if words in complaint), None)

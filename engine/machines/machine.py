@@ -1,7 +1,6 @@
 """The user's list of remote machines, and the file that keeps it.
 
-AMMETER_HOME does not move this file, nor the one of trusted code: a folder of runs from elsewhere must not
-add hosts.
+AMMETER_HOME moves neither this file nor the one of trusted code: a folder of runs must not add hosts.
 """
 
 from __future__ import annotations

@@ -20,18 +20,18 @@ from engine.experiment.value import shortened
 from engine.installation.control import Stopped
 from engine.installation.description import Description, cleaned
 from engine.installation.installed import python_here
-from engine.installation.lines import GO_ON, LONGEST_LINE, PAUSE, read_event, wanted_line
-from engine.installation.uv import explained, find_uv
-from engine.installation.wanted import (
+from engine.installation.lines import GO_ON, LONGEST_LINE, PAUSE, read_event, request_line
+from engine.installation.request import (
     AUTOMATIC,
     Installed,
     InstallEvent,
+    InstallRequest,
     Plan,
     Planned,
     Stage,
     StageBegan,
-    Wanted,
 )
+from engine.installation.uv import explained, find_uv
 from engine.machines.bundle import PYTHONS, program_archive, program_id
 from engine.machines.catalogs import forget_catalog
 from engine.machines.line import NOT_FOUND, Channel, Line
@@ -105,7 +105,7 @@ def answer_of(line: Line, machine: Machine, *verb: str, program: str = "current"
     return value
 
 
-def description_there(line: Line, machine: Machine, program: str = "current") -> Description:
+def remote_description(line: Line, machine: Machine, program: str = "current") -> Description:
     """Return the description of PyTorch and the hardware there. Raises ProblemError."""
     value = answer_of(line, machine, "engine", "show", program=program)
     try:
@@ -120,7 +120,7 @@ def remove_all(machine: Machine, line: Line | None = None) -> None:
     run_script(line, _REMOVE, [look_at(line, machine).home], 300.0)
 
 
-class FarInstaller:
+class RemoteInstaller:
     """Installs on a remote machine: Ammeter if its version differs, and with it PyTorch.
 
     For one installation. Any thread may call `pause`, `resume` and `stop`. After it, `machine` is updated and
@@ -145,14 +145,14 @@ class FarInstaller:
         self._stopped.set()
         self._tell(None)
 
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         """Install. The events end without `Installed` if it was stopped. Raises ProblemError."""
         try:
             look, new = self._look(), program_id()
             if look.program != new:
                 yield StageBegan(Stage.SENDING)
                 self._bring(look, wanted)
-            there = description_there(self._line, self.machine, new)
+            there = remote_description(self._line, self.machine, new)
             keeps = look.program != new and wanted.backend == AUTOMATIC and not wanted.extras
             if there.engine.is_usable and keeps:
                 yield StageBegan(Stage.TRYING)
@@ -170,7 +170,7 @@ class FarInstaller:
         except Stopped:
             return
 
-    def plan(self, wanted: Wanted) -> Plan:
+    def plan(self, wanted: InstallRequest) -> Plan:
         """Return what would be downloaded there. Sends the program for it. Raises ProblemError, Stopped."""
         self.describe(wanted)
         for event in self._events("plan", wanted):
@@ -178,12 +178,12 @@ class FarInstaller:
                 return event.plan
         raise Stopped
 
-    def describe(self, wanted: Wanted = Wanted()) -> Description:  # noqa: B008 - frozen
+    def describe(self, wanted: InstallRequest = InstallRequest()) -> Description:  # noqa: B008 - frozen
         """Describe the machine. Sends the program first, without activating it. Raises ProblemError."""
         look = self._look()
         if look.program != program_id():
             self._bring(look, wanted)
-        return description_there(self._line, self.machine, program_id())
+        return remote_description(self._line, self.machine, program_id())
 
     def _look(self) -> Look:
         look = look_at(self._line, self.machine)
@@ -198,7 +198,7 @@ class FarInstaller:
         self._check_stopped()
         return look
 
-    def _bring(self, look: Look, wanted: Wanted) -> None:
+    def _bring(self, look: Look, wanted: InstallRequest) -> None:
         """Create `program/<id>` there, unless an earlier attempt did."""
         new, home = program_id(), look.home
         if self._run(f'[ -x "$1/program/{new}/bin/uv" ]', home).status == 0:
@@ -223,13 +223,13 @@ class FarInstaller:
     def _run(self, script: str, *arguments: str) -> Answer:
         return run_script(self._line, script, arguments, _INSTALL_SECONDS)
 
-    def _events(self, verb: str, wanted: Wanted) -> Iterator[InstallEvent]:
+    def _events(self, verb: str, wanted: InstallRequest) -> Iterator[InstallEvent]:
         channel = self._channel = self._line.open(_words(self.machine.home, program_id(), verb))
         self._check_stopped()
         last: InstallEvent | None = None
         chatter = 0
         try:
-            channel.put(wanted_line(wanted))
+            channel.put(request_line(wanted))
             while line := channel.stdout.readline(LONGEST_LINE):
                 # before the first event the login may chatter
                 if last is None and not line.startswith(b"{") and chatter < _MOST_CHATTER:
@@ -263,7 +263,7 @@ class FarInstaller:
 
 
 def _words(home: str, program: str, *words: str) -> list[str]:
-    return [f"{home}/program/{program}/bin/python", "-P", "-m", "engine.there", home, *words]
+    return [f"{home}/program/{program}/bin/python", "-P", "-m", "engine.remote_main", home, *words]
 
 
 def _uv_for(look: Look) -> bytes:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from engine.experiment.bounded import Bounded
 from engine.experiment.problem import Kind
 from engine.experiment.value import Line, Seconds
-from engine.worker.process import Lost
+from engine.worker.process import WorkerLost
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]{1,40})(=[^\x00-\x1f\x7f]{1,200})?")
 _FLAGS = ("contiguous", "get-user-env", "hold", "overcommit", "reboot", "spread-job", "use-min-nodes")
@@ -114,14 +114,14 @@ def waiting_words(job: JobState) -> str:
     return f"{words}, expected to start about {when}"
 
 
-def ending(job: JobState, machine: str) -> Lost:
+def ending(job: JobState, machine: str) -> WorkerLost:
     """Return why a worker was lost whose job has ended, with the node."""
     node = f" on {job.node}" if job.node else ""
     words, kind, has_failed = _ENDINGS.get(job.state, _ENDINGS[""])
     its, limit = job.node or "its node", job.limit or "its partition"
     why = words.format(node=node, its=its, limit=limit, name=machine)
     said = f" Its last output: {job.output.rstrip('.')}." if has_failed and job.output else ""
-    return Lost(f"{why}{said}", kind, has_failed)
+    return WorkerLost(f"{why}{said}", kind, has_failed)
 
 
 _SHARED = "the folder of {name} must be on a file system shared by its nodes"

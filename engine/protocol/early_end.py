@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.curves import Columns
-from engine.later import np
+from engine.lazy_imports import np
 from engine.protocol.events import Epoch, Event, Samples, Skipped, Started, Summary
 
 

@@ -124,8 +124,7 @@ class ForecastMade(Message):
 class Started(Message):
     """The start of a run. `experiment` is resolved. `total_steps` counts optimizer steps, including warm-up.
 
-    Drop rows after the `resumed_step` of a resumed run. `hardly_faster` says why the precision saves little
-    time on this device.
+    Drop rows after the `resumed_step` of a resumed run. `hardly_faster` says why the precision saves little.
     """
 
     event: Literal["started"] = "started"
@@ -282,8 +281,7 @@ class Heartbeat(Message):
 
 
 class Held(Message):
-    """A rank's answer to `Hold`: it has begun so many steps, and waits at the step asked for unless that is
-    fewer."""
+    """A rank's answer to `StepBarrier`: it has started `begun` steps, and waits at the requested step."""
 
     event: Literal["held"] = "held"
     begun: StepNumber

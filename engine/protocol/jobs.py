@@ -27,7 +27,7 @@ class Rank(Message):
 
 
 @dataclass(frozen=True)
-class FarPlace:
+class RemotePlace:
     """A worker on a remote machine, and how far its output was read: bytes of its files of events and errors.
     It may continue without the program that started it."""
 
@@ -133,14 +133,14 @@ class Continue(Message):
     job: Literal["continue"] = "continue"
 
 
-class Hold(Message):
+class StepBarrier(Message):
     """Ask a rank to wait after `step` steps for the next command. It answers with `Held`."""
 
     job: Literal["hold"] = "hold"
     step: Whole
 
 
-Command = Stop | Pause | Continue | Hold
+Command = Stop | Pause | Continue | StepBarrier
 ByRanks = Train | TryBatch | Profile
 Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | StudyNumerics | Profile
 Request = Job | Command
@@ -186,8 +186,8 @@ class Control:
 
     `stop_requested` asks the loop to end after the current step, `pause_requested` to wait there while it is
     set. `step` is the last step known to be completed on the device. `has_spilled` is True if a trial has
-    spilled to system memory. All ranks must make the same steps, or one waits for another forever. `Hold`
-    therefore sets a common step first, and the next command is done there. `held` answers it.
+    spilled to system memory. All ranks must make the same steps, or one waits for another forever.
+    `StepBarrier` therefore sets a common step first, and the next command is done there. `held` answers it.
     """
 
     stop_requested: threading.Event = field(default_factory=threading.Event)
@@ -202,12 +202,11 @@ class Control:
 
     @property
     def stop_follows(self) -> bool:
-        """True once a stop was requested, or will be at the common step of all ranks. A validation then ends
-        at once."""
+        """True once a stop is requested, or follows at the common step. A validation then ends at once."""
         return self.stop_requested.is_set() or isinstance(self._wanted, Stop)
 
     def may_begin(self, steps: int) -> None:
-        """Wait if `Hold` requires it. The loop calls this before each step, after `steps` steps."""
+        """Wait if `StepBarrier` requires it. The loop calls this before each step, after `steps` steps."""
         with self._changed:
             while self._most is not None and steps >= self._most and not self.stop_requested.is_set():
                 if self._wanted is not None:
@@ -219,7 +218,7 @@ class Control:
     def obey(self, command: Command) -> None:
         """Pass a command to the loop."""
         with self._changed:
-            if isinstance(command, Hold):
+            if isinstance(command, StepBarrier):
                 if self._begun <= command.step:
                     self._most = command.step
                 self.held(self._begun)

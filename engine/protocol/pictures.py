@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from engine.later import np
+from engine.lazy_imports import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""A race's card: lanes, ratio and memory; one that stands alone also says what was measured, and when."""
+"""A race's card: lanes, ratio and memory, and on its own also the measurement and its time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engine.drawing.blocks import Blocks, grid_for
 from engine.drawing.chart_parts import Rect
 from engine.drawing.shapes import Drawing, Shape, Words, wrapped
-from engine.race.memory import ROOM_FOR_ACTIVITY, activity_bars, bars, tanks
+from engine.race.memory import ROOM_FOR_ACTIVITY, activity_bars, bars, gauges
 from engine.race.parts import CARD, Part, Sizes, lane_heading, ratio
 from engine.race.scene import Instant, Scene
 
@@ -27,20 +27,20 @@ class Card:
     lanes: tuple[Blocks, Blocks]
 
     def still(self) -> Drawing:
-        """The shapes that are the same at every moment."""
+        """Return the shapes that stay the same."""
         return self._drawing([shape for part in self.parts for shape in part.still])
 
     def moving(self, instant: Instant) -> Drawing:
-        """The shapes of this moment."""
+        """Return the shapes of an instant."""
         return self._drawing([shape for part in self.parts for shape in part.moving(instant)])
 
     def drawing(self, instant: Instant) -> Drawing:
-        """Both; the blocks come on top of it."""
+        """Return all shapes at an instant, without the blocks, which go on top."""
         shapes = [shape for part in self.parts for shape in (*part.still, *part.moving(instant))]
         return self._drawing(shapes, _description(self.scene, instant))
 
     def blocks(self, instant: Instant) -> tuple[Blocks, Blocks]:
-        """The blocks of both lanes, lit as far as each has come."""
+        """Return the blocks of both lanes, lit by each lane's progress."""
         full, mixed = self.lanes
         return full.with_lit(instant.counts[0].blocks), mixed.with_lit(instant.counts[1].blocks)
 
@@ -52,7 +52,7 @@ class Card:
 
 
 def race_card(scene: Scene, facts: Sequence[str] = (), sizes: Sizes = CARD) -> Card:
-    """The card that stands alone, with its title; one that is not live has doubts and `facts` at its foot."""
+    """Return a card on its own, with its title. Unless live it has doubts and `facts` at its foot."""
     if not scene.peaks:
         sizes = replace(sizes, panel=0)
     head = _head(scene, sizes)
@@ -65,7 +65,7 @@ def race_card(scene: Scene, facts: Sequence[str] = (), sizes: Sizes = CARD) -> C
     parts: tuple[Part, ...] = (head, full, number, mixed, *feet)
     if scene.peaks:
         left = sizes.margin + sizes.lanes + sizes.gap
-        parts += (tanks(scene, sizes, left, sizes.top, floor - sizes.top),)
+        parts += (gauges(scene, sizes, left, sizes.top, floor - sizes.top),)
     return Card(scene, sizes, "bg0", sizes.height, parts, (full_blocks, mixed_blocks))
 
 
@@ -77,7 +77,7 @@ def page_card(scene: Scene, sizes: Sizes) -> Card:
     mixed, mixed_blocks = _lane(scene, 1, sizes, number.bottom + gap)
     bottom = mixed_blocks.bottom
     if sizes.panel:
-        memory = tanks(scene, sizes, sizes.lanes + sizes.gap, 0, bottom)
+        memory = gauges(scene, sizes, sizes.lanes + sizes.gap, 0, bottom)
     else:
         memory = bars(scene, sizes, bottom + 0.6 * gap)
     is_told = sizes.panel > 0 and bottom >= ROOM_FOR_ACTIVITY

@@ -12,6 +12,7 @@ from engine.compare.verdict import energy_words
 from engine.experiment.experiment import Precision
 from engine.race.lanes import Lane
 from engine.race.race import LANES, Race, Which
+from engine.words.names import optimizations_words
 from engine.words.numbers import pace_text
 
 
@@ -39,7 +40,7 @@ def short_name(race: Race, which: Which) -> tuple[str, ...]:
 
 
 def called(race: Race, which: Which) -> str:
-    """The lane's name as it stands within a sentence."""
+    """Return the lane's name for use in a sentence."""
     name = lane_name(race, which)
     if is_one_of_each(race):
         return name.lower()
@@ -63,7 +64,7 @@ def is_usual(race: Race) -> bool:
 
 NUMBERS = {
     Precision.FP32: "32-bit numbers (FP32)",
-    Precision.TF32: "32-bit numbers, shortened to multiply (TF32)",
+    Precision.TF32: "32-bit numbers, rounded to multiply (TF32)",
     Precision.DEFAULT: "32-bit numbers, PyTorch's default (FP32)",
     Precision.FP16: "mostly 16-bit numbers (FP16)",
     Precision.BF16: "mostly 16-bit numbers (BF16)",
@@ -75,12 +76,12 @@ NUMBERS = {
 
 
 def place(race: Race) -> str:
-    """ "processor" or "card", which the training ran on."""
-    return "processor" if race.is_cpu else "card"
+    """Return the kind of device that the training ran on: "CPU" or "GPU"."""
+    return "CPU" if race.is_cpu else "GPU"
 
 
 def opened(words: str) -> str:
-    """The words with a capital, for the start of a sentence."""
+    """Return the words with a capital, for the start of a sentence."""
     return words[:1].upper() + words[1:]
 
 
@@ -92,7 +93,7 @@ _NOT_OF_THE_TRAINING = (
     "measure.range_every",
     "validation.limit",
 )
-"""Settings that may differ although a replay of a part shows the same training."""
+"""Settings that may differ within the same training, as they do not change the replayed part."""
 
 _HARDLY = 0.97
 _MUCH_APART = 0.85
@@ -102,7 +103,7 @@ Unlike = Literal["training", "machine", "settings"]
 
 
 def title(race: Race) -> str:
-    """The two trainings that are raced, as a headline; for a disturbed measurement what disturbed it."""
+    """Return the headline: the two trainings, or the disturbance of a disturbed measurement."""
     if race.report.disqualifiers:
         return DISTURBED[race.report.disqualifiers[0].kind][0].format(place=place(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
@@ -123,18 +124,18 @@ def title(race: Race) -> str:
 DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
     "other-program": (
         "Other programs disturbed this measurement",
-        "The counts show what each run did meanwhile. Measure again when nothing else runs.",
+        "The counts show what each run did in that time. Measure again when nothing else is running.",
     ),
     "throttled": (
         "The {place} slowed down during this measurement",
-        "The counts show what each run did meanwhile. Measure again once it has cooled down.",
+        "The counts show what each run did in that time. Measure again once it has cooled down.",
     ),
     "spilled": (
-        "This training did not fit into the card's memory",
-        "The driver put the rest into the computer's own, which is slow. Train a smaller batch.",
+        "This training did not fit in GPU memory",
+        "The driver moved the rest to system memory, which is slow. Use a smaller batch.",
     ),
 }
-"""The event and what to make of it, for each kind of doubt that spoils a measurement."""
+"""The event and its meaning, for each kind of doubt that spoils a measurement."""
 
 
 def _unlike(race: Race) -> Unlike | None:
@@ -152,12 +153,12 @@ def _differs_in_settings(race: Race) -> bool:
 
 
 def sentence(race: Race) -> str:
-    """The result and its reason in plain words: one to three short sentences."""
+    """Return the result and its reason in plain words: one to three short sentences."""
     if race.report.disqualifiers:
         return DISTURBED[race.report.disqualifiers[0].kind][1].format(place=place(race))
     if race.ratio is None:
         reason = why_no_ratio(race)
-        return f"{reason}, so there is no figure for how much faster. The replay shows how both went."
+        return f"{reason}, so there is no speed-up to report. The replay shows both runs."
     # which lane did not get to the end, and why
     stopped = (which for which in LANES if race.lane(which).stopped)
     ends = [f"{opened(called(race, which))} {race.lane(which).stopped} on the way." for which in stopped]
@@ -167,37 +168,37 @@ def sentence(race: Race) -> str:
 def _result(race: Race, ratio: float) -> str:
     unlike = _unlike(race)
     if unlike is not None or not is_usual(race):
-        result = f"it was {pace_text(ratio)}" if ratio >= 1 else f"it took {pace_text(ratio)}"
-        measured = f"{opened(called(race, 'mixed'))} is measured against {called(race, 'full')}: {result}."
+        result = f"{'was' if ratio >= 1 else 'took'} {pace_text(ratio)} as {called(race, 'full')}"
+        measured = f"{opened(called(race, 'mixed'))} {result}."
         return measured if unlike is None else f"{measured} {_CAUTIONS[unlike]}"
     return " ".join(filter(None, (_against_full(race, ratio), _beside_precision(race))))
 
 
 _CAUTIONS: Mapping[Unlike, str] = {
-    "training": "They are two different trainings, so the precision is not the only cause.",
-    "machine": "They ran on two different machines, so the precision is not the only cause.",
-    "settings": "They differ in other settings too, so the precision may not be the only cause.",
+    "training": "The two trainings differ, so precision is not the only cause.",
+    "machine": "They ran on different machines, so precision is not the only cause.",
+    "settings": "Other settings differ too, so precision may not be the only cause.",
 }
 
 
 def why_no_ratio(race: Race) -> str:
-    """Why the speeds of the two cannot be compared, as a main clause."""
+    """Return why the speeds of the two cannot be compared, as a main clause."""
     if not is_comparable(SPEED, race.mixed.side, race.full.side):
         is_text = race.unit == "sequences"
-        kinds = "texts of different lengths" if is_text else "different kinds of things"
-        return f"The two learn from {kinds}"
+        kinds = "texts of different lengths" if is_text else "different kinds of data"
+        return f"The two train on {kinds}"
     for kind, words in _NO_SPEED.items():
         for which in LANES:
             lane, name = race.lane(which), opened(called(race, which))
             if any(doubt.kind == kind and doubt.side_id == lane.side.id for doubt in race.doubts):
                 return f"{name} {lane.stopped} on the way" if lane.stopped else f"{name} {words}"
-    return "The speed of one of the two is not known"
+    return "The speed of one of the two is unknown"
 
 
 _NO_SPEED = {
-    "unfinished": "did not get to the end of its training",
+    "unfinished": "did not finish training",
     "too-short": "trained too briefly for a reliable speed",
-    "no-speed": "has no speed that can be trusted",
+    "no-speed": "has no reliable speed",
 }
 
 
@@ -207,30 +208,31 @@ def _against_full(race: Race, ratio: float) -> str:
     energy, memory = race.report.verdict.energy_ratio, race.memory_ratio
     less = ["less memory"] if memory is not None and memory < _HARDLY else []
     less += [energy_words(energy)] if energy is not None and energy < 1 else []
-    needs = f" It does need {' and '.join(less)}." if less else ""
+    needs = f" It does use {' and '.join(less)}." if less else ""
     if race.claim is None or _HARDLY <= ratio <= 1 / _HARDLY:
         low, high = race.ratio_interval or (1.0, 1.0)
         if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.matches_ratio:
-            return "Here the measurements vary too much to say which of the two is faster."
-        return f"Here mixed precision is about as fast as full precision{because}.{needs}"
+            return "The measurements vary too much to show which of the two is faster."
+        return f"Mixed precision is about as fast as full precision here{because}.{needs}"
     if ratio < 1 and causes:
-        together = f"Together with {causes} mixed precision took longer than full precision here"
+        together = f"With {causes}, mixed precision took longer than full precision here"
         return f"{together}{because}.{needs}"
     if ratio < 1:
-        choice = f"For this training full precision is the better choice on this {place(race)}"
-        return f"{choice}: mixed precision took longer{because}.{'' if race.reason else _IT_HAPPENS}{needs}"
+        choice = f"For this training, full precision is the better choice on this {place(race)}."
+        return f"{choice} Mixed precision took longer{because}.{'' if race.reason else _IT_HAPPENS}{needs}"
     if ratio < LITTLE_GAIN:
         return f"Mixed precision is only a little faster here{because}.{needs}"
     own = _own_part(race)
     if own is not None and own < LITTLE_GAIN:
         did = "gained little" if own >= 1 else "made the training slower"
-        return f"This gain comes from {causes}: mixed precision by itself {did} ({pace_text(own)})."
-    saving = ", less to store" if memory is not None and memory < 1 else ""
-    sums = f"the {place(race)} do most of its sums with half-length numbers"
-    return f"Mixed precision lets {sums}: less to move{saving}."
+        return f"This gain comes from {causes}. Mixed precision by itself {did} ({pace_text(own)})."
+    saving = " and to store" if memory is not None and memory < 1 else ""
+    bits = "8-bit" if race.mixed.side.precision is Precision.FP8 else "16-bit"
+    arithmetic = f"the {place(race)} does most of its arithmetic with {bits} numbers"
+    return f"With mixed precision, {arithmetic}: less data to move{saving}."
 
 
-_IT_HAPPENS = " That happens, above all with small models: making the numbers shorter takes time too."
+_IT_HAPPENS = " This happens above all with small models, because converting the numbers takes time too."
 
 
 def _beside_precision(race: Race) -> str:
@@ -239,14 +241,14 @@ def _beside_precision(race: Race) -> str:
     if not causes or (own is not None and own < LITTLE_GAIN and is_gain):
         return ""
     if own is None:
-        return f"{opened(causes)} has a part in this too; how large a part was not measured."
+        return f"Part of this comes from {causes}, but how much was not measured."
     rest = (race.ratio or 0.0) / own
-    made = f"By itself mixed precision {'makes it' if own >= 1 else 'takes'} {pace_text(own)}"
+    made = f"By itself, mixed precision {'makes it' if own >= 1 else 'takes'} {pace_text(own)}"
     if 1 / _WORTH_A_WORD <= rest < _WORTH_A_WORD:
         return ""
     if (own < 1) is (rest < 1):
-        return f"{made}; {causes} does the rest."
-    return f"{made}; {causes} {'makes up for' if own < 1 else 'takes back'} some of it."
+        return f"{made}. The rest comes from {causes}."
+    return f"{made}. Part of that is {'recovered by' if own < 1 else 'lost to'} {causes}."
 
 
 def _own_part(race: Race) -> float | None:
@@ -259,5 +261,5 @@ def _own_part(race: Race) -> float | None:
 
 def _causes(race: Race) -> str:
     axes = differing_axes(race.full.run.experiment, race.mixed.run.experiment)
-    causes = {"recipe": f"the {race.mixed.side.recipe} recipe", "batch": "the other batch size"}
+    causes = {"recipe": optimizations_words(race.mixed.run.experiment), "batch": "the other batch size"}
     return " with ".join(causes[axis] for axis in axes if axis in causes)

@@ -1,4 +1,4 @@
-"""The lanes of a race: which two runs are replayed, at what pace, and over which stretch."""
+"""The lanes of a race: the choice of two runs, their playback rate, and the replayed stretch."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ class Lane:
 
     @property
     def is_cut_short(self) -> bool:
-        """True for a run that ended early."""
+        """True if the run ended early."""
         return self.run.status in (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
 
     @property
     def speed(self) -> float:
-        """Samples per second of the whole run: its own figure, or else the mean over the lane."""
+        """Return the samples per second of the whole run, from its result, else the mean over the lane."""
         known = SPEED.value(self.run)
         if known is not None and 0 < known < math.inf:
             return known
         return float(self.samples[-1] / self.seconds[-1])
 
     def samples_at(self, seconds: float) -> float:
-        """The samples trained by then, including part of the current step; constant after the end."""
+        """Return the samples trained by then, including part of the current step. Constant after the end."""
         return _evenly(seconds, self.seconds, self.samples)
 
     def seconds_to(self, samples: float) -> float | None:
-        """When that many samples had been trained; None if the lane never gets there."""
+        """Return the time at which that many samples were trained. None if the lane never reaches them."""
         if samples > self.samples[-1] * (1.0 + _ROUNDING):
             return None
         return _evenly(samples, self.samples, self.seconds)
@@ -115,7 +115,7 @@ def _evenly(x: float, ends: NDArray[np.float64], values: NDArray[np.float64]) ->
 
 
 def ending(run: RunRecord) -> str:
-    """Why a run trained no further, as the end of a sentence about it."""
+    """Return why a run stopped training, as the end of a sentence about it."""
     if run.status is Status.FAILED and run.problem is not None:
         return _FAILURES.get(run.problem.kind, "failed")
     return _ENDINGS[run.status]
@@ -127,19 +127,19 @@ _ROUNDING = 1e-9
 _LONGEST_STEP_SECONDS = 1e9
 
 _ENDINGS = {
-    Status.QUEUED: "has not been trained yet",
+    Status.QUEUED: "has not started",
     Status.RUNNING: "is still training",
-    Status.FINISHED: "was over",
+    Status.FINISHED: "ended",
     Status.STOPPED: "was stopped",
     Status.FAILED: "failed",
     Status.INTERRUPTED: "was interrupted",
 }
 _FAILURES = {
     Kind.OUT_OF_MEMORY: "ran out of memory",
-    Kind.NOT_A_NUMBER: "went wrong in its numbers",
+    Kind.NOT_A_NUMBER: "had NaN or Inf in its loss",
     Kind.DISK_FULL: "ran out of disk space",
     Kind.WORKER_DIED: "crashed",
-    Kind.HANG: "hung and was ended",
+    Kind.HANG: "hung and was stopped",
 }
 
 
@@ -163,8 +163,8 @@ def pair_of(
 def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
     others = [report.side for report in comparison.ranked]
     if not others:
-        message = "There is only one side here, so it has nothing to race against."
-        remedy = "Choose runs in full and in mixed precision of the same training."
+        message = "There is only one configuration here, so there is nothing to race it against."
+        remedy = "Select runs of the same training in full and in mixed precision."
         raise request_error(message, remedy)
     if side_id is None:
         return sorted(others, key=lambda side: not side.precision.is_autocast)
@@ -174,7 +174,7 @@ def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
         message = (
             f"{comparison.baseline.title} is the baseline, which cannot race against itself."
             if is_baseline
-            else f"The run {side_id} is not among those that are compared."
+            else f"The run {side_id} is not part of this comparison."
         )
         remedy = f"Choose one of: {', '.join(side.title for side in others)}."
         raise request_error(message, remedy, key="side", value=side_id)
@@ -208,11 +208,11 @@ def _nothing_to_replay(side: Side) -> ProblemError:
     run = max(side.runs, key=lambda run: run.status is not Status.QUEUED)
     event, remedy = f"{ending(run)} before its first counted step", "Train it again to the end."
     if run.status is Status.QUEUED:
-        event, remedy = ending(run), "Let it train first."
+        event, remedy = ending(run), "Train it first."
     elif run.status is Status.RUNNING:
-        event, remedy = "is still warming up", "Wait until its warm-up is over."
+        event, remedy = "is still warming up", "Wait until its warm-up ends."
     elif run.status is Status.FINISHED:
-        event = "ended before any of its steps was counted"
+        event = "ended before its first counted step"
         remedy = f"Train it for at least {run.experiment.least_steps:,} steps."
     elif run.status is Status.FAILED and run.problem is not None:
         remedy = run.problem.remedy
@@ -251,7 +251,7 @@ def stretches_of(full: Lane, mixed: Lane) -> Iterator[Stretch]:
 
 
 def whole_of(full: Lane, mixed: Lane) -> Stretch:
-    """All that both lanes measured, however long it took."""
+    """Return the stretch of everything that both lanes measured."""
     return _stretch(full, mixed, math.inf)
 
 
@@ -271,7 +271,7 @@ def _stretch(full: Lane, mixed: Lane, most: float) -> Stretch:
 
 
 def playback_rate_of(seconds: float) -> float:
-    """How many seconds of the runs pass per second on screen: 1, unless that is hard to watch."""
+    """Return the seconds of the runs per second on screen: 1, unless that is hard to watch."""
     if seconds > LONGEST_SECONDS * _LITTLE_LONGER:
         return seconds / LONGEST_SECONDS
     return seconds / _SLOWED_SECONDS if seconds < _TOO_QUICK_SECONDS else 1.0

@@ -1,6 +1,6 @@
-"""The memory of both runs: two tanks beside the lanes, or two bars below them where the page is narrow.
+"""The memory of both runs: two gauges next to the lanes, or two bars below them on a narrow page.
 
-Below them stands how busy the Tensor Cores were, where both runs know it.
+Below them is the activity of the Tensor Cores, if both runs recorded it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.race.parts import Part, Sizes
 from engine.race.scene import NOT_MEASURED, Instant, Scene
 from engine.words.numbers import memory_apart_text, memory_text, memory_unit_text
 
-DESIGN_WIDTH = 216.0  # the width of a pair of tanks at scale 1
+DESIGN_WIDTH = 216.0  # the width of a pair of gauges at scale 1
 _HIGHEST = 0.894
 _SMALLEST_TEXT = 13
 _ROUND, _PITCH = 10.0, 8.0
@@ -39,8 +39,8 @@ _LINE = 1.21  # from one line of text to the next, in sizes of type
 
 
 @dataclass(frozen=True)
-class Tank:
-    """A run's name in pieces, its look, and what it holds; None where that was not measured.
+class Gauge:
+    """A run's name in pieces, its look, and its amount, which is None if it was not measured.
 
     That is the peak memory in MiB, or how busy the Tensor Cores were in percent.
     """
@@ -51,20 +51,20 @@ class Tank:
 
     @property
     def known(self) -> float | None:
-        """The amount where it can be drawn; None for what a damaged file may hold."""
+        """Return the amount if it can be drawn. None for invalid values of a damaged file."""
         return self.amount if self.amount is not None and 0 <= self.amount < math.inf else None
 
 
 @dataclass(frozen=True)
-class TankPair:
-    """Two tanks on one scale within `room`, and the names below them; what one leaves free is hatched.
+class GaugePair:
+    """Two gauges on one scale within `room`, with names below. The part that one leaves free is hatched.
 
-    `fill` is the reached part of the amounts, 0 to 1. How far they are apart is written once they are final.
-    `absent` stands in place of an amount. `whole` fills a tank where amounts are shares of it, and not
+    `fill` is the shown part of the amounts, 0 to 1. Their difference is written once they are final.
+    `absent` stands in place of an amount. `whole` fills a gauge where amounts are shares of it, and not
     compared.
     """
 
-    pair: tuple[Tank, Tank]
+    pair: tuple[Gauge, Gauge]
     room: Rect
     scale: float = 1.0
     fill: float = 1.0
@@ -85,7 +85,7 @@ class TankPair:
 
     @cached_property
     def rects(self) -> tuple[Rect, Rect]:
-        """The tanks themselves."""
+        """Return the rectangles of the gauges."""
         room, snap = self.room, self.snap
         gap = max(room.width / 9, 8.0)
         width = snap((room.width - gap) / 2)
@@ -96,8 +96,8 @@ class TankPair:
 
     @cached_property
     def lower(self) -> int | None:
-        """Which of the two needs less, 0 or 1; None where that is unknown, or they need the same."""
-        full, mixed = (tank.known for tank in self.pair)
+        """Return which of the two needs less, 0 or 1. None if unknown, or if they need the same."""
+        full, mixed = (gauge.known for gauge in self.pair)
         if full is None or mixed is None or self.whole or abs(self.level(0) - self.level(1)) < 1:
             return None
         return 0 if full < mixed else 1
@@ -109,12 +109,12 @@ class TankPair:
             return rect.bottom
         if self.whole:
             return self.snap(rect.bottom - rect.height * min(reached / self.whole, 1.0))
-        most = max(tank.known or 0.0 for tank in self.pair)
+        most = max(gauge.known or 0.0 for gauge in self.pair)
         headroom = max((1 - _HIGHEST) * rect.height, self._label_height + 2 * self.length(6))
         return self.snap(rect.bottom - max(rect.height - headroom, 0.0) * reached / most)
 
     def label_rect(self, which: int) -> Rect:
-        """Where the amount stands, above the surface, or at the top of a tank that is nearly full."""
+        """Return the place of the amount, above the surface, or at the top of a gauge that is nearly full."""
         rect, aside = self.rects[which], self.length(6)
         bottom = max(self.level(which) - aside, rect.top + aside + self._label_height)
         return Rect(rect.left + aside, bottom - self._label_height, rect.right - aside, bottom)
@@ -124,7 +124,7 @@ class TankPair:
         return 1.55 * self.text_px(18)
 
     def spared_rect(self) -> Rect | None:
-        """The part of the other's memory that the tank that needs less leaves free."""
+        """Return the part of the larger amount that the smaller leaves free."""
         if self.lower is None:
             return None
         rect = self.rects[self.lower]
@@ -132,12 +132,12 @@ class TankPair:
 
     @property
     def spared_text(self) -> str:
-        """How far the peaks are apart; "" where that is nothing, or unknown."""
-        full, mixed = (tank.known for tank in self.pair)
+        """Return the difference of the peaks, or "" if there is none or it is unknown."""
+        full, mixed = (gauge.known for gauge in self.pair)
         return "" if full is None or mixed is None else memory_apart_text(full, mixed)
 
     def note_rect(self) -> Rect | None:
-        """Where the spared amount stands; None before the end, and where there is no room."""
+        """Return the place of the spared amount. None before the end, or without room."""
         spared = self.spared_rect()
         if (
             spared is None
@@ -153,7 +153,7 @@ class TankPair:
         return Rect(spared.left + aside, middle - height / 2, spared.right - aside, middle + height / 2)
 
     def name_rect(self, which: int) -> Rect:
-        """Where the name stands, below the tank."""
+        """Return the place of the name, below the gauge."""
         rect = self.rects[which]
         top = rect.bottom + self.length(8)
         return Rect(rect.left, top, rect.right, max(self.room.bottom, top + 1))
@@ -163,11 +163,12 @@ class TankPair:
         return tuple(shape for which in (0, 1) for shape in self._name(which))
 
     def shapes(self) -> tuple[Shape, ...]:
-        """The tanks as far as they are filled, and their amounts."""
-        parts = (self._tank(0), self._tank(1), self._surface(), self._label(0), self._label(1), self._note())
+        """Return the filled parts of the gauges, and their amounts."""
+        pair = (*map(self._gauge, (0, 1)), self._surface(), *map(self._label, (0, 1)))
+        parts = (*pair, self._note())
         return tuple(shape for part in parts for shape in part)
 
-    def _tank(self, which: int) -> list[Shape]:
+    def _gauge(self, which: int) -> list[Shape]:
         rect, look, level = self.rects[which], self.pair[which].look, self.level(which)
         width, height = rect.width - 1, rect.height - 1
         body = rounded(rect.left + 0.5, rect.top + 0.5, width, height, self.length(_ROUND), "bg2")
@@ -196,14 +197,14 @@ class TankPair:
 
     def _label(self, which: int) -> list[Shape]:
         # the whole peak from the start: what is reached by now only says how far the replay is
-        tank = self.pair[which]
-        if tank.known is None:
+        gauge = self.pair[which]
+        if gauge.known is None:
             return self._absent(which)
-        rect, text = self.label_rect(which), self.text(tank.known)
+        rect, text = self.label_rect(which), self.text(gauge.known)
         stands_in_it = self.whole is not None and rect.bottom > self.level(which)
         plate = [self._plate(rect)] if self.lower == which or stands_in_it else []
         size = self._fitted(text, self.text_px(18), 600, rect.width)
-        return [*plate, _centred(*rect.middle, text, tank.look.ink, size, 600)]
+        return [*plate, _centred(*rect.middle, text, gauge.look.ink, size, 600)]
 
     def _absent(self, which: int) -> list[Shape]:
         rect = self.rects[which]
@@ -232,12 +233,12 @@ class TankPair:
         return rounded(rect.left, rect.top, rect.width, rect.height, self.length(6), "bg1")
 
     def _name(self, which: int) -> list[Shape]:
-        rect, tank = self.name_rect(which), self.pair[which]
+        rect, gauge = self.name_rect(which), self.pair[which]
         size = self.text_px(14)
         mark, gap = 0.75 * size, 0.6 * size
-        lines = self._lines(tank.name, size, rect.width - mark - gap)
+        lines = self._lines(gauge.name, size, rect.width - mark - gap)
         if len(lines) > 1:
-            # to the middle between the tanks, where there is room to spare
+            # to the middle between the gauges, where there is room to spare
             spare = (self.rects[1].left - self.rects[0].right) / 2 - 1
             rect = replace(rect, left=rect.left - spare * which, right=rect.right + spare * (1 - which))
             size, mark, gap = round(0.85 * size), 0.85 * mark, 0.6 * gap
@@ -247,7 +248,7 @@ class TankPair:
         left, middle = rect.middle
         left -= (mark + gap + max(self.width_of(line, size, 500) for line in shown)) / 2
         middle -= _LINE * size * (len(shown) - 1) / 2
-        shapes = list(tank.look.mark(left + mark / 2, middle, mark))
+        shapes = list(gauge.look.mark(left + mark / 2, middle, mark))
         return shapes + [
             Words(left + mark + gap, middle + (CAPITAL / 2 + place * _LINE) * size, line, "text", size, 500)
             for place, line in enumerate(shown)
@@ -287,14 +288,14 @@ def _above(outline: Sequence[Point], level: float) -> tuple[Point, ...]:
     return tuple((x, -y) for x, y in _below([(x, -y) for x, y in outline], -level))
 
 
-_TITLE, _BELOW = "Memory used", "at its highest point"
+_TITLE, _BELOW = "Memory used", "at its peak"
 _BUSY_TITLE, _BUSY_BELOW = "Tensor Cores busy", "of the measured time"
 _MEMORY_PART = 0.64  # of the panel's height, where the Tensor Cores take the rest
-ROOM_FOR_ACTIVITY = 480.0  # the height of a panel from which on it has tanks for the Tensor Cores too
+ROOM_FOR_ACTIVITY = 480.0  # the height of a panel from which on it has gauges for the Tensor Cores too
 
 
-def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Part:
-    """A panel with the tanks of both runs, on one scale, and what they mean in words."""
+def gauges(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Part:
+    """Return a panel with the memory gauges of both runs, on one scale, and their meaning in words."""
     area = Rect(x, top, x + sizes.panel, top + height)
     pad = 0.1 * sizes.panel
     title, small, step = 1.25 * sizes.detail + 1, sizes.detail - 1, 1.4 * (sizes.detail - 1)
@@ -305,8 +306,8 @@ def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Pa
     rule = bottom - pad - words_height - 0.6 * pad
     unit_y = top + pad + 0.85 * title + 2 * step + 2
     room = Rect(x + pad, unit_y + 0.9 * small, area.right - pad, rule - 0.6 * pad)
-    made = partial(TankPair, width_of=sizes.metrics.width_of, snap=sizes.snap)
-    peaks = _tanks(scene, scene.end.peaks_mib)
+    made = partial(GaugePair, width_of=sizes.metrics.width_of, snap=sizes.snap)
+    peaks = _gauges(scene, scene.end.peaks_mib)
     scale = room.width / DESIGN_WIDTH
     pair = made(peaks, room, scale, is_final=scene.is_final, absent=scene.absent)
     shapes: list[Shape] = [
@@ -324,12 +325,12 @@ def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Pa
             Words(room.left, down + step * (1 + place), line, "text2", small)
             for place, line in enumerate(lines)
         ]
-    busy: list[TankPair] = []
+    busy: list[GaugePair] = []
     if scene.activity is not None and has_activity:
         below = Rect(room.left, bottom, room.right, area.bottom - 0.5 * pad)
         # the second pair says how busy the Tensor Cores were
         size, lower = sizes.detail, replace(below, top=below.top + 3.9 * sizes.detail)
-        amounts = _tanks(scene, scene.activity)
+        amounts = _gauges(scene, scene.activity)
         busy.append(made(amounts, lower, 0.8 * scale, whole=100.0, text=_percent_text))
         shapes += [
             Stroke(((below.left, below.top), (below.right, below.top)), "line"),
@@ -339,13 +340,13 @@ def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Pa
         ]
 
     def moving(instant: Instant) -> tuple[Shape, ...]:
-        memory = replace(pair, pair=_tanks(scene, instant.peaks_mib))
+        memory = replace(pair, pair=_gauges(scene, instant.peaks_mib))
         unit = Words(room.left, unit_y, memory_unit_text(*instant.peaks_mib), "text2", small)
         filled = (replace(one, fill=instant.fill).shapes() for one in (memory, *busy))
         return unit, *(shape for shapes in filled for shape in shapes)
 
     def spoken(instant: Instant) -> str:
-        held = [_spoken(_tanks(scene, instant.peaks_mib), f"{_TITLE} {_BELOW}", scene.absent, memory_text)]
+        held = [_spoken(_gauges(scene, instant.peaks_mib), f"{_TITLE} {_BELOW}", scene.absent, memory_text)]
         if busy:
             held.append(_spoken(busy[0].pair, f"{_BUSY_TITLE}, {_BUSY_BELOW}", "", _percent_text))
         return " ".join(filter(None, (*held, *scene.memory)))
@@ -354,16 +355,16 @@ def tanks(scene: Scene, sizes: Sizes, x: float, top: float, height: float) -> Pa
     return Part(area, tuple(shapes), moving, moves, spoken)
 
 
-def _tanks(scene: Scene, amounts: tuple[float | None, float | None]) -> tuple[Tank, Tank]:
+def _gauges(scene: Scene, amounts: tuple[float | None, float | None]) -> tuple[Gauge, Gauge]:
     full, mixed = (
-        Tank(head.short, head.look, amount) for head, amount in zip(scene.heads, amounts, strict=True)
+        Gauge(head.short, head.look, amount) for head, amount in zip(scene.heads, amounts, strict=True)
     )
     return full, mixed
 
 
-def _spoken(pair: tuple[Tank, Tank], heading: str, absent: str, text_of: Callable[[float], str]) -> str:
-    held = (f"{', '.join(one.name)}: {absent if one.known is None else text_of(one.known)}" for one in pair)
-    return f"{heading}: {'; '.join(held)}."
+def _spoken(pair: tuple[Gauge, Gauge], heading: str, absent: str, text_of: Callable[[float], str]) -> str:
+    held = (f"{', '.join(one.name)} {absent if one.known is None else text_of(one.known)}" for one in pair)
+    return f"{heading}: {', '.join(held)}."
 
 
 def _percent_text(percent: float) -> str:
@@ -371,9 +372,9 @@ def _percent_text(percent: float) -> str:
 
 
 def bars(scene: Scene, sizes: Sizes, top: float) -> Part:
-    """The same on a narrow page: a bar with its peak for either run, and the words."""
+    """Return the memory panel for a narrow page: a bar with its peak for either run, and the words."""
     size, peaks = sizes.detail, scene.end.peaks_mib
-    shapes, down = _bars(_tanks(scene, peaks), sizes, top, f"{_TITLE} {_BELOW}")
+    shapes, down = _bars(_gauges(scene, peaks), sizes, top, f"{_TITLE} {_BELOW}")
     words = ". ".join(filter(None, (" ".join(scene.memory), memory_unit_text(*peaks))))
     for line in sizes.lines(words, sizes.lanes, size):
         down += 1.4 * size
@@ -382,16 +383,16 @@ def bars(scene: Scene, sizes: Sizes, top: float) -> Part:
 
 
 def activity_bars(scene: Scene, sizes: Sizes, top: float) -> tuple[Part, ...]:
-    """How busy the Tensor Cores were, as a bar for either run; nothing where that is not known."""
+    """Return a bar of the Tensor Cores' activity for either run, or nothing where it is unknown."""
     if scene.activity is None:
         return ()
-    pair, heading = _tanks(scene, scene.activity), f"{_BUSY_TITLE}, {_BUSY_BELOW}"
+    pair, heading = _gauges(scene, scene.activity), f"{_BUSY_TITLE}, {_BUSY_BELOW}"
     shapes, down = _bars(pair, sizes, top + sizes.detail, heading, 100.0, _percent_text)
     return (Part(Rect(0, top, sizes.lanes, down + 0.6 * sizes.detail), tuple(shapes)),)
 
 
 def _bars(
-    pair: tuple[Tank, Tank],
+    pair: tuple[Gauge, Gauge],
     sizes: Sizes,
     top: float,
     heading: str,
@@ -399,17 +400,17 @@ def _bars(
     text_of: Callable[[float], str] = memory_text,
 ) -> tuple[list[Shape], float]:
     size = sizes.detail
-    largest = whole or max((tank.amount for tank in pair if tank.amount), default=1.0)
-    texts = [NOT_MEASURED if tank.amount is None else text_of(tank.amount) for tank in pair]
+    largest = whole or max((gauge.amount for gauge in pair if gauge.amount), default=1.0)
+    texts = [NOT_MEASURED if gauge.amount is None else text_of(gauge.amount) for gauge in pair]
     beside = max(sizes.width_of(text, size, 600) for text in texts) + 12
     baseline = top + 1.2 * size
     shapes: list[Shape] = [Words(0, baseline, heading, "text", size, 600)]
     down = baseline + 0.8 * size
-    for tank, text in zip(pair, texts, strict=True):
-        width = (sizes.lanes - 1.4 * size - beside) * (tank.amount or 0.0) / largest
-        shapes += tank.look.mark(0.4 * size, down + 0.7 * size, 0.75 * size)
+    for gauge, text in zip(pair, texts, strict=True):
+        width = (sizes.lanes - 1.4 * size - beside) * (gauge.amount or 0.0) / largest
+        shapes += gauge.look.mark(0.4 * size, down + 0.7 * size, 0.75 * size)
         if width > 0:
-            shapes.append(rounded(1.4 * size, down, width, 1.4 * size, 3, tank.look.ink))
+            shapes.append(rounded(1.4 * size, down, width, 1.4 * size, 3, gauge.look.ink))
         at = 1.4 * size + width + (8 if width > 0 else 0)
         shapes.append(Words(at, down + 1.05 * size, text, "text", size, 600))
         down += 2 * size

@@ -51,7 +51,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Number:
-    """Figures with their places, the sign's place, and the width of all, in sizes of type."""
+    """A number laid out for drawing, in font sizes: offsets of characters and sign, and the width."""
 
     figures: tuple[tuple[str, float], ...]
     sign: float
@@ -124,7 +124,7 @@ def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
 class Sizes:
     """Lengths and sizes of type in pixels.
 
-    `height` is 0 for as much as it needs. `panel` is the width of the tanks' panel beside the lanes, and 0
+    `height` is 0 for as much as it needs. `panel` is the width of the gauges' panel beside the lanes, and 0
     where the memory stands below them. `lane` is the largest height of a lane's blocks, and `number` the size
     of the ratio. A card that `is_live` leaves room for the window's buttons. `snap` moves an edge onto a
     pixel.
@@ -167,7 +167,7 @@ class Sizes:
         return shortened(text, room, size, weight, width_of=self.metrics.width_of)
 
     def lines(self, text: str, room: float, size: float, weight: int = 400) -> tuple[str, ...]:
-        """The text on up to three lines of about equal length; none for no text."""
+        """Return the text on up to three lines of about equal length, or none without text."""
         width_of = self.metrics.width_of
         return wrapped_evenly(text, room, size, weight, most=3, width_of=width_of) if text else ()
 
@@ -214,7 +214,7 @@ _CLEAR = 26.0  # above and below the number
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Shapes that stay, and shapes of an instant, all within `area`; what moves is within `moves`.
+    """Shapes that stay, and shapes of an instant, all within `area`. The moving ones are within `moves`.
 
     `words` are all its text; `places` are those of the window's buttons.
     """
@@ -232,7 +232,7 @@ class Part:
 
 
 def lane_heading(scene: Scene, which: int, sizes: Sizes, top: float) -> Part:
-    """Mark, name and detail at the left, the counter at the right; on two rows where one is too short."""
+    """Return a lane's heading: mark, name and detail left, the counter right, on one or two rows."""
     head, x, size = scene.heads[which], sizes.margin, sizes.name
     look, right = head.look, sizes.margin + sizes.lanes
     baseline = top + CAPITAL * size
@@ -291,7 +291,7 @@ def _widest_counter(scene: Scene, which: int, sizes: Sizes, *, is_brief: bool = 
 
 
 def ratio(scene: Scene, sizes: Sizes, top: float, height: float) -> Part:
-    """The ratio, its caption beside it or below, and how sure it is; centred in a larger `height`."""
+    """Return the ratio, its caption next to it or below, and its certainty, centered in `height`."""
     x, metrics = sizes.margin, sizes.metrics
     words = [line for instant in scene.instants for line in instant.caption]
     widest = max(sizes.width_of(word, sizes.caption, 600) for word in words)

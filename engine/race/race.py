@@ -1,4 +1,4 @@
-"""Makes a race of two recorded runs: which stretch is replayed, and what the comparison says of it."""
+"""A race of two recorded runs: the stretch that is replayed, and its result from the comparison."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The race at `seconds` of its clock; `number` is the leading lane's count over the other's, or None."""
+    """The race at `seconds` of its clock. `number` is the ratio of the lanes' counts, or None."""
 
     seconds: float
     full: LaneMoment
@@ -60,11 +60,11 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """Two lanes; the first to have trained `samples`, or to go no further, ends the race.
+    """Two lanes. The race ends when one has trained `samples`, or stops.
 
     `full` is the comparison's baseline, `mixed` the side measured against it. `seconds` is when the race
     ends, on the runs' own clock, and `playback_rate` how many of these pass per second on screen. Ratios,
-    interval and peaks are the comparison's, or None. `pictured` are the runs to ask for pictures, in this
+    interval and peaks are the comparison's, or None. `pictured` are the runs with images, in this
     order, by id.
     """
 
@@ -111,7 +111,7 @@ class Race:
 
     @cached_property
     def is_unlike(self) -> bool:
-        """True for two different trainings, whose ratio says nothing about the precision."""
+        """True if the trainings differ, so their ratio says nothing about the precision."""
         return _is_unlike(self.full, self.mixed)
 
     @cached_property
@@ -121,12 +121,12 @@ class Race:
 
     @cached_property
     def matches_ratio(self) -> bool:
-        """True if the counts visibly come to the comparison's ratio; if not, there is no number."""
+        """True if the counts visibly agree with the comparison's ratio. Otherwise there is no number."""
         return counts_match(self.full, self.mixed, self.seconds, self._claimed)
 
     @property
     def figure(self) -> float | None:
-        """The end of the number: the comparison's ratio, or its inverse where mixed precision is slower."""
+        """Return the final number: the comparison's ratio, or its inverse if mixed precision is slower."""
         return None if self.claim is None else max(self.claim, 1.0 / self.claim)
 
     def at(self, seconds: float) -> Moment:
@@ -198,7 +198,7 @@ _UNITS: dict[Task, Unit] = {
 
 
 def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:
-    """The race of a side against the comparison's baseline; `curves` are the samples of each run by its id.
+    """Return the race of a side against the comparison's baseline. `curves` are by the id of the run.
 
     `side_id` is the id of any run of the side. By default it is the best side under autocast that can be
     replayed, else the best other one. Raises ProblemError if there is no such side, or nothing to replay.
@@ -309,7 +309,7 @@ def _accuracy(cell: Cell, full: Side, mixed: Side) -> str:
     if abs(cell.difference) < _CLOSE_POINTS:
         return "same accuracy" if cell.within_spread else "about the same accuracy"
     if cell.within_spread:
-        return "accuracy no further apart than repeats are"
+        return "accuracy within the variation between runs"
     if cell.within_spread is None:
         return ""
     return "higher accuracy" if cell.difference > 0 else "lower accuracy"

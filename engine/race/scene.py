@@ -16,7 +16,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class LaneHead:
-    """The text above a lane, its look, and its short name in pieces, which stands below its tank."""
+    """The text above a lane, its look, and its short name in pieces, which stands below its gauge."""
 
     name: str
     detail: str
@@ -26,7 +26,7 @@ class LaneHead:
 
 @dataclass(frozen=True)
 class Count:
-    """A lane's lit blocks, its count of samples, and the words after it; `brief` is how they start."""
+    """A lane's lit blocks, its count of samples, and the words after it, also in `brief`."""
 
     blocks: int
     samples: str
@@ -36,10 +36,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Instant:
-    """The moving parts of a card, at one moment.
+    """The moving parts of a card at one instant.
 
     `number` is "" while it tells nothing yet, and None if there is none; `spoken` is for screen readers.
-    Tanks are filled to the fraction `fill` of `peaks_mib`.
+    Gauges are filled to the fraction `fill` of `peaks_mib`.
     """
 
     counts: tuple[Count, Count]
@@ -55,7 +55,7 @@ class Instant:
 class Scene:
     """The still parts of a card, and with `at` the moving ones at each second from 0 to `seconds`.
 
-    `tiles` are grey pictures (count, side, side). `peaks` says that the card has tanks for the memory, and
+    `tiles` are gray images (count, side, side). `peaks` says that the card has gauges for the memory, and
     `memory` is said below them. `absent` stands in place of an unknown peak; peaks may grow until `is_final`.
     """
 

@@ -1,4 +1,4 @@
-"""The pair of experiments that "Show me" trains: one that suits this machine and takes about a minute."""
+"""The pair of experiments that the demo trains: one that suits this machine and takes about a minute."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine.experiment.own.library_models import ModelRef
 from engine.experiment.problem import Problem, request_problem
 from engine.experiment.value import MIB_PER_GIB
 
-TITLE = "Show me"
+TITLE = "Demo"
 MOST_ATTEMPTS = 4  # the most starts of a pair: a machine whose pace keeps changing would keep people waiting
 
 
 @dataclass(frozen=True)
 class Span:
-    """How many seconds a run should train; between the shortest and the longest it is left alone."""
+    """The wanted seconds of a run. Between the shortest and the longest it is not changed."""
 
     shortest: float
     wanted: float
@@ -43,18 +43,18 @@ _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
 
 @dataclass(frozen=True)
 class Showcase:
-    """Two experiments with their labels, full precision first; `why` says what to expect."""
+    """Two experiments with their labels, full precision first. `why` states what to expect."""
 
     title: str
     sides: tuple[tuple[str, Experiment], ...]
     why: str
 
     def of_length(self, like: Experiment) -> Showcase:
-        """The same with the steps of `like` on both sides."""
+        """Return the pair with the steps of `like` on both sides."""
         return self._with({"steps": like.steps})
 
     def lighter(self) -> Showcase | None:
-        """The same with the next smaller workload; None after the smallest."""
+        """Return the pair with the next smaller workload. None after the smallest."""
         experiment = self.sides[0][1]
         own = (
             all(getattr(experiment, key) == value for key, value in workload.items() if key != "steps")
@@ -66,7 +66,7 @@ class Showcase:
         return self._with({"image_size": None, **_WORKLOADS[place + 1]})
 
     def holds(self, experiments: Iterable[Experiment]) -> bool:
-        """True if these are its two experiments, of any length and workload."""
+        """True if `experiments` are this showcase's pair, of any length and workload."""
         own = {experiment.model_copy(update=_IGNORED) for _, experiment in self.sides}
         return {experiment.model_copy(update=_IGNORED) for experiment in experiments} == own
 
@@ -76,7 +76,7 @@ class Showcase:
 
 
 def showcase(catalog: Catalog) -> Showcase:
-    """The pair that suits the first device of this machine."""
+    """Return the pair that suits the first device of this machine."""
     device = catalog.devices[0]
     settings, mixed = _ON_CPU, Precision.BF16
     if device.is_gpu:
@@ -93,11 +93,11 @@ def showcase(catalog: Catalog) -> Showcase:
 def adapted(
     case: Showcase, span: Span, steps_per_second: float | None, done: int, other_pace: float | None = None
 ) -> Showcase | Problem | None:
-    """The pair to start again with after `done` steps of a run of `case` at that pace; None to continue.
+    """Return the pair to restart with, after `done` steps of a run of `case`. None if the run may continue.
 
-    A run too short to watch gets more steps, one too long fewer or, if even the fewest take too long, a
-    smaller workload; a Problem says that this machine is too busy for the smallest. The pace is None where it
-    was too slow to tell one. The other run, at `other_pace`, must last long enough for a race.
+    A run too short to watch gets more steps, a run too long gets fewer. If even the fewest take too long, it
+    gets a smaller workload. A Problem means that this machine is too busy for the smallest. The pace is None
+    where it was too slow to measure. The other run, at `other_pace`, must last long enough for a race.
     """
     experiment = case.sides[0][1]
     left = (experiment.steps or 0) - done
@@ -117,7 +117,7 @@ def adapted(
 
 
 def lengthened(case: Showcase, paces: tuple[float, float]) -> Showcase | None:
-    """The pair to measure again, at these steps per second, since its race was too short, or None."""
+    """Return the pair to measure again if its race at these steps per second was too short, else None."""
     experiment, fastest, slowest = case.sides[0][1], max(paces), min(paces)
     counted = (experiment.steps or 0) - experiment.measure.warmup_steps
     if counted / fastest >= LEAST_RACE_SECONDS:
@@ -130,15 +130,16 @@ def _steps_of_race(experiment: Experiment, steps_per_second: float) -> int:
     return experiment.measure.warmup_steps + round(steps_per_second * _AIMED_RACE_SECONDS)
 
 
+_CLOSE_PROGRAMS = "Close programs that use the CPU or the GPU, then try again."
 TOO_SHORT = request_problem(
-    "The pace of this machine keeps changing, so that each race was over too soon.",
-    "Close programs that use the processor or the card, then try again.",
+    "This machine's speed keeps changing, so every race ended too early.",
+    _CLOSE_PROGRAMS,
 )
-"""Why nothing is shown after as many starts as anybody waits for."""
+"""The reason that the demo gives after too many starts."""
 
 
 def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
-    """True if a run is given up at that pace: it has too few steps for a speed, and will not soon be over."""
+    """True if a run is given up at that pace: it has too few steps for a speed and will not end soon."""
     if done >= min(experiment.steps or 0, experiment.least_steps):
         return False
     left = (experiment.steps or 0) - done
@@ -146,19 +147,16 @@ def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: in
 
 
 def busy(experiment: Experiment, done: int) -> Problem:
-    """Why nothing was measured on a machine that is too slow now."""
+    """Return the reason that nothing was measured: the machine is too slow now."""
     least = experiment.least_steps
-    progress = f"only {done:,} of {least:,} steps were done, and " if done < least else ""
-    return request_problem(
-        f"This machine is busy: {progress}the rest would take too long.",
-        "Close programs that use the processor or the card, then try again.",
-    )
+    progress = f" Only {done:,} of {least:,} steps were done." if done < least else ""
+    return request_problem(f"This machine is busy.{progress} The rest would take too long.", _CLOSE_PROGRAMS)
 
 
 def pace_of(
     experiment: Experiment, samples_per_second: ArrayLike, least_seconds: float | None = None
 ) -> float | None:
-    """Steps per second, from the speed of each step; None while they are few, or took under `least_seconds`.
+    """Return the steps per second. None while the steps are few, or took under `least_seconds`.
 
     The warm-up counts only if it takes seconds by itself.
     """
@@ -190,7 +188,7 @@ def _better_fitted(
 
 
 def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
-    """The experiment with as many steps as take `seconds` at that pace, but at least enough for a speed."""
+    """Return the experiment with steps for `seconds` at that pace, but at least enough for a speed."""
     steps = max(experiment.least_steps, round(steps_per_second * seconds))
     return experiment.model_copy(update={"steps": steps, "epochs": None})
 
@@ -204,14 +202,14 @@ def _why(device: DeviceEntry, mixed: Precision) -> str:
     note = device.precision(mixed).note
     if device.is_gpu:
         if device.tensor_cores:
-            return "This card has Tensor Cores, which multiply half-length numbers several times as fast."
+            return "This GPU has Tensor Cores, which multiply 16-bit numbers several times as fast."
         if note is None:
-            # not an NVIDIA card: it has units and rules of its own
-            return "On most cards mixed precision saves memory and time: the race shows what it does here."
-        return "This card has no Tensor Cores: mixed precision saves memory here, and likely little time."
+            # not an NVIDIA GPU: it has units and rules of its own
+            return "On most GPUs mixed precision saves memory and time. The race shows its effect here."
+        return "This GPU has no Tensor Cores, so mixed precision saves memory here, and likely little time."
     if note is None:
-        return "This processor computes with half-length numbers, so mixed precision should gain here too."
-    return f"Mixed precision {note}: it will likely be no faster; the race shows how much slower."
+        return "This CPU computes with 16-bit numbers, so mixed precision should be faster here too."
+    return f"Mixed precision {note}, so it is probably slower. The race shows by how much."
 
 
 _COMMON: dict[str, Any] = {

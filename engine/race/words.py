@@ -23,6 +23,7 @@ from engine.race.headline import (
 )
 from engine.race.race import LANES, Moment, Race, Which
 from engine.race.scene import NOT_MEASURED, Count, Instant, LaneHead, Scene
+from engine.words.names import optimizations_words
 from engine.words.numbers import number_text, pace_text, range_text, seconds_abbreviated, seconds_text
 
 _ABOUT_SAME = 0.03
@@ -38,14 +39,14 @@ _PARTS = (
 
 
 def memory_words(race: Race) -> tuple[str, str]:
-    """The mixed lane's memory, energy and accuracy against the full lane's: a strong part and the rest."""
+    """Return the mixed lane's memory, energy and accuracy vs. the full lane's: a strong part and the rest."""
     ratio, energy = race.memory_ratio, race.report.verdict.energy_ratio
     if ratio is not None:
         strong, rest = _amount(ratio)
     elif is_comparable(PEAK_MEMORY, race.mixed.side, race.full.side):
-        strong, rest = "No measurement", "of the memory"
+        strong, rest = "No measurement", "of memory"
     else:
-        strong, rest = "No comparison", "between a card's memory and a processor's"
+        strong, rest = "No comparison", "between GPU and CPU memory"
     if energy is not None:
         rest += f"{',' if ratio is None else ' and'} {energy_words(energy)}"
     return strong, f"{rest}, {race.accuracy}" if race.accuracy else rest
@@ -65,42 +66,43 @@ def _amount(ratio: float) -> tuple[str, str]:
 
 
 def certainty(race: Race) -> str:
-    """How far the ratio can be trusted: its interval in plain words, or why it has none."""
+    """Return how far the ratio can be trusted: its interval in plain words, or why it has none."""
     if race.ratio is None:
-        return f"There is no ratio: {in_sentence(why_no_ratio(race))}."
+        return f"There is no ratio. {why_no_ratio(race)}."
     mine, theirs = race.repeats
     times = f"{mine} and {theirs} times"
     if mine == theirs:
         times = f"{_TIMES.get(mine, f'{mine} times')} each"
     if race.report.disqualifiers:
-        return f"Measured {times}. The figure came to {number_text(race.ratio)}×, with the machine disturbed."
+        ratio = number_text(race.ratio)
+        return f"Measured {times}. The ratio of {ratio}× is not reliable: the machine was disturbed."
     if race.ratio_interval is None:
         if mine == theirs == 1:
-            return f"Measured {times}. Repeats would show how sure the figure is."
+            return f"Measured {times}. Repeats would show how certain the ratio is."
         reasons = (_NO_INTERVAL[doubt.kind] for doubt in race.doubts if doubt.kind in _NO_INTERVAL)
-        return f"Measured {times}, {next(reasons, 'too few to say how sure it is')}."
+        return f"Measured {times}, {next(reasons, 'too few for a 95% interval')}."
     low, high = race.ratio_interval
     interval = f"{range_text(low, high)} times as fast"
     if high < 1:
         interval = f"{range_text(1.0 / high, 1.0 / low)} times as long"
-    sentence = f"Measured {times}: between {interval}, with 95% confidence."
-    return f"{sentence} That leaves open which of the two is faster." if low <= 1 <= high else sentence
+    sentence = f"Measured {times}. The 95% interval is {interval}."
+    return f"{sentence} It does not show which of the two is faster." if low <= 1 <= high else sentence
 
 
 def doubt_words(race: Race) -> tuple[str, ...]:
-    """The doubts about the figures or the replay, a plain sentence each."""
+    """Return the doubts about the numbers or the replay, a plain sentence each."""
     sentences = [_doubt_sentence(race, doubt) for doubt in race.doubts]
     # the counts of the whole runs give another ratio than the comparison
     if race.ratio is not None and not race.matches_ratio:
         trained = race.mixed.samples_at(race.seconds) / race.full.samples_at(race.seconds)
-        whole = f"these two whole runs come to {pace_text(trained)}"
-        sentences.append(f"{_UNSTEADY}: {whole}, and the comparison to {pace_text(race.ratio)}.")
+        whole = f"These two runs give {pace_text(trained)}"
+        sentences.append(f"{_UNSTEADY}. {whole}, the comparison {pace_text(race.ratio)}.")
     return tuple(dict.fromkeys(sentences))
 
 
 _NO_INTERVAL = {
-    "order": "but not in turns, so nobody can say how sure it is",
-    "outliers": "but one of the two has outliers, so nobody can say how sure it is",
+    "order": "but the runs did not alternate, so there is no 95% interval",
+    "outliers": "but one of the two has outliers, so there is no 95% interval",
 }
 _TIMES = {1: "once", 2: "twice"}
 _UNSTEADY = "The speed was not steady"
@@ -118,30 +120,31 @@ def _doubt_sentence(race: Race, doubt: Doubt) -> str:
 
 
 _OF_BOTH: dict[str, str] = {
-    "order": "The two were not trained in turns, so a change in the machine may look like a difference.",
+    "order": "The runs of the two did not alternate, so drift of the machine could look like a difference.",
     "outliers": "Only one of the two has outliers among its repeats.",
-    "device": "The two were not trained on the same machine.",
-    "version": "The two were not trained with the same version of the software.",
+    "device": "The two ran on different machines.",
+    "version": "The two ran with different software versions.",
 }
 _OF_ONE_RUN = {
     "other-program": "had to share the machine with other programs.",
-    "spilled": "did not fit into the card's memory.",
+    "spilled": "did not fit in GPU memory.",
     "too-short": "was too short for a reliable speed.",
-    "no-speed": "has no speed that can be trusted.",
-    "unfinished": "did not get to its end.",
-    "drift": "was not equally fast from beginning to end.",
-    "unsteady": "did not keep its pace.",
-    "nan": "went wrong: its loss stopped being a number.",
-    "lost-updates": "lost many updates of its weights to rounding.",
+    "no-speed": "has no reliable speed.",
+    "unfinished": "did not finish.",
+    "drift": "became faster or slower while it ran.",
+    "unsteady": "varied in speed.",
+    "nan": "went wrong. Its loss became NaN or Inf.",
+    "lost-updates": "lost many weight updates to rounding.",
 }
 
 
 def lane_detail(race: Race, which: Which) -> str:
-    """The lane's numbers and batch, and how it ended early: "32-bit numbers (FP32)"."""
+    """Return the lane's numbers and batch, and how it ended early: "32-bit numbers (FP32)"."""
     lane, parts = race.lane(which), []
     if is_one_of_each(race):
-        recipe = "" if lane.side.recipe == PLAIN else f" with the {lane.side.recipe} recipe"
-        parts.append(f"{NUMBERS[lane.side.precision]}{recipe}")
+        step = lane.run.experiment.step
+        optimized = "" if step.recipe == PLAIN else f" with {optimizations_words(lane.run.experiment)}"
+        parts.append(f"{NUMBERS[lane.side.precision]}{optimized}")
         if race.full.run.experiment.batch_size != race.mixed.run.experiment.batch_size:
             parts.append(f"{lane.run.experiment.batch_size:,} {race.unit} at once")
     if lane.stopped:
@@ -150,7 +153,7 @@ def lane_detail(race: Race, which: Which) -> str:
 
 
 def counted_text(race: Race, moment: Moment) -> str | None:
-    """The number with as many decimals as it ends with; "" while it tells nothing, None if there is none."""
+    """Return the number with its final count of decimals. "" before the first, None if there is none."""
     if race.claim is None:
         return None
     if moment.number is None:
@@ -162,49 +165,49 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
-    """The caption of the number, or why there is none: a strong line and a second one."""
+    """Return the caption of the number, or why there is none: a strong line and a second one."""
     if race.report.disqualifiers:
-        return _SPOILED, "so it does not tell which of the two is faster"
+        return _SPOILED, "so it does not show which of the two is faster"
     if race.ratio is None:
-        return "No fair figure", f"since {in_sentence(why_no_ratio(race))}"
+        return "No fair comparison", f"because {in_sentence(why_no_ratio(race))}"
     if race.is_unlike:
-        return "No fair figure", "since they are two different trainings"
+        return "No fair comparison", "because the two trainings differ"
     if not race.matches_ratio:
-        return "No fair figure", f"since {in_sentence(_UNSTEADY)}"
+        return "No fair comparison", f"because {in_sentence(_UNSTEADY)}"
     if race.claim is None and race.ratio_interval is not None:
-        return "No difference shown", f"between {range_text(*race.ratio_interval)} times as fast"
+        return "No significant difference", f"95% interval {range_text(*race.ratio_interval)}"
     if moment.number is None:
-        return "Just begun", ""
+        return "Just started", ""
     if race.ahead == "full":
         return "as long", f"with {called(race, 'mixed')}{'' if moment.is_over else ' so far'}"
     return f"as many {race.unit}", f"in the same {seconds_text(race.seconds)}" if moment.is_over else "so far"
 
 
 def spoken(race: Race, moment: Moment) -> str:
-    """The number and its caption, for a screen reader."""
+    """Return the number and its caption, for a screen reader."""
     words = " ".join(part for part in caption(race, moment) if part)
     number = counted_text(race, moment)
     return f"{number} times {words}" if number else words
 
 
 def caution(race: Race) -> str:
-    """The heading of the doubts: whether they spoil the measurement or only qualify it; "" without any."""
+    """Return the heading of the doubts, which spoil the measurement or only qualify it, or ""."""
     if race.report.disqualifiers:
         return _SPOILED
-    return "With caution" if doubt_words(race) else ""
+    return "Caution" if doubt_words(race) else ""
 
 
-_SPOILED = "Not a clean measurement"
+_SPOILED = "Not reliable"
 
 
 def sure_words(race: Race) -> str:
-    """How far the ratio can be trusted, after a word of caution if there are doubts."""
+    """Return how far the ratio can be trusted, after a word of caution if there are doubts."""
     lead = caution(race) if race.claim is not None else ""
     return f"{lead}: {in_sentence(certainty(race))}" if lead else certainty(race)
 
 
 def counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool = False) -> str:
-    """The words after a lane's count of samples: "images so far"; if brief, without how it ended early."""
+    """Return the words after a lane's count of samples: "images so far". Brief: not how it ended early."""
     ending = {
         "waiting": "",
         "running": " so far",
@@ -215,13 +218,13 @@ def counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool = 
 
 
 def playback_rate_words(race: Race) -> str:
-    """How the replay's pace relates to the true one, in a sentence; "" at the true pace."""
+    """Return how the replay's pace relates to the true one, in a sentence. "" at the true pace."""
     if race.playback_rate == 1:
         return ""
     shown = seconds_text(race.seconds / race.playback_rate)
     if race.playback_rate < 1:
-        return f"Shown in slow motion: {seconds_text(race.seconds)} take {shown} here."
-    return f"Shown faster than it ran: {seconds_text(race.seconds)} pass in {shown}."
+        return f"Slow motion: {seconds_text(race.seconds)} shown in {shown}."
+    return f"Time lapse: {seconds_text(race.seconds)} shown in {shown}."
 
 
 def scene_of(race: Race, tiles: NDArray[np.uint8]) -> Scene:

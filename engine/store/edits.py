@@ -172,7 +172,7 @@ class Edits(Readings):
             checkpoints.remove(self.checkpoints_folder(run_id))
 
     def checkpoints_folder(self, run_id: str) -> Path:
-        """The folder of the run's checkpoints, if it has any."""
+        """Return the folder of the run's checkpoints, if it has any."""
         return checkpoints.folder_of(self.path, run_id)
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from engine.experiment.problem import Kind, Problem, ProblemError, request_error
 from engine.experiment.value import Message
-from engine.later import psutil
+from engine.lazy_imports import psutil
 from engine.store.connection import Connection
 from engine.store.record import Status
 

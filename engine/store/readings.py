@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from engine.curves import Curves
 from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import one_line, shortened
-from engine.later import np
+from engine.lazy_imports import np
 from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import ContactSheet

@@ -257,7 +257,7 @@ class RunRecord:
 
     @property
     def model_name(self) -> str:
-        """The model without the folders or the owner that it is in."""
+        """The name of the model without its folders or owner."""
         return re.split(r"[/\\]", self.overview.model)[-1]
 
     @cached_property
@@ -337,10 +337,9 @@ _NO_TAGS = "[]"
 
 
 def run_from(row: Row) -> RunRecord:
-    """The run in a row of `RUN_COLUMNS`.
+    """Return the run in a row of `RUN_COLUMNS`.
 
-    Raises ValueError, TypeError or OverflowError for a damaged one, and ProblemError where its checksum
-    shows the damage.
+    Raises ValueError, TypeError or OverflowError for a damaged one, and ProblemError if its checksum differs.
     """
     if not is_intact(row, SEALED["runs"]):
         raise _damaged(row, "settings or results")
@@ -395,7 +394,7 @@ def _tags(text: str) -> tuple[str, ...]:
 
 
 def comparison_from(row: Row) -> ComparisonRecord:
-    """The comparison in a row. Raises ValueError, TypeError or OverflowError for a damaged one."""
+    """Return the comparison in a row. Raises ValueError, TypeError or OverflowError if it is damaged."""
     return ComparisonRecord(_text(row["id"]), one_line(row["title"]), _moment(row["created"]), row["ammeter"])
 
 

@@ -19,7 +19,7 @@ from engine.protocol.events import (
     Samples,
     Started,
 )
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.store.database import DamagedError
 from engine.store.store import Store
 
@@ -56,21 +56,20 @@ class Recorder:
         self._committed = clock()
         self._began, self._has_samples, self._ended = has_begun, has_begun, False
         self._remarks_left, self._characters_left, self._has_dropped = MOST_REMARKS, MOST_CHARACTERS, False
-        self._place: FarPlace | None = None
-        self._recorded_place: FarPlace | None = None
+        self._place: RemotePlace | None = None
+        self._recorded_place: RemotePlace | None = None
 
     @property
     def seconds_left(self) -> float:
-        """Until the next commit is due."""
+        """Return the seconds until the next commit is due."""
         return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
 
     def take(
-        self, events: Sequence[Event], place: FarPlace | None = None, *, is_lost: bool = False
+        self, events: Sequence[Event], place: RemotePlace | None = None, *, is_lost: bool = False
     ) -> tuple[Log, ...]:
-        """Take the worker's events, if any, with the position up to which they were read on a remote machine.
+        """Take the worker's events with the position read on a remote machine, and return recording remarks.
 
-        Returns remarks on the recording itself. A run that `is_lost` there is interrupted with its data so
-        far.
+        A run that `is_lost` there is interrupted with its data so far.
         """
         self._place = place or self._place
         self._waiting += self._budgeted(events)
@@ -113,13 +112,13 @@ class Recorder:
                 yield event
 
     def leave(self) -> None:
-        """Commits what is there of a run that goes on elsewhere."""
+        """Commit the events so far of a run that continues elsewhere."""
         if not self._ended:
             self._commit()
             self._ended = True
 
     def close(self) -> None:
-        """Ends a run whose reader left before its last event: as stopped, with what was recorded."""
+        """End a run whose reader left before its last event: as stopped, with all recorded data."""
         try:
             if not self._ended:
                 self._ended = True

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from engine.curves import MOST_BINS, Bins, Columns, Curves, bins_of, joined, joined_bins
 from engine.experiment.problem import ProblemError
-from engine.later import np
+from engine.lazy_imports import np
 from engine.protocol.events import Samples
 from engine.store.checksums import BLOCKS, checksum_of, is_intact
 from engine.store.record import damaged, unreadable

@@ -12,7 +12,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.protocol.events import Event, is_last
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.store import checkpoints, kept, recording
 from engine.store.checksums import seal
 from engine.store.connection import Connection
@@ -128,7 +128,7 @@ class Store(Edits):
             )
             leave(connection, run_id)
 
-    def take_up(self, run_id: str) -> FarPlace | None:
+    def take_up(self, run_id: str) -> RemotePlace | None:
         """Take over a run on a remote machine from an ended process, and return its place. Return None for
         any other run. Raises ProblemError if a running process is connected to it."""
         with self._connection.writing() as connection:
@@ -144,13 +144,13 @@ class Store(Edits):
         return place
 
     def close_lost(self, run_id: str) -> None:
-        """Ends a run whose worker on another machine is gone as interrupted, with all its samples."""
+        """End a run whose remote worker is gone as interrupted, with all its samples."""
         with self._connection.writing() as connection:
             kept.forget(connection, run_id)
             recording.close_lost(connection, run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
-        """Queues a run to resume from its last checkpoint, with its record till then. Raises ProblemError."""
+        """Queue a run to resume from its last checkpoint, with its record so far. Raises ProblemError."""
         with self._connection.writing() as connection:
             row_of(connection, run_id)
             if problem := checkpoints.obstacle(self.run(run_id), self.checkpoints_folder(run_id)):
@@ -160,7 +160,7 @@ class Store(Edits):
         return self.run(run_id)
 
     def withdraw(self, run_id: str) -> None:
-        """Takes back a run that waits or was refused: a new one is deleted, another is what it was before."""
+        """Withdraw a queued or refused run: delete a new run, or restore the earlier state of another."""
         with self._connection.reading() as connection:
             row = row_of(connection, run_id)
         if Status(row["status"]).is_over:
@@ -178,7 +178,7 @@ class Store(Edits):
             recording.put_back(connection, run_id)
             leave(connection, run_id)
 
-    def record(self, run_id: str, events: Sequence[Event], place: FarPlace | None = None) -> None:
+    def record(self, run_id: str, events: Sequence[Event], place: RemotePlace | None = None) -> None:
         """Write events of a run in one transaction, with the place up to which they were read on a remote
         machine. The last event ends the run.
 
@@ -192,13 +192,13 @@ class Store(Edits):
             elif place is not None:
                 kept.keep(connection, run_id, place)
 
-    def keep(self, run_id: str, place: FarPlace) -> None:
+    def keep(self, run_id: str, place: RemotePlace) -> None:
         """Record that a run trains on a remote machine, where it continues without this process."""
         with self._connection.writing() as connection:
             row_of(connection, run_id)
             kept.keep(connection, run_id, place)
 
-    def kept_place(self, run_id: str) -> FarPlace | None:
+    def kept_place(self, run_id: str) -> RemotePlace | None:
         """Return where a run trains without this process, or None."""
         with self._connection.reading() as connection:
             return kept.place_of(connection, run_id)

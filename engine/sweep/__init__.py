@@ -1,1 +1,1 @@
-"""Sweeps: every cell of a grid piloted, trained and repeated; what is known of it, and the time left."""
+"""Sweeps: pilots, runs and repeats of every cell of a grid, its results, and the time left."""

@@ -24,7 +24,7 @@ from engine.words.numbers import need_text
 
 
 def estimate_of(record: SweepRecord, known_runs: Sequence[RunRecord] = ()) -> Estimate | None:
-    """How long a sweep still takes, None if unknown; `known_runs`, newest first, tell of unpiloted cells."""
+    """Estimate the time left of a sweep, or None. `known_runs`, newest first, stand in for missing pilots."""
     known = _KnownSeconds(record, known_runs)
     limit = record.plan.time_limit_seconds
     left = None if limit is None else max(0.0, limit - record.spent_seconds)
@@ -45,13 +45,13 @@ def estimate_of(record: SweepRecord, known_runs: Sequence[RunRecord] = ()) -> Es
 def estimate_of_grid(
     grid: Grid, plan: Plan, known_runs: Sequence[RunRecord], left_out: Collection[int] = ()
 ) -> Estimate | None:
-    """How long a sweep of the grid would take, without the cells `left_out`; None where nothing is known."""
-    cells = (CellRecord(index, "left out" if index in left_out else "") for index in range(grid.size))
+    """Estimate the time of a sweep of the grid without the cells `left_out`. None if nothing is known."""
+    cells = (CellRecord(index, "excluded" if index in left_out else "") for index in range(grid.size))
     return estimate_of(SweepRecord(grid, plan, tuple(cells)), known_runs)
 
 
 def training_seconds(run: RunRecord) -> float | None:
-    """How long a run that came to its end took, with its worker's start and without pauses."""
+    """Return the time of a finished run, with its worker's start and without pauses."""
     if run.status is not Status.FINISHED or run.started is None or run.ended is None:
         return None
     paused = run.summary.paused_seconds if run.summary is not None else None
@@ -90,7 +90,7 @@ class _KnownSeconds:
         self._usual_pilot = _mean(pilots or _known(map(self._pilot_seconds, range(len(self._experiments)))))
 
     def seconds(self, turn: Turn) -> float | None:
-        """How long the turn takes; None where nothing is known of any cell."""
+        """Estimate the time of the turn. None if nothing is known of any cell."""
         if turn.kind == "run":
             return self._runs.get(turn.cell, self._usual_run)
         foretold = self._pilot_seconds(turn.cell)
@@ -118,7 +118,7 @@ class KnownRuns:
                 continue
 
     def pilot(self, experiment: Experiment) -> Pilot | None:
-        """The newest run of the experiment's speed, as a pilot."""
+        """Return the newest run with the experiment's settings for speed, as a pilot."""
         if not self._runs:
             return None
         for run in self._runs.get(_speed_key(experiment), ()):
@@ -127,7 +127,7 @@ class KnownRuns:
         return None
 
     def seconds(self, experiment: Experiment) -> float | None:
-        """How long a run of the experiment takes, worker included; None where no run tells."""
+        """Estimate the time of a run of the experiment, with its worker's start. None if unknown."""
         pilot = self.pilot(experiment)
         return None if pilot is None else run_seconds(experiment, pilot)
 
@@ -171,7 +171,7 @@ MOST_FORECASTS = 24  # how many forecasts are made for a grid at most: one takes
 
 @dataclass(frozen=True)
 class Fit:
-    """Why cells are left out, by index, and the MiB that they need; forecasts of `unknown` tell the rest."""
+    """The reasons why cells are excluded and their MiB, by index. `unknown` still need a forecast."""
 
     why: dict[int, str] = field(default_factory=dict)
     needed_mib: dict[int, float] = field(default_factory=dict)
@@ -179,12 +179,12 @@ class Fit:
 
 
 def why_unfit(grid: Grid, catalog: Catalog, forecasts: Forecasts) -> dict[int, str]:
-    """Why cells cannot be trained here or will not fit, by index; those without a forecast may fit."""
+    """Return why cells cannot be trained here or will not fit, by index. Without a forecast they may fit."""
     return fit_of(grid, catalog, forecasts).why
 
 
 def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
-    """The memory that the cells need as far as it is known, and which of them cannot be trained here."""
+    """Return the known memory of the cells, and the cells that cannot be trained here."""
     why: dict[int, str] = {}
     trainable: list[Cell] = []
     alone: dict[Experiment, Cell] = {}
@@ -197,7 +197,7 @@ def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
             # one device shares nothing, however it would be done
             first = alone.setdefault(cell.experiment.model_copy(update={"ranks": Ranks()}), cell)
             if first is not cell:
-                why[cell.index] = f"On one device it is the same as {grid.name(first.places)}."
+                why[cell.index] = f"On one device this is the same as {grid.name(first.places)}."
                 continue
         trainable.append(cell)
     groups = _groups(grid, trainable)
@@ -213,7 +213,7 @@ def fit_of(grid: Grid, catalog: Catalog, forecasts: Forecasts | None) -> Fit:
             needed[cell.index] = mib = needed_mib(forecast.lines, cell.experiment.batch_size)
             budget_mib = _budget_mib(cell.experiment, catalog)
             if mib > budget_mib:
-                why[cell.index] = f"It needs {need_text(mib, budget_mib)}, and does not fit."
+                why[cell.index] = f"It needs {need_text(mib, budget_mib)}, so it does not fit."
     return Fit(why, needed, tuple(islice(unknown.values(), MOST_FORECASTS)))
 
 

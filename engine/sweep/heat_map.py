@@ -1,4 +1,4 @@
-"""The heat map: a figure over two axes of a grid, each cell in a shade of its value."""
+"""The heat map: a metric over two axes of a grid, each cell in a shade of its value."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _BAR_ROOM, _LONGEST_NAME, _MARK_ROOM = 24.0, 150.0, 18.0
 _MOST_WIDE, _MOST_HIGH = 280.0, 150.0
 _HATCH_PITCH, _LINE = 6.0, 15.0
 _ROUGHLY, _DISTURBED = "≈", "disturbed"
-_ENDED = ("failed", "stopped", "left out")
-_WORD = {"waiting": "waits", "held": "held back", "running": "in training", "done": "no value"}
+_ENDED = ("failed", "stopped", "excluded")
+_WORD = {"running": "training", "done": "no value"}
 
 
 def heat_map(
     results: Results, x: int, y: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
-    """The figure over the axes at these places, without `y` in one row; `at` has a place on every axis."""
+    """Draw the metric over two axes, or over `x` in one row. `at` has a place on every axis."""
     return _HeatMap(results, x, y, figure, at, size).picture()
 
 
@@ -156,7 +156,7 @@ class _HeatMap(Slice):
             yield LegendEntry(lambda *_: (), 0, f"{_ROUGHLY} from the pilot")
         disturbed = [cell for cell in shown if cell.is_disturbed_in(self._figure)]
         if disturbed:
-            yield LegendEntry(_disturbed_sample, 18, f"{_DISTURBED}, not judged ({len(disturbed):,})")
+            yield LegendEntry(_disturbed_sample, 18, f"{_DISTURBED}, not reliable ({len(disturbed):,})")
         of_ratio = [cell for cell in shown if self._shows_ratio(cell) and cell.is_disturbed_in(RATIO_FIGURE)]
         if any(cell not in disturbed for cell in of_ratio):
             yield LegendEntry(lambda *_: (), 0, MARK_WORDS)
@@ -165,7 +165,7 @@ class _HeatMap(Slice):
         words = f"{self._figure.title} over {self._across.title}"
         words += f" and {self._of.title}" if self._of is not None else ""
         if all(cell.finite(self._figure) is None for cell in self._cells):
-            return f"{words}: no cell has a value yet."
+            return f"{words}. No cell has a value yet."
         words = f"{words}, {len(self._cells):,} cells."
         if self._best is None:
             return words
@@ -197,7 +197,7 @@ def _written(box: Rect, lines: Sequence[str], ink: str, ground: str | None = Non
 def _blank(status: CellStatus, box: Rect) -> Iterator[Shape]:
     corners = _corners(box)
     if status in _ENDED:
-        yield from hatching(corners, corners[0], "text3", _HATCH_PITCH, rises=status != "left out")
+        yield from hatching(corners, corners[0], "text3", _HATCH_PITCH, rises=status != "excluded")
         yield Stroke((*corners, corners[0]), "text3")
     else:
         yield Box(box.left, box.top, box.width, box.height, "bg3")

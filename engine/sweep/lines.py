@@ -1,4 +1,4 @@
-"""Lines: a figure over one axis of a grid, a line for every value of another."""
+"""Lines: a metric over one axis of a grid, a line for every value of another."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _APART, _MOST_APART = 10.0, 36.0  # between the whiskers of two lines at one pla
 def lines(
     results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: tuple[float, float]
 ) -> CellPicture:
-    """The figure over the axis `x`, a line for every value of the axis `by`, or only one.
+    """Draw the metric over the axis `x`, with a line for every value of the axis `by`, or only one.
 
     `at` has a place on every axis, which counts for the others. Intervals are whiskers, or bands where the
     points are many.

@@ -1,4 +1,4 @@
-"""Which turn of a sweep is next: pilots first, then whole runs in turns, then repeats of what is least known.
+"""The order of a sweep's turns: pilots, then alternating full runs, then repeats of the least certain.
 
 The first run of every cell comes before the second of any, and the cells that are compared with one another
 are trained one right after the other, in reversed order each time, as the repeats of a comparison are.
@@ -29,7 +29,7 @@ _DONE = (Status.FINISHED, Status.FAILED)
 
 
 def takes_turns(cell: CellRecord) -> bool:
-    """True while a cell is still trained: it is neither left out nor held, and none of its turns failed."""
+    """True while a cell is still trained: it is not excluded or paused, and none of its turns failed."""
     has_failed = cell.problem is not None or any(run.status is Status.FAILED for run in cell.runs)
     return not (cell.left_out or cell.is_held or has_failed)
 
@@ -52,7 +52,7 @@ def turns(record: SweepRecord) -> Iterator[Turn]:
 
 
 def finished_runs(cell: CellRecord) -> tuple[RunRecord, ...]:
-    """The runs of a cell that came to their end."""
+    """Return the finished runs of a cell."""
     return tuple(run for run in cell.runs if run.status is Status.FINISHED)
 
 
@@ -64,19 +64,19 @@ class Group:
     cells: tuple[CellRecord, ...]
 
     def round(self, repeat: int) -> Iterator[Turn]:
-        """The runs of that repeat that are missing, in training order."""
+        """Return the missing runs of that repeat, in training order."""
         for cell in self.cells if repeat % 2 else reversed(self.cells):
             if not any(run.repeat == repeat and run.status in _DONE for run in cell.runs):
                 yield Turn(cell.index, "run", repeat)
 
     @property
     def begun(self) -> int:
-        """The last repeat that has begun."""
+        """Return the last repeat that has started."""
         return max((run.repeat or 0 for cell in self.cells for run in finished_runs(cell)), default=0)
 
     @property
     def reach(self) -> float:
-        """How far the widest interval of a ratio reaches from the ratio, as a fraction of it.
+        """Return the distance of the widest interval from its ratio, as a fraction of the ratio.
 
         Infinite where a ratio has no interval yet, 0 where there is none to be known.
         """
@@ -89,7 +89,7 @@ class Group:
 
 
 def groups_of(record: SweepRecord) -> tuple[Group, ...]:
-    """The cells that take turns, with those that have the same baseline together."""
+    """Return the cells to train, grouped by their baseline."""
     groups: dict[int, list[CellRecord]] = defaultdict(list)
     for cell in record.cells:
         if takes_turns(cell):
@@ -140,7 +140,7 @@ def _reach(cell: CellRecord, baseline: CellRecord) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """The pilot of a cell, without a `run_id`, or its run number `repeat`, from 1."""
+    """One turn of a cell: its pilot (without a `run_id`), or its run `repeat` (from 1)."""
 
     cell: int
     kind: Literal["pilot", "run"]
@@ -150,7 +150,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a sweep still takes. It `is_rough` as long as some cells have no pilot.
+    """The estimated time left of a sweep. It `is_rough` as long as some cells have no pilot.
 
     `turns_left` counts pilots and runs; with a wanted precision it is as many as are likely.
     """
@@ -162,7 +162,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class SweepStarted:
-    """A sweep begins or goes on; `sweep_id` is its id in the store."""
+    """The start or resumption of a sweep. `sweep_id` is its id in the store."""
 
     sweep_id: str
     estimate: Estimate | None
@@ -170,14 +170,14 @@ class SweepStarted:
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """The worker's events that follow are of this turn."""
+    """The start of a turn. The worker's events that follow belong to it."""
 
     turn: Turn
 
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """A turn is over and saved; `problem` says why it failed, which stops no other cell."""
+    """The end of a turn, which is saved. `problem` is the reason for a failure, which stops no other cell."""
 
     turn: Turn
     problem: Problem | None
@@ -197,7 +197,7 @@ _LEAST_STEPS = 3
 
 
 def pilot_of(experiment: Experiment) -> Experiment | None:
-    """The experiment that pilots another; None where the whole run is no longer."""
+    """Return the experiment that pilots another. None if the full run is not longer."""
     pilot = experiment.model_copy(update={"epochs": None, "measure": _MEASURE, "checkpoint": Checkpoint()})
     if experiment.steps is not None and experiment.steps <= pilot.least_steps:
         return None
@@ -205,7 +205,7 @@ def pilot_of(experiment: Experiment) -> Experiment | None:
 
 
 def run_seconds(experiment: Experiment, pilot: Pilot) -> float | None:
-    """How long a whole run takes, worker included; None where the pilot does not say."""
+    """Estimate the time of a full run from its pilot, with its worker's start. None if unknown."""
     per_epoch, every = pilot.steps_per_epoch, experiment.validation.every
     steps = experiment.steps
     if steps is None and per_epoch is not None:
@@ -224,7 +224,7 @@ def run_seconds(experiment: Experiment, pilot: Pilot) -> float | None:
 
 
 class PilotWatch:
-    """Times the events of a pilot as they arrive, from before its worker is started."""
+    """Measure the times of a pilot's events as they arrive, from before its worker is started."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -261,13 +261,13 @@ class PilotWatch:
 
     @property
     def is_enough(self) -> bool:
-        """True once the pilot has taken long enough for what it can still show."""
+        """True once the pilot has run long enough for a useful estimate."""
         if self._first_step is None or len(self._step_times) < _LEAST_STEPS:
             return False
         return self._clock() - self._first_step > MOST_SECONDS
 
     def pilot(self) -> Pilot | None:
-        """The measurements, once the worker has ended; None without a step."""
+        """Return the measurements, once the worker has ended. None without a step."""
         summary, step_ms = self._summary, self._step_ms()
         seconds = max(0.0, self._clock() - self._began - (summary.paused_seconds or 0.0))
         steps = summary.steps or max((step for step, _ in self._step_times), default=0)

@@ -1,4 +1,4 @@
-"""The common parts of a sweep's pictures: places of cells, figures and axes to choose from, shades, words."""
+"""The common parts of a sweep's charts: places of cells, choices of metrics and axes, shades, words."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class CellSpot:
 
 @dataclass(frozen=True)
 class CellPicture:
-    """A drawing, and where its cells are, the topmost first."""
+    """A drawing, and the places of its cells, the topmost first."""
 
     drawing: Drawing
     spots: tuple[CellSpot, ...]
 
 
 class Slice:
-    """A figure over one or two axes of a grid, at a place on every other axis."""
+    """A metric over one or two axes of a grid, at a place on every other axis."""
 
     def __init__(
         self, results: Results, x: int, by: int | None, figure: Figure, at: Sequence[int], size: Size
@@ -66,7 +66,7 @@ class Slice:
 
 
 def head(title: str, beside: Iterable[str], width: float) -> Iterator[Shape]:
-    """A title, and in grey what else there is to say."""
+    """Yield a title, and further words in gray."""
     yield Words(0, 15, title, "text", 13, 600)
     after = text_width(title, 13, 600) + 8
     if words := shortened(", ".join(filter(None, beside)), width - after, 12):
@@ -96,13 +96,13 @@ def line_looks(axis: Axis | None) -> tuple[SideLook, ...]:
 
 
 def shown_figures(results: Results) -> tuple[Figure, ...]:
-    """The figures to choose from: those of the results, and the ratio after the speed where it is known."""
+    """Return the metrics to choose from: those of the results, and after the speed the ratio if known."""
     has_ratio = any(cell.ratio is not None for cell in results.cells)
     return (*results.figures[:1], *((RATIO_FIGURE,) if has_ratio else ()), *results.figures[1:])
 
 
 def is_higher_better(figure: Figure) -> bool:
-    """True if more of it is better; times, memory, energy and losses are to be low."""
+    """True if a higher value is better. Times, memory, energy and losses should be low."""
     return figure.name in _HIGH_IS_BETTER
 
 
@@ -122,18 +122,18 @@ def hollow_entry(cells: Sequence[CellResult], figures: Sequence[Figure]) -> Iter
 
 
 DISTURBED_MARK = "*"
-MARK_WORDS = f"{DISTURBED_MARK} measured while the machine was disturbed: nothing follows from it"
+MARK_WORDS = f"{DISTURBED_MARK} not reliable: the machine was disturbed"
 
 
 def best_of(cells: Sequence[CellResult], figure: Figure) -> CellResult | None:
-    """The cell with the best value that is conclusive; None while there is none."""
+    """Return the cell with the best reliable value. None if there is none."""
     known = [cell for cell in cells if cell.conclusive(figure) is not None]
     sign = 1 if is_higher_better(figure) else -1
     return max(known, key=lambda cell: sign * (cell.finite(figure) or 0.0), default=None)
 
 
 def usual_places(results: Results, figure: Figure) -> tuple[int, ...]:
-    """A place on every axis: those of the best cell."""
+    """Return the places of the best cell on every axis."""
     best = best_of(results.cells, figure)
     return best.places if best is not None else (0,) * len(results.grid.axes)
 
@@ -159,7 +159,7 @@ def usual_lines(grid: Grid) -> tuple[int, int | None]:
 
 
 def numbers_of(axis: Axis) -> tuple[float, ...] | None:
-    """The values of an axis that is drawn to scale; None for categories."""
+    """Return the values of an axis that is drawn to scale. None for categories."""
     values = axis.values
     known = (value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
     numbers = tuple(map(float, known))
@@ -167,7 +167,7 @@ def numbers_of(axis: Axis) -> tuple[float, ...] | None:
 
 
 def kept_apart(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ...]:
-    """The words that can be shown at these places without meeting: every n-th of evenly spaced ones."""
+    """Return the words that fit at these places without overlap: every n-th of evenly spaced ones."""
     order = sorted(range(len(places)), key=places.__getitem__)
     steps = [places[right] - places[left] for left, right in pairwise(order)]
     if steps and max(steps) - min(steps) < 1e-6 * max(steps):
@@ -181,7 +181,7 @@ def kept_apart(places: Sequence[float], sizes: Sequence[float]) -> tuple[int, ..
 
 
 class Shades:
-    """The shades of a figure's values over a round range, by logarithms if they span a decade."""
+    """The shades of a metric's values over a round range, logarithmic if they span a decade."""
 
     def __init__(self, values: Sequence[float]) -> None:
         self._span = _rounded(span_of(values, 0.0, 1.0, 0.0))
@@ -191,7 +191,7 @@ class Shades:
         return f"heat-{min(max(int(self._span.place(value) * _SHADES + 1e-9), 0), _SHADES - 1)}"
 
     def bar(self, x: float, top: float, bottom: float) -> Iterator[Shape]:
-        """A colour bar with values beside it, 14 pixels wide without these."""
+        """A color bar with values next to it, 14 pixels wide without these."""
         if not self._is_known:
             return
         pitch = (bottom - top) / _SHADES
@@ -217,7 +217,7 @@ def _rounded(span: Span) -> Span:
 
 
 def cell_words(cell: CellResult, figures: Sequence[Figure]) -> str:
-    """All that is known of a cell, in lines: its name, its state, and these figures."""
+    """Return the words about a cell, in lines: its name, its state, and these metrics."""
     lines = [cell.name, state_words(cell)]
     for figure in figures:
         if (value := cell.value(figure)) is not None:
@@ -228,7 +228,7 @@ def cell_words(cell: CellResult, figures: Sequence[Figure]) -> str:
 
 
 def state_words(cell: CellResult) -> str:
-    """Its state where there is more to say than its figures, in a sentence."""
+    """Return a cell's state in sentences, or "" if its metrics say all."""
     runs = len(cell.run_ids)
     of_runs = f"Mean of {runs:,} runs" if runs > 1 else ""
     state = of_runs if cell.status == "done" else STATES[cell.status]
@@ -236,14 +236,14 @@ def state_words(cell: CellResult) -> str:
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts)
 
 
-_DISTURBED = "Not a clean measurement: something disturbed it"
+_DISTURBED = "Not reliable: the machine was disturbed"
 STATES = {
-    "waiting": "Waits for its turn",
-    "held": "Held back",
-    "running": "In training",
-    "piloted": "Figures of its pilot",
+    "waiting": "Waiting",
+    "paused": "Paused",
+    "running": "Training",
+    "piloted": "Results of its pilot",
     "done": "Done",
     "stopped": "Stopped",
     "failed": "Failed",
-    "left out": "Left out",
+    "excluded": "Excluded",
 }

@@ -1,4 +1,4 @@
-"""The results of a sweep, for its pictures and tables: figures over repeats, and ratios to baselines."""
+"""The results of a sweep, for its charts and tables: metrics over repeats, and ratios to baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.store.saved.sweeps import CellRecord, SweepRecord
 from engine.sweep.scaling import EXCHANGE, SCALING, efficiencies
 from engine.words.numbers import times
 
-CellStatus = Literal["running", "done", "piloted", "waiting", "held", "stopped", "failed", "left out"]
+CellStatus = Literal["running", "done", "piloted", "waiting", "paused", "stopped", "failed", "excluded"]
 
 
 class _Ratio(Figure):
@@ -35,9 +35,9 @@ RATIO_FIGURE = _Ratio("ratio", "Ratio to the baseline", "×", 2, True, lambda ru
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell: its name, where it is on the grid's axes, its runs, and why it has no figures.
+    """A cell: its name, its place on the grid's axes, its runs, and why it has no results.
 
-    `values` are by the names of the figures, over the finished runs; until there is one, those of its pilot
+    `values` are by the names of the metrics, over the finished runs. Until there is one, those of its pilot
     (`is_piloted`). `ratio` is its speed as a multiple of the baseline cell's. From the times of a cell that
     `is_disturbed` nothing follows, nor from the ratio if either cell is, nor from its scaling. `nodes` are
     those of a cluster that trained it.
@@ -66,22 +66,22 @@ class CellResult:
         return self.ratio_interval if figure is RATIO_FIGURE else self.intervals.get(figure.name)
 
     def finite(self, figure: Figure) -> float | None:
-        """Its value, unless it is unknown or has diverged."""
+        """Return the value, unless it is unknown or has diverged."""
         value = self.value(figure)
         return value if value is not None and math.isfinite(value) else None
 
     def conclusive(self, figure: Figure) -> float | None:
-        """Its finite value, if that is of undisturbed runs that did not diverge: only such is the best."""
+        """Return the finite value if its runs were not disturbed and did not diverge."""
         is_doubtful = self.is_piloted or self.has_diverged or self.is_disturbed_in(figure)
         return None if is_doubtful else self.finite(figure)
 
     @property
     def has_diverged(self) -> bool:
-        """True once its loss is no finite number any more: it is best in nothing."""
+        """True if its loss is no longer finite. Then it cannot be the best."""
         return not math.isfinite(self.values.get(LOSS.name, 0.0))
 
     def is_disturbed_in(self, figure: Figure) -> bool:
-        """True if a disturbance changed its value of the figure; of a ratio, also the baseline cell's."""
+        """True if a disturbance changed the metric. For a ratio, also if it changed the baseline's."""
         if figure in SCALING:
             return self.is_scaling_disturbed
         return self.is_ratio_disturbed if figure is RATIO_FIGURE else self.is_disturbed and figure.is_of_time
@@ -89,7 +89,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells in order, and the figures that any has; `shares_cores`: devices were on one processor."""
+    """The cells in order, and the metrics that any has. `shares_cores`: all devices are one CPU."""
 
     grid: Grid
     cells: tuple[CellResult, ...]
@@ -98,7 +98,7 @@ class Results:
 
 
 def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Results:
-    """The results of all cells, as a comparison has them; `evidence` adds intervals within single runs."""
+    """Return the results of all cells, as in a comparison. `evidence` adds intervals within single runs."""
     grid, blocks = record.grid, {known.run.id: known.block_speeds for known in evidence}
     sides = list(map(_side, record.cells))
     of_runs = figures([run for side in sides if side is not None for run in side.runs], _datasets(grid))
@@ -112,7 +112,7 @@ def results_of(record: SweepRecord, evidence: Sequence[Evidence] = ()) -> Result
         baseline_cell = record.cells[grid.index(at)]
         side, baseline = sides[cell.index], sides[baseline_cell.index]
         status = _status(cell, record.plan.repeats)
-        why = cell.left_out if status == "left out" else _problem(cell) if status == "failed" else ""
+        why = cell.left_out if status == "excluded" else _problem(cell) if status == "failed" else ""
         known = CellResult(
             cell.index, places, grid.name(places), status, tuple(run.id for run in cell.runs), why
         )
@@ -175,12 +175,12 @@ def _status(cell: CellRecord, repeats: int) -> CellStatus:
     statuses = [run.status for run in cell.runs]
     finished = statuses.count(Status.FINISHED)
     by_rank: tuple[tuple[CellStatus, object], ...] = (
-        ("left out", cell.left_out),
+        ("excluded", cell.left_out),
         ("running", Status.RUNNING in statuses),
         ("failed", cell.problem is not None or Status.FAILED in statuses),
         ("done", finished >= repeats),
         ("stopped", Status.STOPPED in statuses),
-        ("held", cell.is_held),
+        ("paused", cell.is_held),
         ("piloted", cell.pilot is not None and not finished),
     )
     return next((status for status, holds in by_rank if holds), "waiting")

@@ -1,4 +1,4 @@
-"""Scaling: how much of the speed of one device each of several keeps, in a sweep over `devices`."""
+"""Scaling efficiency in a sweep over `devices`: the speed per device relative to the fewest devices."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _exchange(run: RunRecord) -> float | None:
 
 
 EXCHANGE = Figure(
-    "exchange_percent", "Exchanging gradients", "% of a step", 1, False, _exchange, is_mean=True
+    "exchange_percent", "Synchronizing gradients", "% of a step", 1, False, _exchange, is_mean=True
 )
 SCALING = (WEAK, STRONG, EXCHANGE)
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """In percent of the ideal, with its 95% interval; of one that `is_disturbed` nothing follows."""
+    """An efficiency in percent of the ideal, with its 95% interval. If `is_disturbed` it is not reliable."""
 
     percent: float
     interval: Interval | None
@@ -51,7 +51,7 @@ class Efficiency:
 def efficiencies(
     grid: Grid, sides: Sequence[Side | None], speed: Figure, blocks: Mapping[str, NDArray[np.float64]]
 ) -> dict[int, dict[str, Efficiency]]:
-    """The efficiencies of cells by their index and the figure's name; none unless `devices` is an axis.
+    """Return the efficiencies of cells by index and name. There are none unless `devices` is an axis.
 
     Speed per device against that on the fewest devices: `WEAK` with all other settings the same, so that the
     batch of each device stays; `STRONG` where batch sizes vary too, with the same batch of all devices.

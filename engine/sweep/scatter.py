@@ -1,4 +1,4 @@
-"""The scatter: every cell by two figures, in the shade of a third, with the Pareto front."""
+"""The scatter plot: every cell by two metrics, in the shade of a third, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FRONT_DASH = (5.0, 3.0)
 def scatter(
     results: Results, x: Figure, y: Figure, shade: Figure | None, size: tuple[float, float]
 ) -> CellPicture:
-    """The cells by two figures, in a third's shade or their precision's colour, with the Pareto front."""
+    """Draw the cells by two metrics, in a third's shade or their precision's color, with the Pareto front."""
     return _Scatter(results, x, y, shade, size).picture()
 
 
@@ -44,7 +44,7 @@ class _Scatter:
     ) -> None:
         self._results, self._x, self._y, self._shade = results, x, y, shade
         self._width, self._height = size
-        self._title = f"{y.title} against {in_sentence(x.title)}"
+        self._title = f"{y.title} vs. {in_sentence(x.title)}"
         self._cells = [
             cell for cell in results.cells if cell.finite(x) is not None and cell.finite(y) is not None
         ]

@@ -1,4 +1,4 @@
-"""Carries a sweep on, turn by turn, from wherever it stands; what is done is saved and never done again."""
+"""Continue a sweep turn by turn. Finished turns are saved and never repeated."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TurnEvents = Generator[SweepEvent, None, Problem | None]
 
 
 class Sweeper(Inspector):
-    """Trains the cells of saved sweeps in the thread that iterates. Other threads may call `stop`, `skip`,
+    """Train the cells of saved sweeps in the thread that iterates. Other threads may call `stop`, `skip`,
     `pause` and `resume`."""
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
@@ -64,9 +64,9 @@ class Sweeper(Inspector):
         self._losses = Counter[_Block]()
 
     def prepare(self, name: str, grid: Grid, plan: Plan) -> str:
-        """Saves a sweep of the grid, of which nothing is trained yet, and returns its id.
+        """Save a new sweep of the grid, and return its id.
 
-        Cells that cannot be trained on this machine or will not fit are left out, with the reason. Raises
+        Cells that cannot be trained on this machine or will not fit are excluded, with the reason. Raises
         ProblemError where that is all of them, where code is not trusted, and for a seed that is too large.
         """
         experiments = [cell.experiment for cell in grid.cells]
@@ -78,8 +78,8 @@ class Sweeper(Inspector):
         left_out = why_unfit(grid, catalog, Forecasts(self._store.path.parent, self._launcher.site.name))
         fitting = [experiment for index, experiment in enumerate(experiments) if index not in left_out]
         if not fitting:
-            message = f"None of the sweep's {grid.size:,} cells can be trained here. {left_out[0]}"
-            remedy = "Change the settings that the cells share, or give other values."
+            message = f"None of the sweep's {grid.size:,} combinations can be trained here. {left_out[0]}"
+            remedy = "Change the settings that all combinations share, or use other values."
             raise request_error(message, remedy, key="sweep")
         device = catalog.device(fitting[0].device)
         assert device is not None  # it can be trained here
@@ -96,7 +96,7 @@ class Sweeper(Inspector):
     def run(
         self, sweep_id: str, should_yield: Callable[[], bool] = lambda: False
     ) -> Generator[SweepEvent, None, None]:
-        """Takes the turns that are left: SweepStarted, the turns, and Finished or Failed.
+        """Run the remaining turns: SweepStarted, the turns, and Finished or Failed.
 
         A turn is TurnStarted, its worker's events, and TurnEnded. After a turn the sweep stops early if
         `should_yield()`. Raises ProblemError before any event if there is no such sweep, if another process
@@ -114,25 +114,25 @@ class Sweeper(Inspector):
             self._store.sweeps.release(sweep_id)
 
     def stop(self) -> None:
-        """Ends the sweep after the step in flight; the turn in flight is taken again when it goes on."""
+        """Stop the sweep after the current step. When it is resumed, the current turn is repeated."""
         super().stop()
         self._runner.stop()
 
     def skip(self) -> None:
-        """Ends the turn in flight after its step; its cell takes no more turns."""
+        """Stop the current turn after its step. Its cell gets no more turns."""
         self._skip_asked.set()
         if (session := self._session) is not None:
             session.stop()
         self._runner.stop()
 
     def pause(self) -> None:
-        """Asks the turn in flight to wait after its step."""
+        """Pause the current turn after its step."""
         if (session := self._session) is not None:
             session.pause()
         self._runner.pause()
 
     def resume(self) -> None:
-        """Asks the paused turn to go on."""
+        """Resume the paused turn."""
         if (session := self._session) is not None:
             session.resume()
         self._runner.resume()
@@ -220,7 +220,9 @@ class Sweeper(Inspector):
         pilot = watch.pilot()
         if pilot is None:
             return Problem(
-                kind=Kind.INTERNAL, message="The pilot took no step.", remedy="Train the cell as a run."
+                kind=Kind.INTERNAL,
+                message="The pilot completed no step.",
+                remedy="Train this combination as a single run.",
             )
         self._store.sweeps.set_pilot(record.id, cell, pilot)
         return None
@@ -277,7 +279,7 @@ class Sweeper(Inspector):
             return last.problem
         if self._stop_asked.is_set():
             return None
-        return request_problem("The cell was skipped.", "Repeat it to train it after all.", key="sweep")
+        return request_problem("This combination was skipped.", "Repeat it to train it.", key="sweep")
 
     @contextmanager
     def _spending(self, sweep_id: str) -> Iterator[_Spend]:

@@ -30,15 +30,17 @@ class Column:
 
 
 def columns_of(results: Results) -> tuple[Column, ...]:
-    """The columns: values on the axes, figures, the ratio with its interval, runs, and state."""
+    """Return the columns: values on the axes, metrics, the ratio with its interval, runs, and state."""
     columns = [_of_axis(place, axis) for place, axis in enumerate(results.grid.axes)]
     columns += map(_of_figure, shown_figures(results))
-    columns.append(Column("Runs", "Finished or not", lambda cell: len(cell.run_ids), _runs, is_number=True))
+    columns.append(
+        Column("Runs", "All runs, finished or not", lambda cell: len(cell.run_ids), _runs, is_number=True)
+    )
     columns.append(Column("State", "", lambda cell: _ORDER.index(cell.status), _state))
     if any(cell.nodes for cell in results.cells):
         columns.append(Column("Node", "", _nodes, _nodes))
     if any(cell.why for cell in results.cells):
-        columns.append(Column("Why", "", lambda cell: cell.why or None, lambda cell: cell.why))
+        columns.append(Column("Reason", "", lambda cell: cell.why or None, lambda cell: cell.why))
     return tuple(columns)
 
 
@@ -76,7 +78,7 @@ def _of_figure(figure: Figure) -> Column:
         return f"{figure.text(value)}{f' [{ends}]' if ends else ''}{mark}"
 
     if figure is RATIO_FIGURE:
-        heading, tip = "Ratio", "The speed as a multiple of the baseline cell's, with its 95% interval"
+        heading, tip = "Ratio", "Speed relative to the baseline, with its 95% interval"
     else:
         heading, tip = f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", ""
     return Column(heading, tip, lambda cell: cell.value(figure), text, is_number=True)
@@ -91,7 +93,7 @@ def _state(cell: CellResult) -> str:
 
 
 def answers(results: Results) -> tuple[str, ...]:
-    """Cells by state, the fastest, and that which gains most; nothing from a disturbed measurement."""
+    """Return the cells by state, the fastest and the largest gain. Disturbed measurements do not count."""
     return tuple(_answers(results))
 
 
@@ -99,34 +101,34 @@ def _answers(results: Results) -> Iterator[str]:
     cells = results.cells
     counts = Counter(cell.status for cell in cells)
     states = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
-    yield f"{counted(len(cells), 'cell')}: {states}."
+    yield f"{counted(len(cells), 'combination')}: {states}."
     speed = next((figure for figure in results.figures if figure.name == SPEED.name), None)
     if speed is not None and (fastest := best_of(cells, speed)) is not None:
-        yield f"The fastest cell is {fastest.name}: {speed.text_with_unit(fastest.value(speed))}."
+        yield f"The fastest combination is {fastest.name} at {speed.text_with_unit(fastest.value(speed))}."
     compared = [cell for cell in cells if cell.places[results.grid.compared] != 0]
     gain = best_of(compared, RATIO_FIGURE)
     if gain is not None and gain.ratio is not None:
         yield _gain(gain, gain.ratio, results)
     yield from _scaling(results)
     if disturbed := sum(cell.is_disturbed for cell in cells):
-        of_cells = "all cells" if disturbed == len(cells) > 1 else counted(disturbed, "cell")
+        which = "all combinations" if disturbed == len(cells) > 1 else counted(disturbed, "combination")
         yield (
-            f"Other programs, heat or power disturbed {of_cells}, so nothing follows from the speed there. "
-            "Train again on a quiet machine."
+            f"Other programs, heat or power limits disturbed {which}. The speed there is not reliable. Run "
+            "again on a quiet machine."
         )
     diverged = [cell.name for cell in cells if cell.has_diverged]
     if diverged:
-        more = f", and {counted(len(diverged) - 1, 'more cell')}" if len(diverged) > 1 else ""
-        yield f"The loss diverged in {diverged[0]}{more}, so that no speed counts there."
+        more = f", and {counted(len(diverged) - 1, 'more combination')}" if len(diverged) > 1 else ""
+        yield f"The loss diverged in {diverged[0]}{more}, so the speed there does not count."
 
 
 def _gain(cell: CellResult, ratio: float, results: Results) -> str:
     baseline, interval = results.grid.axes[results.grid.compared].text(0), cell.ratio_interval
     if ratio <= 1:
-        return f"No cell is faster than the same with {baseline}."
-    known = "" if interval is None else f" (95% interval between {range_text(*interval)})"
-    doubt = ", which may be no gain at all" if interval is not None and interval[0] <= 1 else ""
-    return f"{cell.name} gains most over {baseline}: it is {pace_text(ratio)}{known}{doubt}."
+        return f"No combination is faster than with {baseline}."
+    known = "" if interval is None else f" (95% interval {range_text(*interval)})"
+    doubt = ", no significant difference" if interval is not None and interval[0] <= 1 else ""
+    return f"The largest gain over {baseline} is {cell.name}, {pace_text(ratio)}{known}{doubt}."
 
 
 def _scaling(results: Results) -> Iterator[str]:
@@ -158,14 +160,14 @@ def _scaling(results: Results) -> Iterator[str]:
     shares = ", ".join(f"{name} {text}".strip() for name, text in texts)
     shared = grid.name(usual, [axis for axis in fixed if len(grid.axes[axis].values) > 1])
     where = f", at {shared}" if shared else ""
-    yield f"Scaling efficiency on {many}, against {few}{where}: {shares}."
+    yield f"Scaling efficiency on {many}, relative to {few}{where}: {shares}."
     for place, name in names.items():
         first, last = at.get((fewest, place)), at.get((most, place))
         if place and first is not None and last is not None:
             baseline = grid.name((0,) * len(grid.axes), {compared})
             yield from _gain_over_devices(name, baseline, (few, first), (many, last))
     if results.shares_cores:
-        yield "These devices share one processor's cores: their scaling tells nothing about graphics cards."
+        yield "These devices share the cores of one CPU. Their scaling says nothing about GPUs."
 
 
 def _devices(count: int) -> str:
@@ -190,4 +192,4 @@ def _gain_over_devices(
         f"{on_many}.{doubt}"
     )
     if (share := last.value(EXCHANGE)) is not None:
-        yield f"{name} on {on_many} takes {EXCHANGE.text(share)}% of a step to exchange gradients."
+        yield f"{name} on {on_many} takes {EXCHANGE.text(share)}% of a step to synchronize gradients."

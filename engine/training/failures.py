@@ -72,9 +72,8 @@ def problem_of(error: BaseException) -> Problem:
     )
 
 
-def check_normalised(error: ValueError, samples: int) -> None:
-    """Turn BatchNorm's "one value per channel" error into a ProblemError for a batch of `samples`. No-op for
-    other errors."""
+def check_normalized(error: ValueError, samples: int) -> None:
+    """Turn BatchNorm's "one value per channel" error into a ProblemError. No-op for other errors."""
     found = _ONE_VALUE.search(str(error))
     if found is None or samples == 1:
         return
@@ -88,8 +87,7 @@ def check_normalised(error: ValueError, samples: int) -> None:
 
 
 def details_of(error: BaseException) -> str:
-    """Return the traceback of an exception that ended a run, with only the user's own frames of their
-    code."""
+    """The traceback of an exception that ended a run, with only the user's own frames of their code."""
     detail = error.detail if isinstance(error, ProblemError) else ""
     return own_details(error) or detail or "".join(traceback.format_exception(error))
 

@@ -30,8 +30,7 @@ def legible(tensor: Tensor) -> Tensor:
 
 
 def are_finite(value: Any) -> bool:
-    """Return whether no number in nested tensors, lists and dicts is NaN or Inf. Synchronizes with the
-    device."""
+    """Return whether no number in nested tensors, lists and dicts is NaN or Inf. Waits for the device."""
     leaves = tree_leaves(value)
     tensors = floating(leaf for leaf in leaves if isinstance(leaf, Tensor))
     return all(bool(legible(part).isfinite().all()) for part in tensors) and all(

@@ -45,8 +45,7 @@ _COMPILED = "The estimate is for the uncompiled step. Compiled, it needs less."
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """Estimate the experiment's memory at any batch size, with almost no device or memory. Raises
-    ProblemError."""
+    """Estimate the experiment's memory at any batch size, almost without memory. Raises ProblemError."""
     began = time.perf_counter()
     plan = RunPlan(experiment, catalog or read_catalog())
     if plan.workload.body is not None:

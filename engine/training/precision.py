@@ -184,8 +184,7 @@ def has_tensor_cores(name: str, capability: tuple[int, int]) -> bool:
 
 
 def cuda_precisions(capability: tuple[int, int], name: str = "") -> tuple[PrecisionEntry, ...]:
-    """Return the precisions of a CUDA GPU of that compute capability. Some, known by `name`, lack Tensor
-    Cores."""
+    """Return the precisions of a CUDA GPU. Some GPUs, known by `name`, lack Tensor Cores."""
     fp16 = "without Tensor Cores, FP16 saves memory but little time"
     if has_tensor_cores(name, capability):
         fp16 = ""

@@ -1,4 +1,4 @@
-"""Candidates for a faster experiment: values for each kind of change, and what makes no sense.
+"""Candidates for a faster experiment: values for each kind of change, and exclusions with reasons.
 
 A candidate takes a value of each kind. The first value of each is the plain FP32 loop's, as it was given.
 """
@@ -50,7 +50,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many combinations there are."""
+        """Return the number of combinations."""
         return prod(len(self.options[kind]) for kind in CHANGE_KINDS)
 
     def places(self, kind: ChangeKind) -> range:
@@ -68,7 +68,7 @@ class Space:
         return {key: value for _, option in self.chosen(places) for key, value in option.changes.items()}
 
     def parts(self, places: Places) -> frozenset[str]:
-        """What a run may have to do without: the parts of its recipe, and FP8."""
+        """Return the parts that a run may have to skip: its optimizations, and FP8."""
         changes = self.changes(places)
         parts = Step(recipe=changes.get("step.recipe", PLAIN)).parts
         return frozenset((*parts, *(["fp8"] if changes.get("precision") == "fp8" else [])))
@@ -97,19 +97,19 @@ def value_of(places: Places, kind: ChangeKind) -> int:
 
 
 def changed(experiment: Experiment, changes: Changes) -> Experiment:
-    """The experiment with other settings."""
+    """Return the experiment with changed settings."""
     layers = (from_dotted(key, value) for key, value in changes.items())
     return experiment_from(layered(experiment.model_dump(mode="json"), *layers))
 
 
 def baseline_of(experiment: Experiment) -> Experiment:
-    """The plain FP32 loop of the experiment."""
+    """Return the experiment in plain FP32."""
     scaler = {"scaler.mode": "auto"} if experiment.scaler.mode == "on" else {}
     return changed(experiment, {"precision": Precision.FP32.value, "step.recipe": PLAIN, **scaler})
 
 
 def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out: Mapping[str, str]) -> Space:
-    """The candidates for a resolved experiment on its device, without the parts of recipes in `left_out`."""
+    """Return the candidates for a resolved experiment on its device, without optimizations in `left_out`."""
     device, dataset = catalog.device(baseline.device), dataset_of(baseline, catalog)
     model = catalog.model(baseline.model)
     assert device is not None and dataset is not None and model is not None  # the experiment is resolved
@@ -130,18 +130,18 @@ def space_of(baseline: Experiment, plan: TuningPlan, catalog: Catalog, left_out:
 
 
 COARSE: Mapping[Precision, str] = {
-    Precision.FP8: "numbers of 8 bits change the training more than autocast does",
+    Precision.FP8: "8-bit numbers change the training more than autocast does",
     Precision.BF16_PURE: "small updates are lost to rounding",
 }
 """Precisions that are tried only where that is allowed, each with the reason."""
 
 _UNWANTED: Mapping[ChangeKind, str] = {
-    "precision": "Other precisions were not to be tried.",
-    "recipe": "Other recipes were not to be tried.",
-    "batch": "Other batches were not to be tried.",
-    "checkpointing": "Activation checkpointing was not to be tried.",
-    "exchange": "Other ways to exchange gradients were not to be tried.",
-    "loader": "Other loader settings were not to be tried.",
+    "precision": "Other precisions: not selected.",
+    "recipe": "Other optimizations: not selected.",
+    "batch": "Other batch sizes: not selected.",
+    "checkpointing": "Activation checkpointing: not selected.",
+    "exchange": "Other ways to synchronize gradients: not selected.",
+    "loader": "Other loader settings: not selected.",
 }
 
 
@@ -164,14 +164,14 @@ class _Values:
             if not entry.available:
                 self.not_tried.append(f"{precision.label} cannot be used: {entry.reason}.")
             elif entry.hardly_faster:
-                self.not_tried.append(f"{precision.label} was left out: {entry.hardly_faster}.")
+                self.not_tried.append(f"{precision.label} was skipped: {entry.hardly_faster}.")
             elif precision is Precision.DEFAULT and not has_tf32:
                 self.not_tried.append(f"{precision.label}: without TF32 it is the same as FP32.")
             elif precision is Precision.FP8 and (why := self._why_not_fp8()):
                 self.not_tried.append(f"{precision.label}: {why}.")
             elif precision in COARSE and not self.plan.coarse_formats:
                 reason = f"{precision.label}: {COARSE[precision]}."
-                self.not_tried.append(f"{reason} Allow coarser formats to have it tried.")
+                self.not_tried.append(f"{reason} Allow lower precisions to try it.")
             elif precision is Precision.FP8:
                 for scaling in get_args(Step.model_fields["fp8_recipe"].annotation):
                     changes = {"precision": precision.value, "step.fp8_recipe": scaling}
@@ -179,7 +179,7 @@ class _Values:
             else:
                 yield Option(precision.label, {"precision": precision.value})
         self.not_tried.append(
-            f"{Precision.FP16_UNSCALED.label}: without a loss scaler small gradients become zero."
+            f"{Precision.FP16_UNSCALED.label}: without a loss scaler small gradients underflow."
         )
 
     def recipes(self) -> Iterator[Option]:
@@ -201,8 +201,8 @@ class _Values:
                 if accumulated % times == 0:
                     yield _batch(given * times, accumulated // times)
             self.not_tried.append(
-                f"Batches other than {experiment.step_samples:,} samples a step: they change the training. "
-                "Allow it to have them tried."
+                f"Batches other than {experiment.step_samples:,} samples per step: they change the training. "
+                "Allow other batch sizes to try them."
             )
             return
         most = (self.dataset.train_samples or experiment.samples) // (accumulated * experiment.devices)
@@ -215,16 +215,14 @@ class _Values:
         if not self.experiment.step.activation_checkpointing:
             yield Option("activation checkpointing", {"step.activation_checkpointing": True})
         if self.experiment.optimizer.name == "adamw":
-            self.not_tried.append(
-                "AdamW in few bits: it saves memory and no time, and has no fused and no captured step."
-            )
+            self.not_tried.append("Low-bit AdamW: it saves memory, not time. It cannot be fused or captured.")
 
     def exchanges(self) -> Iterator[Option]:
         ranks = self.experiment.ranks
         if self.experiment.devices == 1:
             return
         larger, short = {"ranks.bucket_mib": 4 * ranks.bucket_mib}, {"ranks.reduction": "bf16"}
-        larger_words, short_words = f"buckets of {4 * ranks.bucket_mib:g} MiB", "gradients sent in BF16"
+        larger_words, short_words = f"buckets of {4 * ranks.bucket_mib:g} MiB", "gradients in BF16"
         if ranks.strategy == "ddp":
             yield Option(larger_words, larger)
         if ranks.reduction == "fp32":
@@ -242,7 +240,7 @@ class _Values:
         defines = own.defines if own else frozenset()
         chosen = FormValues(lambda key: str(text[key]), (experiment.precision,), is_on_cpu, defines)
         if not (chosen.loads() or chosen.loads_own()):
-            self.not_tried.append(f"Loader settings: no loader brings the samples of {dataset.name}.")
+            self.not_tried.append(f"Loader settings: {dataset.name} does not use a data loader.")
             return
         data = experiment.data
         if chosen.loads() and dataset.fits_device and not data.on_device:
@@ -250,7 +248,7 @@ class _Values:
         off = {"data.on_device": False} if chosen.loads() and data.on_device is not False else {}
         pinned = {} if is_on_cpu or data.pin_memory else {"data.pin_memory": True}
         if off:
-            yield Option("loaded as it trains", {**off, "data.workers": 0})
+            yield Option("loaded during training", {**off, "data.workers": 0})
         # every rank has loader workers of its own
         most = self.cores // experiment.devices
         for workers in (count for count in _LOADER_WORKERS if count <= most and count != data.workers):
@@ -270,9 +268,9 @@ class _Values:
 
     def _why_not_fp8(self) -> str | None:
         if self._is_known and self.model.is_convolutional:
-            return "it does nothing for convolutions"
+            return "it does not apply to convolutions"
         if self.experiment.devices > 1 and self.experiment.ranks.strategy == "fsdp":
-            return "it does not go together with FSDP2"
+            return "Ammeter does not combine it with FSDP2"
         return None
 
     def _why_not(self, part: RecipePart) -> str | None:
@@ -282,13 +280,13 @@ class _Values:
         if part == "channels_last" and self._is_known and not self.model.is_convolutional:
             return "Channels last: the model has no convolutions."
         if part in ("fused", "capture") and code is not None and {"optimizer", "step"} & code.defines:
-            return f"{recipe_title(part)}: the optimizer is the model file's own."
+            return f"{recipe_title(part)}: the model file has its own optimizer."
         if part == "fused" and self.experiment.optimizer.fused is not None:
-            return "A fused optimizer by recipe: the setting decides already."
+            return "Fused optimizer: it is already set explicitly."
         if part == "capture" and not self.device.name.startswith("cuda"):
-            return "Captured steps: only CUDA devices capture."
+            return "Captured steps: only CUDA devices have CUDA graphs."
         if part == "compile" and not self.device.is_gpu and self.model.is_convolutional:
-            return "Compiling: it gains nothing for convolutions on a CPU."
+            return "Compiling: no gain for convolutions on a CPU."
         return None
 
 

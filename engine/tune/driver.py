@@ -1,4 +1,4 @@
-"""Finds the fastest settings in short runs, proves them beside plain FP32, and saves what is known."""
+"""Find the fastest settings in short runs, verify them against plain FP32, and save all results."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher
 
 _SEARCH_FRACTION = 0.5
-"""Of a time limit; the rest is for the proof and the gains."""
+"""The share of a time limit for the search. The rest is for the verification and the gains."""
 
 _MOST_NOT_TRIED = 100
 
 _PHASES = {
     "candidates": "Short runs",
     "halving": "Short runs",
-    "proof": "Proof",
+    "proof": "Verification",
     "gains": "Gains",
     "over": "Gains",
 }
@@ -61,7 +61,7 @@ Steps = Generator[_Known, None, Problem | None]
 
 
 class TuneDriver(Driver[Tuning]):
-    """Tunes from wherever a study stands."""
+    """Continue a tuning from its saved state."""
 
     keeps_place = True
 
@@ -76,14 +76,14 @@ class TuneDriver(Driver[Tuning]):
             runner.stop()
 
     def prepare(self, study: Study[Tuning]) -> Study[Tuning]:
-        """A new study gets its plain FP32 loop and its candidates; one that is over is refused.
+        """Prepare plain FP32 and the candidates for a new study. Refuse a finished one.
 
         The cap is the experiment's own unless the study has another.
         """
         tuning = study.answer
         if tuning.phase == "over":
-            message = f"{study.name} is over."
-            raise request_error(message, "Begin another.", key="tuning", value=study.id)
+            message = f"{study.name} is finished."
+            raise request_error(message, "Start a new one.", key="tuning", value=study.id)
         if tuning.phase != "candidates":
             self._prepared([tuning.experiment])
             return study
@@ -351,9 +351,9 @@ class TuneDriver(Driver[Tuning]):
         sentences = list(tuning.not_tried)
         is_offered = any(key in option.changes for option in self._space.options["checkpointing"])
         if is_offered and not any(key in trial.changes for trial in tuning.trials):
-            sentences.append("Activation checkpointing: memory was enough, and it slows every step down.")
+            sentences.append("Activation checkpointing: memory was sufficient, and it slows down every step.")
         if self._is_spent(_SEARCH_FRACTION):
-            sentences.append("The short runs ended early, to leave time for the proof.")
+            sentences.append("The short runs ended early, to leave time for verification.")
         tried = {repr(sorted(trial.changes.items())) for trial in tuning.trials}
         if (left := tuning.candidates - len(tried)) > 0:
             sentences.append(

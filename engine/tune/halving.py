@@ -1,4 +1,4 @@
-"""Which candidate is run next, and for how long: successive halving, stage by stage.
+"""Successive halving, stage by stage: the next candidate to run, and for how long.
 
 Kinds of changes are nearly independent, so they are searched one after the other from the best so far
 (Jamieson and Talwalkar, Non-stochastic Best Arm Identification, 2016, for the halving). A recipe may help one
@@ -51,7 +51,7 @@ Steps = Generator[Ask, Outcome, tuple[Places, ...]]
 
 
 def search(space: Space) -> Steps:
-    """Asks for trials until the fastest is found; returns the last candidates, the fastest first.
+    """Ask for trials until the fastest is found. Return the last candidates, the fastest first.
 
     The baseline is tried first; where it fails for another reason than memory, so would all others.
     """
@@ -84,7 +84,7 @@ def _spread(speeds: Mapping[Places, Sequence[float]]) -> float:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate as its trials show it."""
+    """A candidate with the results of its trials."""
 
     changes: Changes
     words: str

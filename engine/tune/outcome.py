@@ -1,4 +1,4 @@
-"""The waterfall of a tuning: how each change, one after the other, adds to the speed of plain FP32."""
+"""The waterfall of a tuning: the gain of each change, one by one, over plain FP32."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOSS = "text3"
 
 @dataclass(frozen=True)
 class Step:
-    """A bar from a speed to another, as multiples of the plain FP32 loop's; whole bars begin at 0."""
+    """A bar from one speed to another, relative to plain FP32. Whole bars start at 0."""
 
     words: str
     begin: float
@@ -46,7 +46,7 @@ class Step:
 
 
 def waterfall_steps(tuning: Tuning) -> tuple[Step, ...]:
-    """The bars from top to bottom: the plain loop, each gain, and the winner; none without gains."""
+    """Return the bars from top to bottom: plain FP32, each gain, and the winner. None without gains."""
     if not tuning.gains or tuning.winner is None:
         return ()
     ink = tuning.winner.precision.value
@@ -60,7 +60,7 @@ def waterfall_steps(tuning: Tuning) -> tuple[Step, ...]:
 
 
 def waterfall_drawing(tuning: Tuning, width: float) -> Drawing:
-    """The picture, as high as its bars need. Needs gains."""
+    """Return the chart, as high as its bars need. Requires gains."""
     steps = waterfall_steps(tuning)
     widest = max(text_width(step.words, 12, 600) for step in steps)
     left = min(0.4 * width, widest + 16)
@@ -79,7 +79,7 @@ def waterfall_drawing(tuning: Tuning, width: float) -> Drawing:
     return Drawing(width, height, tuple(shapes), _description(steps))
 
 
-_CAPTION = "Speed as a multiple of the plain FP32 loop's; changes made one after the other"
+_CAPTION = "Speed relative to plain FP32, with changes added one by one"
 
 
 def _row(step: Step, y: float, left: float, scale: float) -> Iterator[Shape]:
@@ -108,7 +108,7 @@ def title_of(tuning: Tuning) -> str:
 
 
 def answers(tuning: Tuning) -> tuple[str, ...]:
-    """The outcome, or the fastest so far, and how it came about."""
+    """Return sentences on the outcome, or on the fastest so far, and on the effort."""
     return tuple(_answers(tuning))
 
 
@@ -121,9 +121,9 @@ def _answers(tuning: Tuning) -> Iterator[str]:
     if tuning.winner_changes:
         yield f"Its settings: {changes_text(tuning.winner_changes)}."
     if tuning.winner is not None and (precision := tuning.winner.precision) in COARSE:
-        yield f"The proof is short: whether {precision.label} learns to the end, only a whole training shows."
+        yield f"Verification is short. Only a full training shows if {precision.label} learns to the end."
     for broken in tuning.proofs:
-        yield f"Passed over was {changes_text(broken.changes)}. {broken.sentence}"
+        yield f"Rejected: {changes_text(broken.changes)}. {broken.sentence}"
     yield _effort(tuning)
 
 
@@ -131,17 +131,15 @@ def _effort(tuning: Tuning) -> str:
     tried = len({repr(sorted(trial.changes.items())) for trial in tuning.trials})
     if not tried:
         return f"None of {tuning.candidates:,} combinations has been tried yet."
-    took = "It took" if tuning.phase == "over" else "So far it has taken"
-    effort = (
-        f"{took} {tuning.runs:,} {'run' if tuning.runs == 1 else 'runs'} in {seconds_text(tuning.seconds)}; "
-        f"{tried:,} of {tuning.candidates:,} combinations were tried."
-    )
+    so_far = "" if tuning.phase == "over" else "So far, "
+    took = f"{counted(tuning.runs, 'run')} in {seconds_text(tuning.seconds)}"
+    effort = f"{so_far}{took} tried {tried:,} of {tuning.candidates:,} combinations."
     disturbed = sum(trial.is_disturbed for trial in tuning.trials)
     if not disturbed:
         return effort
     return (
-        f"{effort} The machine was disturbed in {counted(disturbed, 'short run')}, so that a faster "
-        "combination may have been passed over."
+        f"{effort} The machine was disturbed in {counted(disturbed, 'short run')}, so a faster combination "
+        "may have been missed."
     )
 
 
@@ -151,11 +149,9 @@ def _so_far(tuning: Tuning) -> str | None:
     if best is None or plain is None or not best.changes:
         return None
     if any(trial.is_disturbed for trial in tuning.trials if trial.changes in ({}, best.changes)):
-        return (
-            f"So far {best.words} looks fastest, but something disturbed the runs: nothing follows from them."
-        )
+        return f"So far {best.words} looks fastest, but the runs were disturbed and are not reliable."
     pace = pace_text(best.speed / plain)
-    return f"So far {best.words} is the fastest: in short runs it trains {pace} as the plain FP32 loop."
+    return f"So far {best.words} is the fastest. In short runs it trains {pace} as plain FP32."
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
@@ -164,15 +160,16 @@ def changes_text(changes: Mapping[str, Any]) -> str:
 
 
 def not_tried(tuning: Tuning) -> tuple[str, ...]:
-    """Sentences on what was not tried and why, with the cap if there is one."""
+    """Return sentences on the settings that were not tried and why, with the cap if there is one."""
     cap = tuning.memory_cap_gib
     if cap is None:
         return tuning.not_tried
-    return f"Whatever needs more than {memory_text(MIB_PER_GIB * cap)}: the memory cap.", *tuning.not_tried
+    most = memory_text(MIB_PER_GIB * cap)
+    return f"Settings that need more than {most}: over the memory cap.", *tuning.not_tried
 
 
 def command_of(experiment: Experiment) -> str:
-    """The command line that trains the experiment."""
+    """Return the command line that trains the experiment."""
     usual = flattened(Experiment())
     settings = {
         key: value

@@ -1,4 +1,4 @@
-"""The proof of a winner: it and the plain FP32 loop as saved runs in turns, their speeds and their losses."""
+"""The verification of a winner: alternating saved runs of it and of plain FP32, with speeds and losses."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from engine.words.numbers import memory_text, number_text, pace_text
 BASELINE_LABEL, WINNER_LABEL = "FP32, plain", "Fastest"
 
 _SECONDS = 60.0
-"""A proof's run of plain FP32 takes about that long, unless the experiment itself is shorter."""
+"""The approximate time of a verification run of plain FP32, unless the experiment itself is shorter."""
 
 _BINS, _LEAST_BINS = 20, 4
 _MOST_PROOFS = 3
 
-NOTHING_FASTER = "Nothing that was tried is faster than the plain FP32 loop."
+NOTHING_FASTER = "No tried combination is faster than plain FP32."
 
 
 def proof_turns(tuning: Tuning, changes: Mapping[str, Any], speed: float, own_steps: int) -> tuple[Turn, ...]:
-    """The runs of a proof in order; both sides see as many samples.
+    """Return the runs of a verification in order. Both sides train on the same number of samples.
 
     `speed` is plain FP32's in samples a second, `own_steps` the experiment's own length.
     """
@@ -126,36 +126,35 @@ def _sentence(
     winner: SideRuns,
 ) -> str:
     if ratio is None:
-        return "It could not be proven: a side has no speed."
+        return "It could not be verified, because the speed of one side is unknown."
     sure = f" (95% interval {' to '.join(map(number_text, interval))})" if interval else ""
     if interval is None and pairs > 1:
         sure = " (outliers on one side only, so no interval)"
-    by = f"{pairs:,} runs of each side in turns"
+    by = f"{pairs:,} alternating runs of each"
     if baseline.is_disturbed or winner.is_disturbed:
         parts = [
-            "Not a clean measurement: the machine was disturbed during the proof, so nothing follows from "
-            f"it. As measured, the winner trains {pace_text(ratio)} as the plain FP32 loop, by {by}. Tune "
-            "again when it is quiet."
+            f"Not reliable: the machine was disturbed during verification. In {by}, the winner trained "
+            f"{pace_text(ratio)} as plain FP32. Tune again when the machine is quiet."
         ]
     elif interval is None or interval[0] <= 1.0 <= interval[1]:
         parts = [
-            f"Whether the winner is faster than the plain FP32 loop remains open: by {by} it trains "
+            f"It is still unknown whether the winner is faster than plain FP32. In {by}, it trained "
             f"{pace_text(ratio)}{sure}."
         ]
     else:
-        parts = [f"The winner trains {pace_text(ratio)} as the plain FP32 loop{sure}, by {by}."]
+        parts = [f"The winner trains {pace_text(ratio)} as plain FP32{sure}, in {by}."]
     if is_alike is None:
-        parts.append("Whether its losses are like FP32's cannot be told.")
+        parts.append("It could not be determined whether its losses match FP32.")
     else:
         where = "stay within" if is_alike else "leave"
-        parts.append(f"Its losses {where} the band of FP32's own repeats with other seeds.")
+        parts.append(f"Its losses {where} the range of FP32 runs with other seeds.")
     if baseline.step_samples != winner.step_samples:
-        parts.append("As the batch differs, losses are compared after the same number of samples.")
+        parts.append("Because the batch size differs, losses are compared after the same number of samples.")
     return " ".join(parts)
 
 
 def worth_proving(tuning: Tuning) -> Iterator[Changes]:
-    """The fastest first; none whose losses a broken proof has shown already, and none slower than plain."""
+    """Yield the fastest first, without rejected losses and without those slower than plain FP32."""
     broken = [_seen_by_losses(proof.changes) for proof in tuning.proofs]
     for changes in (*tuning.leaders, *(rank.changes for rank in ranking(tuning.trials))):
         if not changes or len(broken) == _MOST_PROOFS:
@@ -192,7 +191,7 @@ def short_run(experiment: Experiment, seconds: float, speed: float | None) -> Ex
 
 
 def with_length(experiment: Experiment, measured_steps: int, block_steps: int) -> Experiment:
-    """The experiment with so many steps after a short warm-up."""
+    """Return the experiment with `steps` steps after a short warm-up."""
     warmup = short_warmup(experiment)
     measure = {"warmup_steps": warmup, "block_steps": block_steps, "range_every": 0}
     return experiment.model_copy(
@@ -210,7 +209,7 @@ def short_warmup(experiment: Experiment) -> int:
 
 
 def known_speed(trials: Iterable[TuningTrial], changes: Changes) -> float | None:
-    """The newest speed of a candidate, or of plain FP32, in samples a second."""
+    """Return the newest speed of a candidate, or of plain FP32, in samples per second."""
     speeds = [(trial.changes, trial.samples_per_second) for trial in trials if trial.is_usable]
     own = [speed for of, speed in speeds if of == changes]
     plain = [speed for of, speed in speeds if not of]
@@ -220,7 +219,7 @@ def known_speed(trials: Iterable[TuningTrial], changes: Changes) -> float | None
 def shown(
     trial: TuningTrial, experiment: Experiment, pilot: Pilot | None, last: Finished | Failed, tuning: Tuning
 ) -> TuningTrial:
-    """The trial with what its run showed, and why it cannot be used if so."""
+    """Return the trial with the results of its run, and the reason if it cannot be used."""
     if isinstance(last, Failed) or pilot is None:
         problem = last.problem if isinstance(last, Failed) else _no_speed(last.summary)
         return trial.model_copy(update={"problem": problem})
@@ -244,18 +243,18 @@ def _why_unusable(trial: TuningTrial, summary: Summary, tuning: Tuning) -> Probl
     peak, cap = trial.peak_mib, tuning.memory_cap_gib
     if peak is not None and cap is not None and peak > cap * MIB_PER_GIB:
         message = f"It needs {memory_text(peak)}, more than the cap of {memory_text(cap * MIB_PER_GIB)}."
-        return Problem(kind=Kind.OUT_OF_MEMORY, message=message, remedy="Allow more memory.")
+        return Problem(kind=Kind.OUT_OF_MEMORY, message=message, remedy="Raise the memory cap.")
     if trial.left_out:
-        message = left_out_words(trial.left_out).replace("\n", "; ")
-        return request_problem(f"Not possible here: {message}.", "Choose another recipe.")
+        message = left_out_words(trial.left_out).replace("\n", ", ")
+        return request_problem(f"Not possible here: {message}.", "Choose other optimizations.")
     if tuning.plan.guard == "alike" and summary.first_nan_step is not None:
-        message = f"Its loss is not a number at step {summary.first_nan_step:,}."
+        message = f"Its loss is NaN or Inf at step {summary.first_nan_step:,}."
         return Problem(kind=Kind.NOT_A_NUMBER, message=message, remedy="Choose another precision.")
     return _no_speed(summary) if trial.samples_per_second is None else None
 
 
 def _no_speed(summary: Summary) -> Problem:
-    message = summary.speed_note or "Its speed is not known."
+    message = summary.speed_note or "Its speed is unknown."
     return request_problem(message, "Try again on an idle machine.")
 
 
@@ -267,11 +266,11 @@ def outcome_of(trial: TuningTrial) -> Outcome:
 
 ROUNDS = 3
 
-REMAINDER = "Whole runs against short ones"
+REMAINDER = "Full runs vs. short runs"
 
 
 def path(space: Space, winner: Places) -> tuple[Places, ...]:
-    """From the plain FP32 loop to the winner, a change at a time: precision, recipe, and so on."""
+    """Return the path from plain FP32 to the winner, one change at a time: precision, optimizations, …"""
     steps = [BASELINE]
     for kind in CHANGE_KINDS:
         if place := value_of(winner, kind):

@@ -1,4 +1,4 @@
-"""Recipes, datasets and units in words, and the glossary of the terms on screen."""
+"""Optimizations, datasets and units in words, and the glossary of the terms on screen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from engine.experiment.catalog import OWN_DATA, DataRef
 from engine.experiment.experiment import Experiment, Precision, all_settings, flattened
 from engine.experiment.own.code import code_from
 from engine.experiment.setting import FormValues
+from engine.experiment.settings import FAST, PLAIN
 
 _PART_WORDS = {
     "channels_last": "channels last",
@@ -19,23 +20,29 @@ _PART_WORDS = {
 
 
 def recipe_words(recipe: str) -> str:
-    """A recipe within a sentence: "fast", or "channels last + compiled"."""
+    """Return a recipe as it stands in a sentence: "fast", or "channels last + compiled"."""
     return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
 
 
+def optimizations_words(experiment: Experiment) -> str:
+    """Return an experiment's optimizations as a noun phrase: "fast optimizations", "channels last"."""
+    words = {PLAIN: "the lack of optimizations", FAST: "fast optimizations"}
+    return words.get(experiment.step.recipe, recipe_words(experiment.step.recipe))
+
+
 def batch_words(experiment: Experiment) -> str:
-    """The batch size within a line: "batch 64", or "batch 64 × 2 devices"."""
+    """Return the batch size for a line: "batch 64", or "batch 64 × 2 devices"."""
     sharing = "" if experiment.devices == 1 else f" × {setting_text('devices', experiment.devices)} devices"
     return f"batch {experiment.batch_size:,}{sharing}"
 
 
 def speed_unit(datasets: Iterable[str]) -> str:
-    """The unit of samples a second: "img/s" where every dataset holds pictures."""
+    """Return the unit of samples per second: "img/s" if all datasets hold images."""
     return "img/s" if all(DataRef(dataset).task == "classification" for dataset in datasets) else "samples/s"
 
 
 def dataset_words(dataset: str) -> str:
-    """A dataset after "on", or in a list of what was trained."""
+    """Return the words for a dataset after "on"."""
     return "its own data" if dataset == OWN_DATA else dataset
 
 
@@ -43,47 +50,46 @@ _PART_NOUNS = {**_PART_WORDS, "compile": "compiling", "capture": "capturing", "f
 
 
 def recipe_title(recipe: str) -> str:
-    """A recipe at the start of a cell or line: "Fast", or "Channels last + compiled"."""
+    """Return a recipe for the start of a line: "Fast", or "Channels last + compiled"."""
     words = recipe_words(recipe)
     return words[:1].upper() + words[1:]
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:
-    """The requested parts that were left out, one per line with its reason."""
+    """Return the requested optimizations that were not applied, one per line with its reason."""
     return "\n".join(f"{_PART_NOUNS.get(part, part)}: {why.rstrip('.')}" for part, why in left_out.items())
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names within a sentence: "a, b and c"."""
+    """Return names as a list in a sentence: "a, b and c"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 # each term and what it means, for people who do not code
 GLOSSARY: Mapping[str, str] = {
-    "full precision": "Every number in the training keeps its full length of 32 bits.",
-    "mixed precision": "Most calculations use 16-bit numbers, the delicate ones still 32 bits.",
-    "FP32": "32-bit numbers with about 7 digits: what training uses by default.",
-    "TF32": "32-bit numbers that the card shortens to about 3 digits when it multiplies.",
-    "FP16": "16-bit numbers with about 3 digits and a small range: tiny values can become zero.",
+    "full precision": "Every number in the training has 32 bits.",
+    "mixed precision": "Most calculations use 16-bit numbers, the sensitive ones 32 bits.",
+    "FP32": "32-bit numbers with about 7 digits, the default of training.",
+    "TF32": "32-bit numbers that the GPU rounds to about 3 digits when it multiplies.",
+    "FP16": "16-bit numbers with about 3 digits and a small range. Tiny values can become zero.",
     "BF16": "16-bit numbers with about 2 digits and the same range as FP32.",
-    "FP8": "8-bit numbers with about 1 digit, for the factors of large matrix products; the rest is BF16.",
+    "FP8": "8-bit numbers with about 1 digit, for the inputs of large matmuls. The rest is BF16.",
     "AMP": "Automatic mixed precision: PyTorch chooses which calculations use 16 bits.",
-    "batch": "How many images (or sequences, or samples) are trained on at once, in one step.",
-    "peak memory": "The most memory that the training held at any moment.",
-    "95% interval": "Where the true figure lies with 95% confidence, judged by repeated measurements.",
-    "fast recipe": "Settings besides the precision that speed up training, such as compiling the model.",
-    "plain recipe": "PyTorch's own settings: nothing but the precision is changed.",
-    "Tensor Cores": "Parts of an NVIDIA card that multiply many short numbers at once.",
+    "batch": "The number of images (or sequences, or samples) in one training step.",
+    "peak memory": "The most memory that the training used at any moment.",
+    "95% interval": "The range of the true value with 95% confidence, from repeated measurements.",
+    "fast optimizations": "Settings other than precision that speed up training, such as torch.compile.",
+    "Tensor Cores": "Units of an NVIDIA GPU that multiply many 16-bit or 8-bit numbers at once.",
 }
 
 
 def applies(key: str, chosen: FormValues) -> bool:
-    """A setting that means nothing beside the others is shown nowhere."""
+    """True if a setting applies, given the other settings. Others are shown nowhere."""
     return all_settings()[key].when(chosen)
 
 
 def comparable_settings(experiment: Experiment) -> dict[str, Any]:
-    """Every setting by its dotted key; code as its name and hash, equal in every folder."""
+    """Return every setting by its dotted key, and code as its name and hash, equal in every folder."""
     values = flattened(experiment)
     if experiment.own_code is not None:
         values["code"] = experiment.own_code.short
@@ -91,7 +97,7 @@ def comparable_settings(experiment: Experiment) -> dict[str, Any]:
 
 
 def applying_settings(experiment: Experiment) -> dict[str, Any]:
-    """The `comparable_settings` that apply; of the two lengths the one that is set."""
+    """Return the `comparable_settings` that apply, with only the length that is set."""
     values = comparable_settings(experiment)
     chosen = _chosen(experiment, values)
     del values["steps" if experiment.steps is None else "epochs"]
@@ -99,7 +105,7 @@ def applying_settings(experiment: Experiment) -> dict[str, Any]:
 
 
 def is_validated(experiment: Experiment) -> bool:
-    """Runs that are validated may have an accuracy."""
+    """True if a run of the experiment is validated, and so may have an accuracy."""
     return _chosen(experiment, flattened(experiment)).is_validated()
 
 
@@ -117,7 +123,7 @@ _SWITCHES_LEFT_OPEN = ("optimizer.fused", "data.on_device")
 
 
 def setting_text(key: str, value: Any) -> str:
-    """The value of a setting, or of a fact of the machine, as text."""
+    """Return the value of a setting, or of a fact about the machine, as text."""
     if value is None or value == [] or value == ():
         return "auto" if key in _SWITCHES_LEFT_OPEN else "none"
     if key == "precision":
@@ -140,7 +146,7 @@ def setting_text(key: str, value: Any) -> str:
 
 
 def as_typed(value: object) -> str:
-    """A setting's value as --set takes it."""
+    """Return a setting's value as `--set` accepts it."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,4 +1,4 @@
-"""Numbers with units as people read them: times, memory, ratios, and the ticks of a linear axis.
+"""Formats of numbers with units: times, memory, ratios, and the ticks of a linear axis.
 
 Thousands are set off by commas, and all values of a quantity are rounded alike.
 """
@@ -57,7 +57,7 @@ NONE = "–"
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """A number with `digits` decimals or three figures: "0.438", "1,663", "NaN", "∞"; None: a dash."""
+    """Return a number with `digits` decimals or three significant digits: "0.438", "NaN", "∞", "–"."""
     if value is None:
         return NONE
     if math.isnan(value):
@@ -99,7 +99,7 @@ def number_text(value: float) -> str:
 
 
 def pace_text(ratio: float) -> str:
-    """A speed-up as people say it: "1.80 times as fast"; below 1 "1.25 times as long"."""
+    """Return a speed-up in words: "1.80 times as fast", or below 1 "1.25 times as long"."""
     if ratio < 1:
         return f"{number_text(1.0 / ratio if ratio > 0 else math.inf)} times as long"
     return f"{number_text(ratio)} times as fast"
@@ -122,17 +122,17 @@ def _below_one(value: float) -> str:
 
 
 def range_text(low: float, high: float) -> str:
-    """The ends of a range, with digits enough to tell them apart: "5.50 and 5.90"."""
+    """The ends of a range, with enough digits to distinguish them: "5.50 to 5.90"."""
     texts = [number_text(low), number_text(high)]
     for digits in (2, 3, 4):
         if texts[0] != texts[1]:
             break
         texts = [f"{low:,.{digits}f}", f"{high:,.{digits}f}"]
-    return " and ".join(texts)
+    return " to ".join(texts)
 
 
 def memory_text(mib: float) -> str:
-    """An amount of memory given in MiB: "10.2 GiB", "0.2 KiB"; NaN, infinity and negative amounts are "–"."""
+    """Return an amount in MiB as text: "10.2 GiB", "0.2 KiB", and "–" for NaN, Inf and negative amounts."""
     if not math.isfinite(mib) or mib < 0:
         return NONE
     if round(mib) >= MIB_PER_GIB:
@@ -143,12 +143,12 @@ def memory_text(mib: float) -> str:
 
 
 def need_text(needed_mib: float, budget_mib: float) -> str:
-    """Memory that is needed of what there is: "about 3.1 GiB of 2.0 GiB"."""
+    """Return needed and available memory: "about 3.1 GiB of 2.0 GiB"."""
     return f"about {memory_text(needed_mib)} of {memory_text(budget_mib)}"
 
 
 def memory_unit_text(*mib: float | None) -> str:
-    """The unit of such amounts in terms of one that everybody knows; "" without any amount."""
+    """Explain the unit of these amounts: "1 GiB is about 1 GB". "" without any amount."""
     known = [amount for amount in mib if amount is not None]
     if not known:
         return ""
@@ -156,7 +156,7 @@ def memory_unit_text(*mib: float | None) -> str:
 
 
 def memory_apart_text(one_mib: float, other_mib: float) -> str:
-    """The difference of two amounts as they are shown; "" where they look equal."""
+    """Return the difference of two amounts as they are shown, or "" if they look equal."""
     if min(round(one_mib), round(other_mib)) >= MIB_PER_GIB:
         apart_gib = abs(round(one_mib / MIB_PER_GIB, 1) - round(other_mib / MIB_PER_GIB, 1))
         return f"{apart_gib:,.1f} GiB" if apart_gib >= 0.05 else ""
@@ -207,7 +207,7 @@ def decimals_for(values: Iterable[float | None]) -> int:
 
 
 def ratio(value: float | None, baseline: float | None) -> str:
-    """`value` over `baseline` as "1.89×"; "" where that makes no sense."""
+    """Return `value` / `baseline` as "1.89×", or "" if there is no such ratio."""
     if value is None or not baseline or not (math.isfinite(value) and math.isfinite(baseline)):
         return ""
     return f"{times(value / baseline)}×"
@@ -217,7 +217,7 @@ NOTHING = "0%"
 
 
 def share_text(fraction: float) -> str:
-    """A share in percent: "0%", "0.02%", "12%"; never "0%" nor "100%" for what is only near it."""
+    """Return a share in percent: "0%", "0.02%", "12%". Only exact values are "0%" or "100%"."""
     percent = 100 * fraction
     if not percent:
         return NOTHING
@@ -230,7 +230,7 @@ def share_text(fraction: float) -> str:
 
 
 def unit_suffix(unit: str) -> str:
-    """A unit as it follows a number: "%", " GiB"; "" for none."""
+    """Return a unit as it follows a number: "%", " GiB", or ""."""
     return unit if not unit or unit.startswith("%") else f" {unit}"
 
 
@@ -240,7 +240,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def throughput_text(tflops: float) -> str:
-    """A throughput of products: "350 TFLOP/s"; below 1 TFLOP/s "28.1 GFLOP/s"."""
+    """Return a throughput: "350 TFLOP/s", or below 1 TFLOP/s "28.1 GFLOP/s"."""
     return f"{number(tflops)} TFLOP/s" if tflops >= 1 else f"{number(1e3 * tflops)} GFLOP/s"
 
 
@@ -267,7 +267,7 @@ def clock_text(moment: datetime, now: datetime) -> str:
 
 
 def date_text(moment: datetime) -> str:
-    """A moment as a list of saved work has it: "30 Nov, 02:14"."""
+    """Return a moment for a list of saved work: "30 Nov, 02:14"."""
     return f"{moment.astimezone():%d %b, %H:%M}"
 
 

@@ -81,8 +81,7 @@ class EventWriter:
 
 
 def take_private_streams() -> tuple[int, int]:
-    """Return duplicates of stdin and stdout for the protocol. The originals read nothing and write to
-    stderr."""
+    """Duplicates of stdin and stdout for the protocol. The originals read nothing and write to stderr."""
     private_input, private_output = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -16,7 +16,7 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import TRIED_PACKAGES, add_to_path, require_engine
 from engine.protocol import jobs
 from engine.protocol.events import Event, Examined, Failed
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.worker.process import COMMAND
 from engine.worker.site import HERE, Site, Worker
 from engine.worker.supervision import Limits, ProcessSession
@@ -86,8 +86,7 @@ class Launcher:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Start a spare if there is none. Call it on an idle machine, because importing torch takes a
-        core."""
+        """Start a spare if there is none. Call it on an idle machine: importing torch takes a core."""
         with self._lock:
             self._end_outdated()
             self._end("light")
@@ -110,7 +109,7 @@ class Launcher:
         spare = self._idle.get("spare")
         return spare is not None and spare.has_spoken
 
-    def start(self, job: jobs.Job, keep: Callable[[FarPlace], None] | None = None) -> Session:
+    def start(self, job: jobs.Job, keep: Callable[[RemotePlace], None] | None = None) -> Session:
         """Start the job in a worker. Raises ProblemError if none can be started, or PyTorch is missing.
 
         Raises UntrustedCodeError, a ProblemError, for code that may not run. On a remote machine the job can
@@ -131,7 +130,7 @@ class Launcher:
             worker.keep()
         return ProcessSession(worker, job, self.limits)
 
-    def take_up(self, place: FarPlace, job: jobs.Job) -> ProcessSession:
+    def take_up(self, place: RemotePlace, job: jobs.Job) -> ProcessSession:
         """Resume a job that was kept. Raises ProblemError, and UntrustedCodeError as `start` does."""
         self._check(job)
         return ProcessSession(self.site.take_up(place, job), job, self.limits, resumes=True)
@@ -142,8 +141,7 @@ class Launcher:
         return ProcessSession(worker, job, limits)
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> Worker:
-        """Return a worker for the caller to use and close. Ends the one for light jobs. Raises
-        ProblemError."""
+        """Return a worker to use and close. Ends the one for light jobs. Raises ProblemError."""
         with self._lock:
             if not environment:
                 return self._take_fresh()

@@ -20,7 +20,7 @@ from typing import IO, cast
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import one_line, shortened
-from engine.later import psutil
+from engine.lazy_imports import psutil
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
 from engine.worker.guard import MARK, start_guard
@@ -54,34 +54,37 @@ _CREATION_FLAGS = sum(
 
 
 @dataclass(frozen=True)
-class Garbage:
+class BadLine:
     """The start of a line on the worker's stdout that is not an event, and `why`."""
 
     shown: str
     why: str
 
 
-def item_of(line: bytes) -> Event | Garbage:
+def item_of(line: bytes) -> Event | BadLine:
     """Return the event on a line of the worker's stdout. An overlong line may be cut."""
     try:
         if len(line) >= _LONGEST_LINE_BYTES:
             raise ValueError(f"a line has more than {_LONGEST_LINE_BYTES:,} bytes")
         return from_line(line)
     except ValueError as error:
-        return Garbage(shortened(line[:400].decode(errors="replace").strip(), 200), str(error))
+        return BadLine(shortened(line[:400].decode(errors="replace").strip(), 200), str(error))
 
 
-class End:
+class WorkerExited:
     """The worker's stdout has closed. It has ended or is about to."""
 
 
 @dataclass(frozen=True)
-class Lost(End):
+class WorkerLost(WorkerExited):
     """A remote worker is gone. `why` is a sentence. Its job was interrupted, unless it `has_failed`."""
 
     why: str
     kind: Kind = Kind.WORKER_DIED
     has_failed: bool = False
+
+
+Item = Event | BadLine | WorkerExited
 
 
 @cache
@@ -99,7 +102,7 @@ class WorkerProcess:
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
-        self._inbox: queue.Queue[Event | Garbage | End] = queue.Queue()
+        self._inbox: queue.Queue[Item] = queue.Queue()
         self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
         self._stderr_rest = b""
         self._is_closed = False
@@ -135,12 +138,12 @@ class WorkerProcess:
         return "\n".join([*self._stderr_lines, *cut][-_STDERR_TAIL_LINES:])
 
     def send(self, request: jobs.Request) -> None:
-        """Send a request. It is lost if the worker has ended, which its `End` shows."""
+        """Send a request. It is lost if the worker has ended, which its `WorkerExited` shows."""
         with self._input_lock, contextlib.suppress(OSError, ValueError):
             self._input.write(jobs.to_line(request))
             self._input.flush()
 
-    def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None:
+    def next_item(self, timeout_seconds: float) -> Item | None:
         """Return the next item from the worker. None after the timeout."""
         try:
             return self._inbox.get(timeout=max(0.0, timeout_seconds))
@@ -210,8 +213,7 @@ class WorkerProcess:
         """No-op: nothing is kept of a process of this machine."""
 
     def discard(self) -> None:
-        """Kill a worker without a job, because one that is still importing torch would take seconds to
-        end."""
+        """Kill a worker without a job. One that is importing torch would take seconds to end."""
         self.kill()
         self.close()
 
@@ -222,11 +224,11 @@ class WorkerProcess:
             while line := stream.readline(_LONGEST_LINE_BYTES):
                 item = item_of(line)
                 self._inbox.put(item)
-                if isinstance(item, Garbage):
+                if isinstance(item, BadLine):
                     break
         # a dying worker's stderr comes before its end, whichever thread the system ran first
         self._readers[1].join(_LAST_WORDS_SECONDS)
-        self._inbox.put(End())
+        self._inbox.put(WorkerExited())
 
     def _read_stderr(self, stream: IO[bytes]) -> None:
         with stream:

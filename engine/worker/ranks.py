@@ -23,13 +23,13 @@ from engine.protocol.trials import Tried
 from engine.training.data.picture_sources import prepare_pictures
 from engine.training.doctor import read_catalog
 from engine.training.profile.profile import profile_steps
-from engine.training.ranks.place import joined
+from engine.training.ranks.rank import joined
 from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan, fetch_data
 from engine.training.runs.trial import try_batch
 from engine.worker.endings import broken_protocol, death, spilled
 from engine.worker.merging import Merger
-from engine.worker.process import End, Garbage, WorkerProcess
+from engine.worker.process import BadLine, WorkerExited, WorkerProcess
 from engine.worker.supervision import Limits, Watch
 
 _FOLDER = "ammeter-ranks-"  # before the number of the process that made it, in which the ranks meet
@@ -53,8 +53,7 @@ _OTHERS_SECONDS = 1.0  # after a failure the others lose the rank: the first to 
 
 
 def on_devices(job: jobs.ByRanks, control: jobs.Control) -> Iterator[Event]:
-    """Train, profile or try on multiple devices, with a worker on each. Raises ProblemError of kind
-    REQUEST."""
+    """Train, profile or try on multiple devices, each with a worker. Raises ProblemError of kind REQUEST."""
     if job.rank is not None or job.experiment.devices == 1:
         yield from _here(job, control)
         return
@@ -157,7 +156,7 @@ class _Together:
                     is_idle = False
                     if isinstance(item, Heartbeat) and item.has_spilled:
                         item = Failed(problem=spilled())
-                    if isinstance(item, Failed | End | Garbage):
+                    if isinstance(item, Failed | WorkerExited | BadLine):
                         yield self._failure(rank, item)
                         return
                     if isinstance(item, Tried) and not item.trial.fits:
@@ -197,7 +196,7 @@ class _Together:
 
     def _hold(self) -> None:
         self._begun.clear()
-        self._send(jobs.Hold(step=self._at))
+        self._send(jobs.StepBarrier(step=self._at))
 
     def _hear(self, rank: int, begun: int) -> None:
         self._begun[rank] = begun
@@ -221,7 +220,7 @@ class _Together:
         for worker in self._workers:
             worker.send(request)
 
-    def _failure(self, rank: int, item: Failed | End | Garbage) -> Failed | Tried:
+    def _failure(self, rank: int, item: Failed | WorkerExited | BadLine) -> Failed | Tried:
         # the others fail for want of this one, or this one for want of another
         failures = {rank: self._failed(rank, item)}
         deadline = time.monotonic() + _OTHERS_SECONDS
@@ -232,7 +231,7 @@ class _Together:
                 following = worker.next_item(_LOOK_SECONDS)
                 if isinstance(following, Tried) and not following.trial.fits:
                     return self._merger.unfit(other, following)
-                if isinstance(following, Failed | End | Garbage):
+                if isinstance(following, Failed | WorkerExited | BadLine):
                     failures[other] = self._failed(other, following)
         first = min(failures, key=lambda number: _remoteness(failures[number].problem))
         failed = failures[first]
@@ -245,7 +244,7 @@ class _Together:
         for worker in self._workers:
             worker.ask_where()
         is_silent = self._watches[rank].is_silent
-        self._send(jobs.Hold(step=0))  # each answers how many steps it has begun
+        self._send(jobs.StepBarrier(step=0))  # each answers how many steps it has begun
         before, tails = [""], [""]
         deadline = time.monotonic() + (_SILENT_ANSWER_SECONDS if is_silent else _ANSWER_SECONDS)
         while (tails != before or not all(map(_PLACE.search, tails))) and time.monotonic() < deadline:
@@ -270,11 +269,11 @@ class _Together:
     def _of_rank(self, rank: int, problem: Problem) -> Problem:
         return problem.model_copy(update={"message": self._merger.of_rank(rank, problem.message)})
 
-    def _failed(self, rank: int, item: Failed | End | Garbage) -> Failed:
+    def _failed(self, rank: int, item: Failed | WorkerExited | BadLine) -> Failed:
         worker = self._workers[rank]
         if isinstance(item, Failed):
             return item
-        if isinstance(item, Garbage):
+        if isinstance(item, BadLine):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return Failed(problem=broken_protocol(sent), detail=f"{item.why}\n{worker.stderr_tail}")
         worker.kill()

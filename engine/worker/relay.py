@@ -98,7 +98,7 @@ class Relay:
         if (self._folder / "keeper.json").exists():
             return
         own = {name: str(self._home / folder) for name, folder in FOLDERS.items()}
-        environment = {**own, "AMMETER_FAR": "1", **opened["environment"]}
+        environment = {**own, "AMMETER_REMOTE": "1", **opened["environment"]}
         asked = opened.get("allocation")
         kept = {"environment": environment, "patience": opened["patience"], "allocation": asked}
         write_whole(self._folder / "opened.json", {"protocol": PROTOCOL, **kept})

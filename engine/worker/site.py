@@ -8,9 +8,8 @@ from typing import Protocol
 
 from engine.installation.installed import engine_here, require_engine
 from engine.protocol import jobs
-from engine.protocol.events import Event
-from engine.protocol.jobs import FarPlace
-from engine.worker.process import End, Garbage, WorkerProcess
+from engine.protocol.jobs import RemotePlace
+from engine.worker.process import Item, WorkerProcess
 
 
 class Worker(Protocol):
@@ -37,9 +36,9 @@ class Worker(Protocol):
     @property
     def stderr_tail(self) -> str: ...
     @property
-    def place(self) -> FarPlace | None: ...
+    def place(self) -> RemotePlace | None: ...
     def send(self, request: jobs.Request) -> None: ...
-    def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None: ...
+    def next_item(self, timeout_seconds: float) -> Item | None: ...
     def ask_where(self) -> None: ...
     def keep(self) -> None: ...
     def leave(self) -> None: ...
@@ -54,8 +53,8 @@ class Worker(Protocol):
 class Site(Protocol):
     """A machine that runs workers, with their paths and needs. `name` is "" for this machine.
 
-    With `keeps_spare` a worker may wait there for the next job. If it `has_nodes`, jobs may train on
-    different nodes.
+    With `keeps_spare` a worker may wait there for the next job. If it `has_nodes`, jobs may use different
+    nodes.
     """
 
     name: str
@@ -65,9 +64,8 @@ class Site(Protocol):
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         """Return a new worker. Raises ProblemError if none can be started."""
 
-    def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
-        """Return a kept worker, to be read from its place on. It gets the job unless it has it. Raises
-        ProblemError."""
+    def take_up(self, place: RemotePlace, job: jobs.Job) -> Worker:
+        """A kept worker, read from its place on. It gets the job unless it has it. Raises ProblemError."""
 
     @property
     def engine(self) -> object:
@@ -106,7 +104,7 @@ class ThisMachine:
     def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
         return WorkerProcess(command, environment)
 
-    def take_up(self, place: FarPlace, job: jobs.Job) -> Worker:
+    def take_up(self, place: RemotePlace, job: jobs.Job) -> Worker:
         raise AssertionError(f"a worker on this machine ends with its program: {place}")
 
     @property

@@ -57,8 +57,7 @@ class Allocation:
         self.home, self.folder = home, home / "allocations" / name
 
     def ask(self, worker: str, arguments: list[str]) -> None:
-        """Start a worker's keeper in the allocation's job, in a new one if needed. Raises OSError with the
-        message of sbatch."""
+        """Start a worker's keeper in the allocation's job, or a new one. Raises OSError by sbatch."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             (self.folder / "given").unlink(missing_ok=True)

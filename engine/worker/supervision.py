@@ -29,9 +29,9 @@ from engine.protocol.events import (
     Tried,
     is_last,
 )
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.worker.endings import LastWords, at_line, broken_protocol, death, last_words, lost, spilled
-from engine.worker.process import End, Garbage, Lost
+from engine.worker.process import BadLine, Item, WorkerExited, WorkerLost
 from engine.worker.site import Worker
 
 
@@ -99,7 +99,7 @@ class ProcessSession:
             worker.send(job)
 
     @property
-    def place(self) -> FarPlace | None:
+    def place(self) -> RemotePlace | None:
         """How far the job's remote worker was read. None on this machine."""
         return self._worker.place
 
@@ -138,7 +138,7 @@ class ProcessSession:
                 return None
             ending = self._ending_of(item)
             if ending is None:
-                assert not isinstance(item, Garbage | End)
+                assert not isinstance(item, BadLine | WorkerExited)
                 self._watch.note_event(item)
                 # its job writes files from now on, and must be given time to end well
                 self._writes |= isinstance(item, Started) or self._watch.phase is PhaseName.PROFILING
@@ -234,14 +234,14 @@ class ProcessSession:
         words = self._last_words()
         return f" It was at {words.frame.place}." if words is not None and words.frame is not None else ""
 
-    def _ending_of(self, item: Event | Garbage | End) -> Event | None:
-        if isinstance(item, Garbage):
+    def _ending_of(self, item: Item) -> Event | None:
+        if isinstance(item, BadLine):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
             return self._failed(broken_protocol(sent), item.why)
-        if isinstance(item, Lost):
+        if isinstance(item, WorkerLost):
             self.is_lost = not item.has_failed
             return self._failed(lost(item.why, item.kind))
-        if isinstance(item, End):
+        if isinstance(item, WorkerExited):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
                 return self._stopped(f"The worker ended {how} without a report of its progress.{self._where}")

@@ -59,7 +59,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         self._restyle()
 
     def show_frame(self, frame: Frame, traces: Sequence[Trace] = ()) -> None:
-        """Takes over ranges, ticks and marks; the view's range is set only where it changed.
+        """Show a frame with its ranges, ticks and marks. The view's range is set only if it changed.
 
         The words of the frame keep off `traces`.
         """
@@ -75,7 +75,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         self.viewport().update()
 
     def set_crosshair(self, place: float | None) -> None:
-        """Moves the crosshair to `place` in the view's x; None hides it."""
+        """Move the crosshair to `place` in the view's x. None hides it."""
         if place != self.crosshair:
             self.crosshair = place
             self.viewport().update()
@@ -132,7 +132,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
             self.resized.emit()
 
     def place_at(self, position: QPointF) -> float | None:
-        """The view's x under a point of the widget, or None outside of the curves' rectangle."""
+        """Return the view's x at a point of the widget, or None outside of the curves' rectangle."""
         area = self.area()
         if not area.contains(position) or area.width() <= 0:
             return None

@@ -57,7 +57,7 @@ class Curve:
     is_rate: bool = False
 
     def averaged(self, values: Values) -> Values:
-        """The quantity averaged in place of this curve, and back: of a rate the time per sample."""
+        """Convert to the averaged quantity, or back. For a rate that is the time per sample."""
         if not self.is_rate:
             return values
         with np.errstate(divide="ignore"):
@@ -83,7 +83,7 @@ def marker_rows(count: int, visible: float, precision: Precision) -> NDArray[np.
 
 
 def staircase(x: Values, y: Values) -> tuple[Values, Values]:
-    """A step-like curve reduced to its corners."""
+    """Reduce a step-like curve to its corners."""
     if len(x) < 2:
         return x, y
     changes = np.flatnonzero(y[1:] != y[:-1]) + 1
@@ -107,7 +107,7 @@ class PlotItems:
             plot.addItem(item, ignoreBounds=True)
 
     def remove(self) -> None:
-        """Takes the items out of the plot."""
+        """Remove the items from the plot."""
         for item in self._items:
             self._plot.removeItem(item)
 
@@ -126,7 +126,7 @@ class CurveItems(PlotItems):
     def show(
         self, x: Values, line: Values, dim: Values | None, markers: NDArray[np.intp], steps: bool
     ) -> None:
-        """Draws `line` over `dim`; both in the view's coordinates, NaN where there is no value."""
+        """Draw `line` over `dim`, both in the view's coordinates, with NaN for missing values."""
         has_dim = dim is not None and not self._is_background and bool(np.isfinite(dim).any())
         self._dim.setData(*((x, dim) if has_dim else ([], [])))
         known = np.flatnonzero(np.isfinite(line))
@@ -143,13 +143,13 @@ class CurveItems(PlotItems):
         self._markers.setData(x[rows], line[rows], size=sizes)
 
     def set_final(self, is_final: bool) -> None:
-        """Draws a curve that no longer grows: twice as wide, and antialiased."""
+        """Draw a curve that no longer grows: twice as wide, and antialiased."""
         self._width = 2.0 if is_final else 1.0
         self._line.opts["antialias"] = is_final
         self.restyle()
 
     def restyle(self) -> None:
-        """Takes the colours of the theme."""
+        """Apply the colors of the theme."""
         palette = theme().palette
         look = palette.look(self._precision, self.colour)
         dim = QPen(QColor(look.dim), 1)
@@ -170,7 +170,7 @@ _ENOUGH_FOR_PERCENTILES = 100
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """`values` are read out; `line` and `dim` are drawn, NaN where there is no place for a value."""
+    """The values of the readout, and the drawn `line` and `dim`, with NaN for values without a place."""
 
     curve: Curve
     scale: Scale

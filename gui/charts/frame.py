@@ -31,7 +31,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Note:
-    """Words beside a point, `x` and `y` in the view's coordinates; left out where there is no room."""
+    """Words next to a point, `x` and `y` in the view's coordinates, omitted where there is no room."""
 
     x: float
     y: float
@@ -41,7 +41,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place on the x axis: a line from top to bottom with words beside it."""
+    """A place on the x axis: a line from top to bottom with words next to it."""
 
     x: float
     text: str
@@ -78,11 +78,11 @@ def dashed(color: str, pattern: tuple[float, ...]) -> QPen:
 
 
 Trace = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""x, rising, and y of what is drawn, in the view's coordinates; NaN where there is nothing."""
+"""x, rising, and y of the drawn lines, in the view's coordinates, with NaN for gaps."""
 
 
 class FramePainter:
-    """Paints a `Frame` about the rectangle `area`, in pixels; its words keep off `traces`."""
+    """Paint a `Frame` around the rectangle `area`, in pixels. Its words avoid `traces`."""
 
     def __init__(
         self, painter: QPainter, frame: Frame, area: QRectF, palette: Palette, traces: Sequence[Trace] = ()
@@ -257,7 +257,7 @@ def x_texts(
 ) -> list[tuple[str, float]]:
     """The texts under an x axis that ends at `right`, each with its left edge in pixels.
 
-    The last tick, which carries the unit, is always among them; a tick that it would cover is left out.
+    The last tick, which carries the unit, is always among them; a tick that it would cover is omitted.
     """
     texts: list[tuple[str, float]] = []
     free = math.inf

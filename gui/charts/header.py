@@ -27,12 +27,12 @@ from gui.widgets.boxes import Part, in_row, wide
 from gui.widgets.buttons import Button, ComboBox
 from gui.widgets.labels import ElidedLabel, describe, label, set_text
 
-_TIP = "Over how many steps the noisy curves are smoothed, in all plots; the raw values stay behind"
+_TIP = "Smooth noisy curves over this many steps, in all plots. Raw values stay visible."
 _ICON = 14
 
 
 class SmoothButton(Button):
-    """Shows and changes the smoothing, which all plots share."""
+    """The button for the smoothing, which all plots share."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "toggle", _TIP, parent=parent)
@@ -62,7 +62,7 @@ class SmoothButton(Button):
         self._show()
 
     def set_brief(self, is_brief: bool) -> None:
-        """Where there is no room for its word, a sign stands for it."""
+        """Set whether an icon replaces the text, where there is little room."""
         if is_brief != self._is_brief:
             self._is_brief = is_brief
             self._show()
@@ -85,20 +85,20 @@ class SmoothButton(Button):
 
 _QUANTITIES = (
     ("loss", "Loss", "Show the training loss"),
-    ("accuracy", "Accuracy", "Show the accuracy of validation"),
+    ("accuracy", "Accuracy", "Show the validation accuracy"),
 )
 _BRIEF_TITLES: Mapping[Quantity, str] = {"loss": "Loss", "accuracy": "Acc."}
 _BYS = (
-    ("step", "Steps", "Lay the curves by training step"),
-    ("seconds", "Time", "Lay the curves by seconds since each run began"),
-    ("samples", "Samples", "Lay the curves by the samples trained on"),
+    ("step", "Steps", "Plot the curves by training step"),
+    ("seconds", "Time", "Plot the curves by seconds since each run started"),
+    ("samples", "Samples", "Plot the curves by number of training samples"),
 )
 _NARROW = 520
 _LEAST_MENU = 120
 
 
 class OverlayHeader(QWidget):
-    """`changed` says that another quantity or another axis was chosen."""
+    """The header of an overlay. `changed` when another quantity or another axis was chosen."""
 
     changed = Signal()
 
@@ -134,7 +134,7 @@ class OverlayHeader(QWidget):
         return cast(By, _BYS[self._bys.checkedId()][0])
 
     def choose(self, *, quantity: Quantity | None = None, by: By | None = None) -> None:
-        """Chooses as a click does."""
+        """Choose a quantity and an axis, like a click."""
         for group, choices, wanted in ((self._quantities, _QUANTITIES, quantity), (self._bys, _BYS, by)):
             if wanted is not None:
                 group.button([key for key, *_ in choices].index(wanted)).click()
@@ -149,7 +149,7 @@ class OverlayHeader(QWidget):
         self._title.set_whole_text(_BRIEF_TITLES[self.quantity] if is_narrow else self._whole_title)
 
     def set_accuracy_known(self, is_known: bool) -> None:
-        """True if any of the runs has an accuracy; without one the loss is shown."""
+        """Set whether any run has an accuracy. Without one the loss is shown."""
         self._quantities.button(1).setEnabled(is_known)
         if not is_known and self.quantity == "accuracy":
             self.choose(quantity="loss")
@@ -167,8 +167,8 @@ class OverlayHeader(QWidget):
 
 _HIGH, _LOW = 42, 28
 _FOLLOW = (
-    "Keep the whole run in view. Drag a plot, or turn the wheel over it (with Ctrl where the page scrolls), "
-    "to look closer; double-click to return"
+    "Keep the whole run in view. Drag a plot or turn the wheel over it (with Ctrl on a scrolling page) to "
+    "zoom. Double-click to reset."
 )
 
 
@@ -190,10 +190,10 @@ class PlotHeader(QWidget):
         self.others.setProperty("small", "true")
         # two plots in a row would else be wider than a window of 1100 px
         self.others.setMinimumWidth(_LEAST_MENU)
-        self.others.setToolTip("Show another plot in this place")
+        self.others.setToolTip("Show another plot here")
         self.others.hide()
         self.others.activated.connect(self.other_chosen)
-        self.log = Button("Log", "toggle", "Show the values on a logarithmic axis")
+        self.log = Button("Log", "toggle", "Use a logarithmic axis")
         self.follow = Button("Follow", "toggle", _FOLLOW)
         for button in (self.log, self.follow):
             button.setAccessibleName(f"{title}: {button.text()}")
@@ -215,13 +215,13 @@ class PlotHeader(QWidget):
         self.follow.toggled.connect(self.follow_switched)
 
     def add_toggle(self, toggle: Button) -> None:
-        """Puts another toggle before Log."""
+        """Put another toggle before Log."""
         self._row.insertWidget(self._row.indexOf(self.log), toggle)
         # the order of Tab follows that of the children
         toggle.stackUnder(self.log)
 
     def offer_others(self, titles: Sequence[str], place: int) -> None:
-        """Makes the title a menu of plots, of which that at `place` is shown; a title again without any."""
+        """Make the title a menu of plots, with the plot at `place` chosen. Without any it is a title."""
         self._title.setVisible(not titles)
         self.others.setVisible(bool(titles))
         if [self.others.itemText(row) for row in range(self.others.count())] != list(titles):
@@ -237,10 +237,10 @@ class PlotHeader(QWidget):
         self._unit.set_whole_text(unit)
 
     def set_compact(self, compact: bool) -> None:
-        """Gives up height where the plot is low."""
+        """Set whether the header is lower, for a low plot."""
         self.setFixedHeight(_LOW if compact else _HIGH)
 
     def set_follow(self, follow: bool) -> None:
-        """Sets the toggle without emitting `follow_switched`."""
+        """Set the toggle without emitting `follow_switched`."""
         with QSignalBlocker(self.follow):
             self.follow.setChecked(follow)

@@ -19,8 +19,8 @@ from resources.looks import MarkFill
 
 _BASELINE, _MIDDLE = 14, 10
 _SKIPPED = "skipped step"
-_SKIPPED_TIP = "A tick at the bottom marks a step that was skipped because a gradient overflowed"
-_FAINT_TIP = "Finished runs lie faintly under what trains; tick others in the table to see those instead"
+_SKIPPED_TIP = "A mark at the bottom shows a step skipped because a gradient overflowed"
+_FAINT_TIP = "Finished runs are drawn faintly. Select others in the table to show those instead."
 _WHOLE = 10_000.0
 
 
@@ -71,7 +71,7 @@ class LegendRow(QWidget):
         theme().changed.connect(self.update)
 
     def show_values(self, entries: Sequence[Entry], place: str, skip_color: str | None = None) -> None:
-        """Shows the entries, and at the right where they were read off ("step 96").
+        """Show the entries, and at the right the place of their values ("step 96").
 
         `skip_color` adds the sample of a skipped step in that colour.
         """
@@ -151,7 +151,7 @@ _MOST_ROWS = 5
 
 
 class LegendRows(QWidget):
-    """Rows of `LegendRow`; the first also says where the values were read off."""
+    """Rows of `LegendRow`. The first also shows the place of the values."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -165,7 +165,7 @@ class LegendRows(QWidget):
         self._share_out()
 
     def show_values(self, entries: Sequence[Entry], place: str, skip_color: str | None = None) -> None:
-        """Shows the entries as a row does, in as many rows as they need."""
+        """Show the entries in as many rows as they need."""
         self.entries, self.place, self._skip_color = tuple(entries), place, skip_color
         self._share_out()
 

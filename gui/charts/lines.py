@@ -22,7 +22,7 @@ _UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
 
 
 def x_ticks(x_range: Range, most: int, by: By) -> tuple[Tick, ...]:
-    """Ticks of which the last carries the unit."""
+    """Return ticks, the last with the unit."""
     ticks = linear_ticks(*x_range, most, whole=by != "seconds")
     if not ticks:
         return ()
@@ -32,7 +32,7 @@ def x_ticks(x_range: Range, most: int, by: By) -> tuple[Tick, ...]:
 
 
 def place_text(place: float, by: By) -> str:
-    """A place on the x axis, as the legend writes it."""
+    """Return a place on the x axis as text for the legend."""
     if by == "seconds":
         return f"{place:,.1f} s"
     return f"step {max(1, round(place)):,}" if by == "step" else f"{place:,.0f} samples"
@@ -138,11 +138,11 @@ class Trace:
 
     @property
     def has_values(self) -> bool:
-        """True if there is anything that can be drawn."""
+        """True if there are values to draw."""
         return bool(np.isfinite(self._values).any())
 
     def end(self, by: By) -> float:
-        """Where it ends; 0 without a row."""
+        """Return the end in x, or 0 without a row."""
         return float(self._x[by][-1]) if len(self) else 0.0
 
     def rows_within(self, by: By, x_range: Range) -> int:
@@ -171,7 +171,7 @@ class Trace:
         return known[1]
 
     def value_at(self, by: By, place: float | None, rows: int, smooth: int) -> float | None:
-        """The value of the curve at `place`, or at its end for None; None where it does not reach."""
+        """Return the value at `place`, or at the end for None. None beyond the curve's ends."""
         level = self.level(rows, smooth)
         row = nearest_row(level.x[by], place)
         return None if row is None else float(level.y[row])
@@ -183,7 +183,7 @@ def rows_a_point(most_rows: int) -> int:
 
 
 def smoothing_words(steps: int, smooth: int) -> str:
-    """The averaging of a noisy curve that is drawn in blocks of `steps`; empty where it is raw."""
+    """Return the averaging of a noisy curve drawn in blocks of `steps` in words, or "" if it is raw."""
     if smooth:
         return f"smoothed over {max(smooth, _SMOOTHING_POINTS * steps):,} steps"
     return f"means of {steps:,} steps" if steps > 1 else ""

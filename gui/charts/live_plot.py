@@ -27,7 +27,7 @@ _ROOM_RIGHT = 1.065
 _CAPACITY_IN_SCALE = 1.6
 _CAPACITY_HEADROOM = 0.18
 LEAST_HEIGHT, MOST_HEIGHT = 150, 480
-"""Lower, its curves could not be read; higher, they would look steeper than they are."""
+"""The limits of a plot's height, between unreadable and too steep curves."""
 _COMPACT_BELOW = 170
 
 
@@ -75,7 +75,7 @@ class LivePlot(Surface):
         self._capacity: tuple[float, str] | None = None
         self._stale, self._is_final = True, False
         self.chosen: Range | None = None
-        """The part of x that is shown; None where it follows the whole run."""
+        """The visible part of x. None follows the whole run."""
         self.total: float | None = None
         """How far x will reach at the end of the runs, if that is known; taken over with the next curves, as
         are the end of the warm-up and the words in the middle of an empty plot."""
@@ -96,12 +96,12 @@ class LivePlot(Surface):
             smoothing().changed.connect(self._redraw)
 
     def set_curves(self, curves: Sequence[Curve]) -> None:
-        """Takes the data to draw. A curve that keeps its key has only grown."""
+        """Set the data to draw. A curve that keeps its key has only grown."""
         self._curves = tuple(curves)
         self._mark()
 
     def set_final(self, is_final: bool) -> None:
-        """Draws curves that no longer grow: wide, without the single steps, read at their end."""
+        """Draw curves that no longer grow: wide, without the single steps, read at their end."""
         if is_final != self._is_final:
             self._is_final = is_final
             for items in self._items.values():
@@ -110,21 +110,21 @@ class LivePlot(Surface):
             self._redraw()
 
     def set_capacity(self, value: float | None, text: str = "") -> None:
-        """A limit in the plot's unit; far off scale it is pinned to the top edge."""
+        """Set a limit in the plot's unit. Far off scale it is pinned to the top edge."""
         self._capacity = None if value is None else (value, text)
-        # on the plot the words are left out where the curves leave no room
+        # on the plot the words are omitted where the curves leave no room
         self.header.setToolTip(self.spec.about + (f". The dashed line: {text}" if text else ""))
         self._mark()
 
     def set_by(self, by: By) -> None:
-        """The meaning of the curves' x, for the unit at the axis and in the readout."""
+        """Set the meaning of the curves' x, for the unit at the axis and in the readout."""
         if by != self._by:
             self._by = by
             self._redraw()
             self._show_values()
 
     def set_x_range(self, chosen: Range | None) -> None:
-        """Shows a part of x; None follows the whole run."""
+        """Show a part of x. None follows the whole run."""
         self.header.set_follow(chosen is None)
         if chosen != self.chosen:
             self.chosen = chosen
@@ -132,12 +132,12 @@ class LivePlot(Surface):
             self._mark()
 
     def set_crosshair(self, place: float | None) -> None:
-        """Reads the values off at `place`; None reads the latest."""
+        """Show the values at `place`. None shows the latest."""
         self.canvas.set_crosshair(place)
         self._show_values()
 
     def refresh(self) -> None:
-        """Draws what changed since the last call; cheap where nothing did."""
+        """Draw the changes since the last call."""
         if not self._stale:
             return
         self._stale = False

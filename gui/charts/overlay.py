@@ -52,7 +52,7 @@ class LineItems(PlotItems):
         super().__init__(plot, (self._curve, *marks, *dots), 0 if line.is_repeat else 1)
 
     def restyle(self, *, is_wide: bool) -> None:
-        """Takes the colours of the theme."""
+        """Apply the colors of the theme."""
         palette, precision = theme().palette, self._line.precision
         look = palette.look(precision, self._line.colour)
         if self._line.is_repeat:
@@ -68,7 +68,7 @@ class LineItems(PlotItems):
         self._dots.setPen(pg.mkPen(None))
 
     def show(self, x: Values, y: Values) -> None:
-        """Draws these points, NaN where there is nothing."""
+        """Draw these points, with NaN for gaps."""
         self._curve.setData(x, y)
         if self._line.is_repeat:
             return
@@ -107,8 +107,7 @@ class OverlayPlot(Surface):
         self.header.changed.connect(self._show_other)
         self.canvas = PlotCanvas("Curves of the compared runs")
         self.canvas.setToolTip(
-            "Drag, or turn the wheel (with Ctrl where the page scrolls), to look closer; double-click to see "
-            "all of it again"
+            "Drag or turn the wheel (with Ctrl on a scrolling page) to zoom. Double-click to reset."
         )
         self.canvas.hovered.connect(self._read_at)
         self.canvas.resized.connect(self._draw)
@@ -120,7 +119,7 @@ class OverlayPlot(Surface):
         smoothing().changed.connect(self._draw)
 
     def set_lines(self, lines: Sequence[Line], units: Mapping[Quantity, str]) -> None:
-        """Shows these runs; `units` are of what is on the y axis."""
+        """Show these runs. `units` are the units of the y axis."""
         if [line.key for line in lines] != [line.key for line in self.lines]:
             self._chosen = None
         self.lines, self._units = tuple(lines), units
@@ -131,7 +130,7 @@ class OverlayPlot(Surface):
         self._restyle()
 
     def set_x_range(self, chosen: Range | None) -> None:
-        """Looks at a part of x; None shows all."""
+        """Show a part of x. None shows all."""
         whole = self._whole()
         if chosen is not None:
             width = chosen[1] - chosen[0]

@@ -1,4 +1,4 @@
-"""The engine's drawings in the window: shapes painted by Qt, the chart of bars, and pictures of parts."""
+"""Drawings in the window: shapes painted by Qt, the bar chart, and drawings with parts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _face(size: float, weight: int) -> QFont:
 
 
 def paint(painter: QPainter, drawing: Drawing) -> None:
-    """Paints the shapes in the theme's colours, the first of them undermost."""
+    """Paint the shapes in the theme's colors, in painter's order (back to front)."""
     palette = theme().palette
     for _, alike in groupby(drawing.shapes, _style):
         shapes = tuple(alike)
@@ -124,7 +124,7 @@ class Painted(QWidget):
         theme().changed.connect(self.update)
 
     def drawing(self) -> Drawing:
-        """The picture as it is now."""
+        """Return the current drawing."""
         raise NotImplementedError
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -143,7 +143,7 @@ class BarChart(Painted):
         self.setMinimumSize(240, 100)
 
     def set_bars(self, bars: Sequence[Bar], hint: str = "") -> None:
-        """Shows these; `hint` is said instead where none of them has a length."""
+        """Show these bars, or `hint` if none of them has a length."""
         self.bars, self._hint = tuple(bars), hint
         self.setMinimumHeight(int(least_height(len(bars))))
         self.setMaximumHeight(int(most_height(len(bars))))
@@ -168,7 +168,7 @@ class BarChart(Painted):
 
 
 class Spot(Protocol):
-    """A part of a picture."""
+    """A part of a drawing."""
 
     def holds(self, x: float, y: float) -> bool: ...
 
@@ -204,7 +204,7 @@ class Picture(QWidget, Generic[S]):
         theme().changed.connect(self._repaint)
 
     def drawn(self, width: float) -> tuple[Drawing, Sequence[S]]:
-        """The picture of that width, and its spots, the topmost first."""
+        """Return the drawing of that width, and its spots, the topmost first."""
         raise NotImplementedError
 
     def tip(self, spot: S) -> str:
@@ -216,7 +216,7 @@ class Picture(QWidget, Generic[S]):
         raise NotImplementedError
 
     def draw_frame(self, painter: QPainter, spot: S) -> None:
-        """Marks a spot, with the painter's pen."""
+        """Mark a spot, with the painter's pen."""
         painter.drawRect(self.outline(spot))
 
     def stops(self) -> Sequence[S]:
@@ -224,16 +224,16 @@ class Picture(QWidget, Generic[S]):
         return self.spots()
 
     def spots(self) -> Sequence[S]:
-        """The parts of the picture."""
+        """Return the parts of the drawing."""
         self._draw_if_stale()
         return self._spots
 
     def marked(self) -> Iterable[S]:
-        """Spots that have a frame beside the current one."""
+        """Return the spots that have a frame, in addition to the current one."""
         return ()
 
     def next_stop(self, key: Qt.Key) -> S | None:
-        """The spot that an arrow key leads to; None for any other key."""
+        """Return the spot for an arrow key. None for any other key."""
         step, stops = _STEPS.get(key), self.stops()
         if step is None or not stops:
             return None
@@ -241,11 +241,11 @@ class Picture(QWidget, Generic[S]):
         return stops[(start + step) % len(stops)]
 
     def press(self, spot: S, *, adds: bool) -> None:
-        """A spot was clicked, or Enter pressed on it; with Ctrl it `adds` to what was chosen."""
+        """Handle a click or Enter on a spot. With Ctrl it `adds` to the chosen spots."""
         self.chosen.emit(spot)
 
     def redraw(self) -> None:
-        """Draws it again, for another content or size."""
+        """Redraw for another content or size."""
         self._is_stale = True
         if not self.fills_height:
             self._draw_if_stale()

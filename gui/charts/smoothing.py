@@ -1,4 +1,4 @@
-"""Smoothing of noisy curves: over how many steps, chosen once for all plots."""
+"""Smoothing of noisy curves: the number of steps, chosen once for all plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _USUAL = 15
 
 
 class Smoothing(QObject):
-    """Over how many steps every noisy curve is smoothed; `changed` when another window was chosen."""
+    """The number of steps for smoothing noisy curves. `changed` when another window was chosen."""
 
     changed = Signal()
 
@@ -20,7 +20,7 @@ class Smoothing(QObject):
         self.steps = _USUAL
 
     def set_steps(self, steps: int) -> None:
-        """Chooses one of `WINDOWS`. Raises ValueError for anything else."""
+        """Choose one of `WINDOWS`. Raises ValueError for anything else."""
         if steps not in WINDOWS:
             raise ValueError(f"Curves are not smoothed over {steps} steps: choose one of {WINDOWS}.")
         if steps != self.steps:

@@ -16,7 +16,7 @@ from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 _ABOUT = "Measures what mixed-precision (AMP) training in PyTorch gains on your machine."
-_LICENCE = "© The Ammeter developers. Free software under the MIT license."
+_LICENSE = "© The Ammeter developers. Free software under the MIT license."
 _LINKS = (
     ("Mixed precision in PyTorch", "https://docs.pytorch.org/docs/stable/amp.html"),
     ("PyTorch", "https://pytorch.org"),
@@ -57,9 +57,9 @@ class AboutDialog(QDialog):
         links = [in_row(_link(*link), Stretch(1)) for link in _LINKS]
         copy = Button("Copy", "secondary", "Copy the versions", do=self.copy)
         close = Button("Close", "secondary", "Close", do=self.close)
-        about, licence = (label(text, "body", wraps=True) for text in (_ABOUT, _LICENCE))
+        about, license_text = (label(text, "body", wraps=True) for text in (_ABOUT, _LICENSE))
         foot = in_row(Stretch(1), copy, close, spacing=8)
-        words = in_column(title, about, 4, *rows, 4, *links, 4, licence, 8, foot, spacing=6)
+        words = in_column(title, about, 4, *rows, 4, *links, 4, license_text, 8, foot, spacing=6)
         side = in_column(self._logo, Stretch(1))
         in_row(side, words, parent=self, margins=24, spacing=20)
         self.setFixedWidth(_WIDTH)

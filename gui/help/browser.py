@@ -45,7 +45,7 @@ _COLOR = re.compile(rb"#[0-9A-F]{6}")
 _TOKENS = ("bg1", "bg2", "bg3", "line", "line2", "shade", "text", "text2", "text3")
 
 
-def recoloured(svg: bytes, palette: Palette) -> bytes:
+def recolored(svg: bytes, palette: Palette) -> bytes:
     """Return an SVG in light-theme colors with the colors of `palette`."""
     exchanged = _exchanged(palette)
     # Qt takes a list of families for a single name
@@ -55,7 +55,7 @@ def recoloured(svg: bytes, palette: Palette) -> bytes:
 
 def picture(svg: bytes, palette: Palette, pixel_ratio: float) -> QImage:
     """Return the image at the screen's device pixel ratio."""
-    renderer = QSvgRenderer(QByteArray(recoloured(svg, palette)))
+    renderer = QSvgRenderer(QByteArray(recolored(svg, palette)))
     size = QSizeF(renderer.defaultSize()) * pixel_ratio
     image = QImage(size.toSize(), QImage.Format.Format_ARGB32_Premultiplied)
     image.fill(Qt.GlobalColor.transparent)
@@ -149,7 +149,7 @@ _SOURCES = "Sources:"
 
 
 def set_page(document: QTextDocument, palette: Palette) -> None:
-    """Format a document made from Markdown, in the theme's colours."""
+    """Format a document made from Markdown, in the theme's colors."""
     document.setDocumentMargin(0)
     document.setIndentWidth(24)
     for block in _blocks(document):

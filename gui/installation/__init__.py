@@ -1,1 +1,1 @@
-"""Setting up the engine, *Help > Engine* and the doctor's page."""
+"""The pages *Install PyTorch*, *Help > PyTorch* and the doctor."""

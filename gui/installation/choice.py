@@ -1,4 +1,4 @@
-"""The choice to set up: this machine, the build of PyTorch, its size and place, and further choices."""
+"""The installation form: the machine, the PyTorch build, its size and folder, and further options."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engine.experiment.problem import Problem
 from engine.installation.builds import Build, automatic_backend, build_title
 from engine.installation.description import Description
 from engine.installation.installed import engines_folder
-from engine.installation.wanted import AUTOMATIC, Plan, Source, Wanted
+from engine.installation.request import AUTOMATIC, InstallRequest, Plan, Source
 from gui.installation.words import (
     EXTRAS,
-    card_facts,
-    card_title,
     download_text,
+    gpu_facts,
+    gpu_title,
     has_room,
     network_text,
     room_text,
@@ -29,27 +29,27 @@ from gui.widgets import Button, ElidedLabel, Field, IconButton, Segmented, divid
 from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 
 _NAMES = 104
-_ALL_THE_SAME = "It can be set up all the same, to train on the processor."
-_BUILD_TIP = "The build of PyTorch: for a graphics card of a maker, or for the processor only"
+_ALL_THE_SAME = "You can still install it, to train on the CPU."
+_BUILD_TIP = "Which PyTorch build to install: NVIDIA, AMD, Intel, or CPU only"
 
 
 class ChoiceView(Surface):
-    """`changed` when a different choice has to be resolved; `wanted` is None while it is incomplete."""
+    """The installation form. `changed`: the request has to be resolved again."""
 
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("panel", "What will be set up", parent)
+        super().__init__("panel", "Installation", parent)
         self._found: Description | None = None
         self._plan: Plan | None = None
         self.options = Options()
         self._make_parts()
         self._grid = grid_of(margins=None, spacing=(16, 4), grows=(1,))
         self._grid.setColumnMinimumWidth(0, _NAMES)
-        self._add("This machine", self._card, self._facts)
+        self._add("This machine", self._gpu, self._facts)
         self._add("PyTorch", self.builds, self._why)
         self._add("Download", self._download, self._room)
-        self._add("Place", self._place_row())
+        self._add("Folder", self._place_row())
         self._network_name = self._add("Network", self._network)
         more = in_row(self.more, Stretch(1))
         in_column(self._grid, divider(), more, self.options, parent=self, margins=24, spacing=12)
@@ -60,30 +60,30 @@ class ChoiceView(Surface):
         self._refresh()
 
     def _make_parts(self) -> None:
-        self._card, self._facts = label("Looking at this machine…", "strong"), label("", "hint", wraps=True)
+        self._gpu, self._facts = label("Checking this machine…", "strong"), label("", "hint", wraps=True)
         self.builds = ChoiceBox("Build of PyTorch", _BUILD_TIP)
         self.builds.edited.connect(lambda _backend: self._change())
         self._why = label("", "hint", wraps=True)
         self._download, self._room = label("", "strong", wraps=True), label("", "hint", wraps=True)
         self._place = ElidedLabel(str(engines_folder()), "body", mode=Qt.TextElideMode.ElideMiddle)
         self._network = label("", "body", wraps=True)
-        self.more = Button("More choices", "link", "Another source, and further packages", "chevron-right")
+        self.more = Button("More options", "link", "Choose another source or extra packages", "chevron-right")
         self.more.clicked.connect(lambda: self._open_more(self.options.isHidden()))
         self.options.changed.connect(self._change)
         self.options.hide()
 
-    def wanted(self) -> Wanted | None:
-        """The choice; None while the machine is not known yet, or a source is missing."""
+    def wanted(self) -> InstallRequest | None:
+        """Return the request. None while the machine is unknown or a source is missing."""
         source = self.options.source()
         if self._found is None or source is None:
             return None
         backend = self.builds.value()
         if backend == AUTOMATIC:
             backend = automatic_backend(self._found.hardware)
-        return Wanted(backend, source, self.options.chosen_extras())
+        return InstallRequest(backend, source, self.options.chosen_extras())
 
-    def build(self) -> Build | None:
-        """The chosen build; with a plan, the one that uv resolved."""
+    def selected_build(self) -> Build | None:
+        """Return the selected build or, with a plan, the one that uv resolved."""
         if self._found is None:
             return None
         backend = self.builds.value()
@@ -93,25 +93,25 @@ class ChoiceView(Surface):
 
     @property
     def can_begin(self) -> bool:
-        """True if the choice is resolved and has room."""
+        """True if the request is resolved and fits on the disk."""
         return self._plan is not None and has_room(self._plan)
 
     def show_found(self, found: Description) -> None:
-        """Shows the machine and offers its builds."""
+        """Show the machine and its builds."""
         self._found = found
-        set_text(self._card, card_title(found.hardware))
-        set_text(self._facts, card_facts(found.hardware))
+        set_text(self._gpu, gpu_title(found.hardware))
+        set_text(self._facts, gpu_facts(found.hardware))
         best, *others = found.builds
         if self.builds.value() == best.backend:
             self.builds.set_value(AUTOMATIC)
-        choices = [(build.backend, build.title + ", does not fit" * (not build.fits)) for build in others]
+        choices = [(build.backend, build.title + ", not compatible" * (not build.fits)) for build in others]
         self.builds.set_choices([(AUTOMATIC, f"{best.title}, recommended"), *choices])
         if not self.builds.value():
             self.builds.set_value(AUTOMATIC)
         self._refresh()
 
-    def set_wanted(self, wanted: Wanted) -> None:
-        """Shows a choice, without emitting `changed`."""
+    def set_wanted(self, wanted: InstallRequest) -> None:
+        """Show a request, without emitting `changed`."""
         is_best = self._best is not None and wanted.backend == self._best.backend
         self.builds.set_value(AUTOMATIC if is_best else wanted.backend)
         self.options.set_choice(wanted.source, wanted.extras)
@@ -119,38 +119,38 @@ class ChoiceView(Surface):
         self.forget_plan()
 
     def forget_plan(self) -> None:
-        """The plan holds no more; the size is shown roughly until there is another."""
+        """Forget the plan, and show a rough size until there is another."""
         self._plan = None
         self._refresh()
 
     def show_plan(self, plan: Plan) -> None:
-        """Shows what uv resolved the choice to."""
+        """Show the plan that uv resolved."""
         self._plan = plan
         self._place.set_whole_text(str(plan.folder))
         self._refresh()
 
     def show_problem(self, problem: Problem) -> None:
-        """Shows why the choice cannot be resolved."""
+        """Show why the request cannot be resolved."""
         self._plan = None
         self._refresh()
         set_text(self._download, problem.message)
         set_text(self._room, problem.remedy)
 
     def texts(self) -> str:
-        """The words about the choice, for tests."""
-        parts = (self._card, self._facts, self._why, self._download, self._room, self._network)
+        """Return the texts of the form, for tests."""
+        parts = (self._gpu, self._facts, self._why, self._download, self._room, self._network)
         return "\n".join(part.text() for part in parts)
 
     def _refresh(self) -> None:
-        build, plan = self.build(), self._plan
+        build, plan = self.selected_build(), self._plan
         set_text(self._why, self._reason(build))
         if plan is not None:
             set_text(self._download, download_text(plan))
             room = room_text(plan)
-            set_text(self._room, room if has_room(plan) else f"Too little room: {room}.")
+            set_text(self._room, room if has_room(plan) else f"Not enough disk space: {room}.")
         elif self.wanted() is None and self._found is not None:
-            set_text(self._download, "Not known yet")
-            set_text(self._room, "Give the source under More choices.")
+            set_text(self._download, "Unknown")
+            set_text(self._room, "Enter the source under More options.")
         else:
             roughly = build.download_bytes if build else None
             set_text(self._download, f"about {size_text(roughly)}" if roughly else "…")
@@ -202,15 +202,15 @@ class ChoiceView(Surface):
 _OFFICIAL, _MIRROR, _FOLDER = "official", "mirror", "folder"
 _SOURCES = ((_OFFICIAL, "Official"), (_MIRROR, "A mirror"), (_FOLDER, "A folder"))
 _HINTS = {
-    _OFFICIAL: "From PyTorch's own index and from PyPI.",
-    _MIRROR: "The address of a package index that has PyTorch as well as what it needs.",
-    _FOLDER: "A folder of wheels (.whl), for a machine without network.",
+    _OFFICIAL: "Download from PyTorch's index and PyPI.",
+    _MIRROR: "Address of a package index with PyTorch and its dependencies.",
+    _FOLDER: "Folder of wheels (.whl), for a machine without a network.",
 }
 _SETTLES_MS = 600
 
 
 class Options(QWidget):
-    """`changed` when the choice has changed, and typing has paused."""
+    """The source and extra packages. `changed` follows a change, once typing has paused."""
 
     changed = Signal()
 
@@ -218,7 +218,7 @@ class Options(QWidget):
         super().__init__(parent)
         self._typing = QTimer(self, singleShot=True, interval=_SETTLES_MS)
         self._typing.timeout.connect(self.changed)
-        self.kind = Segmented(_SOURCES, "Source", "Where PyTorch and what it needs come from")
+        self.kind = Segmented(_SOURCES, "Source", "Choose where to download PyTorch and its dependencies")
         self.kind.changed.connect(self._change_kind)
         self.mirror = QLineEdit()
         self.mirror.setAccessibleName("Address of the mirror")
@@ -233,11 +233,11 @@ class Options(QWidget):
         rows = [
             in_row(box, wide(label(EXTRAS[name], "hint")), spacing=8) for name, box in self.extras.items()
         ]
-        in_column(self._field, label("Also set up", "label"), *rows, parent=self, spacing=8)
+        in_column(self._field, label("Also install", "label"), *rows, parent=self, spacing=8)
         self._show_kind()
 
     def source(self) -> Source | None:
-        """The source; None while its address or folder is missing or wrong."""
+        """Return the source. None while its address or folder is missing or wrong."""
         kind = self.kind.value()
         if kind == _MIRROR:
             address = self.mirror.text().strip()
@@ -251,7 +251,7 @@ class Options(QWidget):
         return tuple(name for name, box in self.extras.items() if box.isChecked())
 
     def set_choice(self, source: Source, extras: tuple[str, ...]) -> None:
-        """Shows a choice, without emitting `changed`."""
+        """Show a request, without emitting `changed`."""
         self.kind.set_value(_MIRROR if source.mirror else _FOLDER if source.folder else _OFFICIAL)
         self.mirror.setText(source.mirror or "")
         self.folder.set_value(str(source.folder or ""))
@@ -260,13 +260,13 @@ class Options(QWidget):
         self._show_kind()
 
     def show_problem(self) -> None:
-        """Says what is wrong with an address or folder that was given."""
+        """Show the problem of the entered address or folder."""
         sentence = None
         if self.source() is None:
             if self.kind.value() == _MIRROR and self.mirror.text().strip():
-                sentence = "An address begins with https:// or http://."
+                sentence = "An address starts with https:// or http://."
             elif self.kind.value() == _FOLDER and self.folder.text().strip():
-                sentence = "There is no such folder."
+                sentence = "This folder does not exist."
         self._field.set_problem(sentence)
 
     def problem(self) -> str | None:
@@ -274,8 +274,8 @@ class Options(QWidget):
 
     def _extra(self, name: str) -> QCheckBox:
         box = QCheckBox(name)
-        box.setAccessibleName(f"Also set up {name}: {EXTRAS[name]}")
-        box.setToolTip(f"{name}: {EXTRAS[name]}. It can be added later.")
+        box.setAccessibleName(f"Also install {name}: {EXTRAS[name]}")
+        box.setToolTip(f"Install {name}: {EXTRAS[name]}. You can also add it later.")
         box.clicked.connect(self.changed)
         return box
 
@@ -297,7 +297,7 @@ class Options(QWidget):
 
 class _FolderEdit(NumberEdit):
     def __init__(self) -> None:
-        super().__init__("Folder of wheels", "The folder with the downloaded wheels", hint="choose a folder")
+        super().__init__("Folder of wheels", "Folder with the downloaded wheels", hint="choose a folder")
         tip = "Choose the folder of wheels"
         self.put_right(IconButton("folder", "Choose the folder", tip, do=self._choose))
 

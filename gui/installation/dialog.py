@@ -1,4 +1,4 @@
-"""Help > Engine: the engine's versions, size and place, and what can be done with it."""
+"""Help > PyTorch: the installed versions, size and folder, with buttons to update, check or remove them."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _PACKAGES = (
     Column[tuple[str, str]]("Version", lambda package: package[1], widest=GROWS),
 )
 _OWN = (
-    "PyTorch belongs to the Python environment that Ammeter runs in. Ammeter uses it as it is: update it "
-    "there, with the tool that made the environment."
+    "PyTorch belongs to the Python environment that Ammeter runs in. Update it with the tool that created "
+    "the environment."
 )
 _REMOVES = (
-    "Remove the engine? Training needs it: it would have to be downloaded again. Your runs, presets and "
-    "datasets stay."
+    "Remove PyTorch? To train again, you would have to download it again. Your runs, presets and datasets "
+    "are kept."
 )
 
 
 def show_engine_dialog(
     parent: QWidget, setup: EngineSetup, engine: Engine, show_page: Callable[[Purpose], object]
 ) -> EngineDialog:
-    """Opens the window's dialog, or brings it to the front; `show_page` shows what it asks for."""
+    """Open the window's dialog or bring it to the front. `show_page` shows the page for a purpose."""
     dialog = parent.findChild(EngineDialog)
     if dialog is None:
         dialog = EngineDialog(setup, parent)
@@ -53,13 +53,13 @@ def show_engine_dialog(
 
 
 class EngineDialog(QDialog):
-    """Not modal, and deleted when it is closed. `page_wanted` carries what the page is to offer (Purpose)."""
+    """A dialog that is not modal, and deleted when closed. `page_wanted` carries the page's Purpose."""
 
     page_wanted = Signal(object)
 
     def __init__(self, setup: EngineSetup, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Engine")
+        self.setWindowTitle("PyTorch")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._setup = setup
         self._engine = Engine(State.ABSENT)
@@ -74,25 +74,23 @@ class EngineDialog(QDialog):
             spacing=16,
         )
         self.setFixedWidth(_WIDTH)
-        setup.checked.connect(self._tell_check)
-        setup.refused.connect(self._tell_problem)
-        setup.removed.connect(self._tell_removal)
+        setup.checked.connect(self._show_check)
+        setup.refused.connect(self._show_problem)
+        setup.removed.connect(self._show_removal)
 
     def _make_buttons(self) -> None:
-        self.set_up_button = self._to_page(
-            "Set up…", Purpose.FIRST, "Choose a build of PyTorch and download it"
-        )
-        self.repair_button = self._to_page("Repair…", Purpose.REPAIR, "Set up the same build anew")
-        self.update_button = self._to_page("Update…", Purpose.UPDATE, "Look for a newer PyTorch")
-        self.change_button = self._to_page("Change…", Purpose.CHANGE, "Another build, or further packages")
-        self.check_button = Button("Check", "secondary", "Look whether all its files are there")
-        self.remove_button = Button("Remove…", "secondary", "Remove it with all downloads; your runs stay")
+        self.set_up_button = self._to_page("Install…", Purpose.FIRST, "Choose and download a PyTorch build")
+        self.repair_button = self._to_page("Repair…", Purpose.REPAIR, "Install the same build again")
+        self.update_button = self._to_page("Update…", Purpose.UPDATE, "Look for a newer version of PyTorch")
+        self.change_button = self._to_page("Change…", Purpose.CHANGE, "Choose another build or add packages")
+        self.check_button = Button("Check", "secondary", "Check that no file is missing")
+        self.remove_button = Button("Remove…", "secondary", "Remove PyTorch and its downloads, not your runs")
         self.close_button = Button("Close", "secondary", "Close", do=self.close)
         self.check_button.clicked.connect(self._check)
         self.remove_button.clicked.connect(self._remove)
 
     def show_engine(self, engine: Engine) -> None:
-        """Shows the engine that is here now."""
+        """Show the present state of PyTorch."""
         self._engine = engine
         if self._content is not None:
             self._content.hide()
@@ -128,7 +126,7 @@ class EngineDialog(QDialog):
 
     def _check(self) -> None:
         self.check_button.setEnabled(False)
-        self._say("Looking at every file…")
+        self._say("Checking every file…")
         self._setup.check()
 
     def _remove(self) -> None:
@@ -137,17 +135,17 @@ class EngineDialog(QDialog):
             self._say("Removing…")
             self._setup.remove()
 
-    def _tell_check(self, problem: Problem | None) -> None:
+    def _show_check(self, problem: Problem | None) -> None:
         self._show_buttons(is_damaged=problem is not None)
-        self._say("Every file is there, and whole." if problem is None else problem.message)
+        self._say("All files are complete." if problem is None else problem.message)
 
-    def _tell_problem(self, problem: Problem) -> None:
+    def _show_problem(self, problem: Problem) -> None:
         self._show_buttons()
         self._say(f"{problem.message} {problem.remedy}")
 
-    def _tell_removal(self, freed_bytes: int) -> None:
+    def _show_removal(self, freed_bytes: int) -> None:
         self.show_engine(Engine(State.ABSENT))
-        self._say(f"Removed, which has freed {size_text(freed_bytes)}. Your runs are all here.")
+        self._say(f"PyTorch was removed, which freed {size_text(freed_bytes)}. Your runs are kept.")
 
     def _say(self, words: str) -> None:
         set_text(self._answer, words)
@@ -156,7 +154,7 @@ class EngineDialog(QDialog):
         self.adjustSize()
 
     def answer(self) -> str:
-        """The outcome of a check or a removal; empty before."""
+        """Return the outcome of a check or a removal, or ""."""
         return "" if self._answer.isHidden() else self._answer.text()
 
 
@@ -164,7 +162,7 @@ def _content(engine: Engine) -> QWidget:
     here, problem = engine.installation, engine.problem
     holder = QWidget()
     column = in_column(parent=holder, spacing=8)
-    column.addWidget(label("No engine yet" if here is None else title_of(here), "title"))
+    column.addWidget(label("PyTorch" if here is None else title_of(here), "title"))
     if problem is not None:
         column.addWidget(label(problem.message, "body", wraps=True))
     if here is not None:
@@ -182,13 +180,16 @@ def _facts(here: Installation) -> tuple[tuple[str, str], ...]:
     return (
         ("torchvision", here.packages.get("torchvision", "not installed")),
         ("Size", f"{size_text(here.size_bytes)} in {counted(here.files, 'file')}"),
-        ("Set up", f"{date_text(datetime.fromtimestamp(here.made).astimezone())}, for Python {here.python}"),
+        (
+            "Installed",
+            f"{date_text(datetime.fromtimestamp(here.made).astimezone())}, for Python {here.python}",
+        ),
     )
 
 
 def _own_content() -> QWidget:
     holder = QWidget()
-    heading, text = label("PyTorch of this environment", "title"), label(_OWN, "body", wraps=True)
+    heading, text = label("PyTorch in this environment", "title"), label(_OWN, "body", wraps=True)
     packages = (("PyTorch", "torch"), ("torchvision", "torchvision"))
     facts = [_fact(name, label(_version(package), "body")) for name, package in packages]
     in_column(heading, text, *facts, _place(Path(sys.prefix)), parent=holder, spacing=8)
@@ -206,7 +207,7 @@ def _place(folder: Path) -> QWidget:
     open_button = IconButton("folder", "Open the folder", "Open the folder in the file manager")
     open_button.clicked.connect(lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))))
     place = ElidedLabel(str(folder), "body", mode=Qt.TextElideMode.ElideMiddle)
-    return _fact("Place", place, open_button)
+    return _fact("Folder", place, open_button)
 
 
 def _fact(name: str, value: QWidget, *more: QWidget) -> QWidget:

@@ -1,4 +1,4 @@
-"""Help > Doctor: what is wrong with the machine, the package or the engine, and what to do."""
+"""Help > Doctor: problems of the machine, the package or PyTorch, and how to fix them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from gui.widgets.boxes import Stretch, Surface, in_column, in_row, scrolled, wid
 from gui.widgets.labels import set_text
 
 Look = Callable[[Callable[[], bool]], tuple[Check, ...]]
-"""Makes checks in a thread; it gives up once the function that it takes says so."""
+"""Makes checks in a thread, and stops once the function that it gets returns True."""
 
-_MARKS = {"ok": ("check", "All right"), "note": ("info", "Note"), "problem": ("cross", "Problem")}
+_MARKS = {"ok": ("check", "OK"), "note": ("info", "Note"), "problem": ("cross", "Problem")}
 _SIZE, _LEAST_SIZE = (760, 600), (520, 360)
 _NAME_WIDTH = 132
 
 
 def show_doctor(window: QWidget, is_measuring: Callable[[], bool], machine: str = "") -> DoctorDialog:
-    """Opens the window's doctor, or brings it to the front; that of another machine by its name.
+    """Open the doctor of this machine or of the named remote one, or bring it to the front.
 
     While `is_measuring`, no step is trained.
     """
-    title = f"Doctor of {machine}" if machine else "Doctor"
+    title = f"Doctor: {machine}" if machine else "Doctor"
     dialog = next((each for each in window.findChildren(DoctorDialog) if each.windowTitle() == title), None)
     if dialog is None:
         looks: tuple[tuple[str, Look], ...]
-        looks = (("Looking at this machine…", _own), ("Training a step…", partial(_worker, is_measuring)))
+        looks = (("Checking this machine…", _own), ("Training a step…", partial(_worker, is_measuring)))
         if machine:
-            looks = ((f"Asking {machine}…", partial(_far, machine)),)
+            looks = ((f"Checking {machine}…", partial(_remote, machine)),)
         dialog = DoctorDialog(looks, window)
         dialog.setWindowTitle(title)
     dialog.show()
@@ -55,7 +55,7 @@ def _own(_is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
     return own_checks()
 
 
-def _far(machine: str, _is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
+def _remote(machine: str, _is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
     # needed for other machines only
     from engine.machines.check import check_known
 
@@ -64,16 +64,16 @@ def _far(machine: str, _is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
 
 def _worker(is_measuring: Callable[[], bool], is_unwanted: Callable[[], bool]) -> tuple[Check, ...]:
     if is_measuring():
-        detail = "No step was trained, since that would disturb what is being measured."
-        return (Check(name="Device", status="note", detail=detail, remedy="Look again when it is over."),)
+        detail = "No step was trained, to avoid disturbing the current measurement."
+        return (Check(name="Device", status="note", detail=detail, remedy="Check again when it is done."),)
     with Launcher() as launcher:
         return worker_checks(launcher, lambda: is_unwanted() or is_measuring())
 
 
 class DoctorDialog(QDialog):
-    """Shows the checks of `looks`, pairs of what is said meanwhile and a function; not modal.
+    """A dialog that runs `looks`, pairs of a message to show and a function, and shows their checks.
 
-    Closed, it gives up looking; it is deleted with its window, which it never keeps waiting for long.
+    Closing it cancels the checks. It is deleted with its window, and never delays that for long.
     """
 
     def __init__(self, looks: Sequence[tuple[str, Look]], parent: QWidget | None = None) -> None:
@@ -93,13 +93,13 @@ class DoctorDialog(QDialog):
 
     def _lay_out(self) -> None:
         self._words = label("", "title")
-        self.again = Button("Look again", "secondary", "Look at everything anew", do=self.look)
+        self.again = Button("Check again", "secondary", "Run all checks again", do=self.look)
         self.copy_button = Button(
-            "Copy report", "secondary", "Copy it as Markdown for a bug report, without your names and paths"
+            "Copy report", "secondary", "Copy a Markdown report without your names and paths"
         )
         self.copy_button.clicked.connect(self.copy)
         close = Button("Close", "secondary", "Close", do=self.close)
-        self._area = scrolled("What the doctor found")
+        self._area = scrolled("Findings")
         frame = Surface("panel")
         in_column(self._area, parent=frame, margins=1)
         foot = in_row(self.again, Stretch(1), self.copy_button, close, spacing=8)
@@ -110,23 +110,23 @@ class DoctorDialog(QDialog):
         return bool(self._left) or self._background.is_busy
 
     def words(self) -> str:
-        """Its state in words: that it is looking, or the outcome."""
+        """Return the progress or the outcome as text."""
         return self._words.text()
 
     def look(self) -> None:
-        """Looks at everything anew; what is found is shown as it comes."""
+        """Run all checks, and show each as it comes."""
         self._given_up = Flag()
         self.checks, self._left = (), list(self._looks)
         self._show_checks()
         self._look_on()
 
     def copy(self) -> None:
-        """Puts the report on the clipboard."""
+        """Copy the report to the clipboard."""
         QGuiApplication.clipboard().setText(report_text(self.checks))
-        set_text(self._words, "The report is on the clipboard.")
+        set_text(self._words, "Report copied to the clipboard.")
 
     def stop(self) -> None:
-        """Gives up looking, and waits until nothing looks any more."""
+        """Cancel the checks, and wait until they have ended."""
         self._give_up()
         self._background.stop()
 
@@ -138,11 +138,13 @@ class DoctorDialog(QDialog):
         set_text(self._words, words)
         given_up = self._given_up
         self._background.do(
-            partial(look, given_up.is_set), partial(self._take, given_up), partial(self._fail, given_up)
+            partial(look, given_up.is_set),
+            partial(self._on_checks, given_up),
+            partial(self._on_fail, given_up),
         )
         self._show_buttons()
 
-    def _take(self, given_up: Flag, checks: tuple[Check, ...]) -> None:
+    def _on_checks(self, given_up: Flag, checks: tuple[Check, ...]) -> None:
         if given_up.is_set():
             return
         self._left.pop(0)
@@ -150,16 +152,16 @@ class DoctorDialog(QDialog):
         self._show_checks()
         self._look_on()
 
-    def _fail(self, given_up: Flag, problem: Problem) -> None:
+    def _on_fail(self, given_up: Flag, problem: Problem) -> None:
         failed = Check(name="Doctor", status="problem", detail=problem.message, remedy=problem.remedy)
-        self._take(given_up, (failed,))
+        self._on_checks(given_up, (failed,))
 
     def _show_words(self) -> None:
         counts = {status: sum(check.status == status for check in self.checks) for status in _MARKS}
         problems, notes = counts["problem"], counts["note"]
         words = [f"{problems} problem{'s' * (problems != 1)}"] if problems else []
         words += [f"{notes} note{'s' * (notes != 1)}"] if notes else []
-        set_text(self._words, " and ".join(words) or "Everything is all right")
+        set_text(self._words, " and ".join(words) or "No problems found")
         self._show_buttons()
 
     def _show_buttons(self) -> None:
@@ -178,7 +180,7 @@ class DoctorDialog(QDialog):
         super().done(result)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Closes with its window, but not when that is only minimized."""
+        """Close with the window, but not when the window is minimized."""
         if event.type() == QEvent.Type.Hide and not event.spontaneous():
             self.close()
             self.stop()
@@ -186,7 +188,7 @@ class DoctorDialog(QDialog):
 
 
 def check_rows(checks: Sequence[Check]) -> QWidget:
-    """Checks, one below the other: what is wrong comes first."""
+    """Return a list of checks, problems first."""
     rows = QWidget()
     order = list(reversed(_MARKS))
     ordered = sorted(checks, key=lambda check: order.index(check.status))

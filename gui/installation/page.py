@@ -1,4 +1,4 @@
-"""The page *Setting up the engine*: the choice, the installation in progress, and how it ended."""
+"""The page *Install PyTorch*: the form, the progress of the installation, and its outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 from engine.experiment.problem import Problem
 from engine.installation.description import Description
 from engine.installation.installed import Engine, Installation
-from engine.installation.wanted import InstallEvent, Plan, Source, Wanted
+from engine.installation.request import InstallEvent, InstallRequest, Plan, Source
 from engine.words.numbers import duration
 from gui.installation.choice import ChoiceView
 from gui.installation.progress import Progress, ProgressView
@@ -32,12 +32,13 @@ from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Placed, Stretch, Surface, in_column, in_row
 
 _WIDTH = 680
-_MEANWHILE = "Meanwhile Results, Show and the guide can be used."
+_MEANWHILE = "You can use Results, Demo and the guide in the meantime."
 
 
 class SetupPage(Surface):
-    """`progress_changed` carries a Progress, or None when the installation has ended. `train_wanted` when the
-    user asks to train with the new engine, `left` to leave the page without a change.
+    """The page *Install PyTorch*. `progress_changed` carries a Progress, or None at the end.
+
+    `train_wanted`: the user wants to train with the new installation. `left`: the user leaves the page.
     """
 
     progress_changed = Signal(object)
@@ -45,12 +46,12 @@ class SetupPage(Surface):
     left = Signal()
 
     def __init__(self, setup: EngineSetup, engine: Engine, parent: QWidget | None = None) -> None:
-        super().__init__("page", "Setting up the engine", parent)
+        super().__init__("page", "Install PyTorch", parent)
         self._setup, self._engine = setup, engine
         self.purpose = purpose_of(engine)
         self._found: Description | None = None
         self._progress: Progress | None = None
-        self._wanted: Wanted | None = None
+        self._wanted: InstallRequest | None = None
         self._source = Source()
         self._plan: Plan | None = None
         self._began = 0.0
@@ -66,10 +67,10 @@ class SetupPage(Surface):
         )
         self.choice, self.progress = ChoiceView(), ProgressView()
         self.begin_button = Button("", "primary", "")
-        self.train_button = Button("Start training", "primary", "Train the experiment of the form")
-        self.again_button = Button("Try again", "primary", "Go on with what was downloaded so far")
-        self.back_button = Button("Change the choice", "secondary", "Choose another build or source")
-        self.leave_button = Button("Not now", "secondary", "Leave everything as it is")
+        self.train_button = Button("Start training", "primary", "Train the experiment in the form")
+        self.again_button = Button("Try again", "primary", "Continue with the files already downloaded")
+        self.back_button = Button("Change options", "secondary", "Choose another build or source")
+        self.leave_button = Button("Not now", "secondary", "Go back without changing anything")
         self._meanwhile = label(_MEANWHILE, "hint")
         first = (self.begin_button, self.train_button, self.again_button)
         self._buttons = (*first, self.back_button, self.leave_button)
@@ -100,23 +101,23 @@ class SetupPage(Surface):
         self.back_button.clicked.connect(self._offer)
         self.train_button.clicked.connect(self.train_wanted)
         self.leave_button.clicked.connect(self.left)
-        self._setup.found.connect(self._take_found)
-        self._setup.planned.connect(self._take_plan)
-        self._setup.plan_failed.connect(self._tell_refusal)
-        self._setup.began.connect(self._show_beginning)
-        self._setup.progressed.connect(self._take_event)
-        self._setup.paused_changed.connect(self._take_event)
-        self._setup.ended.connect(self._end)
-        self._setup.problem.connect(self._fail)
+        self._setup.found.connect(self._on_found)
+        self._setup.planned.connect(self._on_plan)
+        self._setup.plan_failed.connect(self._on_refusal)
+        self._setup.began.connect(self._on_start)
+        self._setup.progressed.connect(self._on_event)
+        self._setup.paused_changed.connect(self._on_event)
+        self._setup.ended.connect(self._on_end)
+        self._setup.problem.connect(self._on_failure)
 
     def show_engine(self, engine: Engine) -> None:
-        """Takes the engine that is here now; without a usable one, offers to set it up."""
+        """Set the present state of PyTorch. If it is not usable, offer to install it."""
         self._engine = engine
         if not engine.is_usable and self._wanted is None:
             self.offer(purpose_of(engine))
 
     def offer(self, purpose: Purpose) -> None:
-        """Offers what the purpose is; an installation in progress stays on the page."""
+        """Show the form for a purpose. An installation in progress stays on the page."""
         if self._setup.is_busy:
             return
         self.purpose, self._wanted = purpose, None
@@ -124,10 +125,7 @@ class SetupPage(Surface):
         self._offer()
 
     def state(self) -> Mapping[str, Any]:
-        """The source that was used last, and the choice whose installation was begun and is not finished.
-
-        It goes into a file, and so tells no password.
-        """
+        """Return the last source and the request of an unfinished installation, without passwords."""
         wanted, source = self._wanted, self._source
         if wanted is None and source == Source():
             return {}
@@ -138,18 +136,18 @@ class SetupPage(Surface):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Offers to go on with what was begun. Raises KeyError or TypeError for an invalid state."""
+        """Offer to resume an unfinished installation. Raises KeyError or TypeError for an invalid state."""
         if not state:
             return
         folder, begun = state["folder"], state["begun"]
         self._source = Source(state["mirror"], None if folder is None else Path(folder))
         if begun is not None:
-            self._wanted = Wanted(str(begun["backend"]), self._source, tuple(begun["extras"]))
+            self._wanted = InstallRequest(str(begun["backend"]), self._source, tuple(begun["extras"]))
             self.purpose = Purpose.RESUME
         self.choice.set_wanted(self._wanted or first_choice(self._engine, self._source))
         self._show_choice()
 
-    def _take_found(self, found: Description) -> None:
+    def _on_found(self, found: Description) -> None:
         self._found = found
         self.choice.show_found(found)
         self._resolve()
@@ -164,12 +162,12 @@ class SetupPage(Surface):
             self._setup.plan(wanted)
         self._refresh_words()
 
-    def _take_plan(self, _wanted: Wanted, plan: Plan) -> None:
+    def _on_plan(self, _wanted: InstallRequest, plan: Plan) -> None:
         self._plan = plan
         self.choice.show_plan(plan)
         self._refresh_words()
 
-    def _tell_refusal(self, _wanted: Wanted, problem: Problem) -> None:
+    def _on_refusal(self, _wanted: InstallRequest, problem: Problem) -> None:
         self.choice.show_problem(problem)
         self._refresh_words(is_refused=True)
 
@@ -193,14 +191,14 @@ class SetupPage(Surface):
         elif self.isVisible():
             self._setup.look()
 
-    def _show_beginning(self, wanted: Wanted) -> None:
+    def _on_start(self, wanted: InstallRequest) -> None:
         self._wanted, self._source, self._began = wanted, wanted.source, time.monotonic()
-        self._show_words("Setting up the engine", _MEANWHILE)
+        self._show_words("Installing PyTorch", _MEANWHILE)
         self._show_parts(self.progress)
         self._set_progress(Progress(is_waiting=self._setup.is_waiting))
         self.progress.stop_button.setFocus()
 
-    def _take_event(self, event: InstallEvent | bool) -> None:
+    def _on_event(self, event: InstallEvent | bool) -> None:
         if self._progress is not None:
             known = self._progress
             self._set_progress(known.paused(event) if isinstance(event, bool) else known.after(event))
@@ -211,7 +209,7 @@ class SetupPage(Surface):
             self.progress.show_progress(progress)
         self.progress_changed.emit(progress)
 
-    def _end(self, installation: Installation | None) -> None:
+    def _on_end(self, installation: Installation | None) -> None:
         self._set_progress(None)
         if installation is None:
             self.purpose = Purpose.RESUME
@@ -219,14 +217,14 @@ class SetupPage(Surface):
             return
         self._wanted = None
         took = duration(time.monotonic() - self._began)
-        facts = f"Set up in {took}. It takes {size_text(installation.size_bytes)} on the disk."
+        facts = f"Installed in {took}. It takes {size_text(installation.size_bytes)} of disk space."
         self._show_words(f"{title_of(installation)} is ready", facts)
         self._show_parts(self.train_button)
         self.train_button.setFocus()
 
-    def _fail(self, problem: Problem) -> None:
+    def _on_failure(self, problem: Problem) -> None:
         self._set_progress(None)
-        self._show_words("The engine could not be set up", problem.message, problem.remedy)
+        self._show_words("PyTorch could not be installed", problem.message, problem.remedy)
         self._show_parts(self.again_button, self.back_button)
         self.again_button.setFocus()
 
@@ -256,7 +254,7 @@ class SetupPage(Surface):
             part.setVisible(part in parts)
 
     def words(self) -> str:
-        """The heading and what is said below it."""
+        """Return the heading and the text below it."""
         return " ".join(part.text() for part in (self._title, self._sentence, self._remedy) if part.text())
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -268,7 +266,7 @@ class SetupPage(Surface):
 
 
 class _Scrolled(QScrollArea):
-    """As high as its content, or scrolled where there is less room: what stands below it stays in sight."""
+    """As high as its content, or scrolled if there is less room, so the buttons below stay visible."""
 
     def __init__(self, content: QWidget) -> None:
         super().__init__()

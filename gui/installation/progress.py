@@ -1,4 +1,4 @@
-"""The progress of an installation, made of its events, and in words. No Qt."""
+"""The progress of an installation, as a value, on its page and in the top bar."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QWidget
 
-from engine.installation.wanted import Fetched, InstallEvent, Planned, Stage, StageBegan, Unpacked
+from engine.installation.request import Fetched, InstallEvent, Planned, Stage, StageBegan, Unpacked
 from engine.words.numbers import duration, share_text
 from gui.installation.words import size_text
 from gui.theme.icons import pixmap
@@ -20,22 +20,22 @@ STAGES = {
     Stage.RESOLVING: "Look up",
     Stage.FETCHING: "Download",
     Stage.UNPACKING: "Unpack",
-    Stage.TRYING: "Try",
+    Stage.TRYING: "Test",
 }
 _STAGE_TITLES = {
-    Stage.SENDING: "Sending the program",
-    Stage.RESOLVING: "Looking up the files",
+    Stage.SENDING: "Copying Ammeter to the machine",
+    Stage.RESOLVING: "Looking up the packages",
     Stage.FETCHING: "Downloading PyTorch",
     Stage.UNPACKING: "Unpacking PyTorch",
-    Stage.TRYING: "Training a step with it",
+    Stage.TRYING: "Training a test step",
 }
 
 
 @dataclass(frozen=True)
 class Progress:
-    """`done_bytes` and `total_bytes` are those of the stage; None where it counts none.
+    """The progress of an installation. `done_bytes` and `total_bytes` are of the stage, or None.
 
-    `retry` is why a connection was cut that is tried again. `is_waiting`: it begins once nothing is measured.
+    `retry` says why a connection is retried. `is_waiting`: the installation starts when nothing is measured.
     """
 
     stage: Stage = Stage.RESOLVING
@@ -74,7 +74,7 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """The share of the stage that is done, 0 to 1; None where that is not known."""
+        """The finished fraction of the stage, 0 to 1. None if unknown."""
         if self.stage not in (Stage.FETCHING, Stage.UNPACKING) or not self.total_bytes:
             return None
         return min((self.done_bytes or 0) / self.total_bytes, 1.0)
@@ -82,26 +82,26 @@ class Progress:
     @property
     def title(self) -> str:
         if self.is_waiting:
-            return "Waiting for the work in progress"
+            return "Waiting for the current job"
         return f"{_STAGE_TITLES[self.stage]}{', paused' if self.is_paused else ''}"
 
     @property
     def percent(self) -> str:
-        """The share of the stage that is done, as "43%"; "" where that is not known."""
+        """The finished share of the stage: "43%". "" if unknown."""
         return "" if self.fraction is None else share_text(int(100 * self.fraction) / 100)
 
     @property
     def left(self) -> str:
-        """The time left: "3 min left"; "" where that is not known."""
+        """The time left: "3 min left". "" if unknown."""
         if self.is_paused or self.retry is not None or self.seconds_left is None:
             return ""
         return f"{duration(self.seconds_left)} left"
 
     @property
     def amount(self) -> str:
-        """The amount that is done, and its rate: "1.1 GiB of 2.6 GiB · 14 MiB/s"."""
+        """The finished amount and its rate: "1.1 GiB of 2.6 GiB · 14 MiB/s"."""
         if self.is_waiting:
-            return "It begins when that has ended or is stopped; what is queued waits for it."
+            return "Starts when that job ends or is stopped, before the queued jobs."
         if self.fraction is None:
             return ""
         done = f"{size_text(self.done_bytes or 0)} of {size_text(self.total_bytes or 0)}"
@@ -110,20 +110,20 @@ class Progress:
 
     @property
     def line(self) -> str:
-        """All of it, short: "Downloading PyTorch: 43%, 3 min left"."""
+        """The progress in one line: "Downloading PyTorch: 43%, 3 min left"."""
         return f"{self.title}: {self.facts}" if self.facts else self.title
 
     @property
     def facts(self) -> str:
-        """The share that is done and the time left: "43%, 3 min left"; "" where neither is known."""
+        """The finished share and the time left: "43%, 3 min left". "" if both are unknown."""
         return ", ".join(part for part in (self.percent, self.left) if part)
 
 
-_KEPT = "Stopping or closing keeps what was downloaded."
+_KEPT = "Downloaded files are kept if you stop or close Ammeter."
 
 
 class ProgressView(Surface):
-    """`pause_toggled` asks to pause or to go on, `stop_wanted` to end."""
+    """Shows the progress. `pause_toggled` requests a pause or its end, `stop_wanted` a stop."""
 
     pause_toggled = Signal()
     stop_wanted = Signal()
@@ -131,13 +131,15 @@ class ProgressView(Surface):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
         self._title, self._percent = label("", "pageTitle"), label("", "pageTitle")
-        self._bar = ProgressLine("Setting up")
+        self._bar = ProgressLine("Installation progress")
         self._amount, self._left = label("", "body"), label("", "body")
         self._file = ElidedLabel("", "hint", mode=Qt.TextElideMode.ElideMiddle)
         self._retry = label("", "problem", wraps=True)
         self._stages = {stage: _StageMark(title) for stage, title in STAGES.items()}
-        self.pause_button = Button("Pause", "secondary", "Pause the download, and go on later", "pause")
-        self.stop_button = Button("Stop", "secondary", _KEPT, "stop", do=self.stop_wanted)
+        self.pause_button = Button("Pause", "secondary", "Pause or resume the download", "pause")
+        self.stop_button = Button(
+            "Stop", "secondary", "Stop and keep the downloaded files", "stop", do=self.stop_wanted
+        )
         self.pause_button.clicked.connect(self.pause_toggled)
         kept = label(_KEPT, "hint", wraps=True)
         in_column(
@@ -160,7 +162,7 @@ class ProgressView(Surface):
         self.show_progress(Progress())
 
     def show_progress(self, progress: Progress) -> None:
-        """Shows how far the installation is."""
+        """Show the progress of the installation."""
         for stage, mark in self._stages.items():
             mark.set_place(_ORDER.index(stage) - _ORDER.index(progress.stage))
         set_text(self._title, progress.title)
@@ -172,7 +174,7 @@ class ProgressView(Surface):
         self._retry.setVisible(bool(progress.retry))
         self._bar.set_progress(progress.fraction or 0.0)
         self.pause_button.setEnabled(progress.stage is Stage.FETCHING)
-        self.pause_button.set_words("Go on" if progress.is_paused else "Pause")
+        self.pause_button.set_words("Resume" if progress.is_paused else "Pause")
         self.pause_button.set_icon("play" if progress.is_paused else "pause")
         self.setAccessibleName(progress.line)
 
@@ -190,8 +192,8 @@ class _StageMark(QWidget):
         theme().changed.connect(self._recolor)
 
     def set_place(self, place: int) -> None:
-        """Negative for a stage that is done, 0 for the one in progress."""
-        state = "done" if place < 0 else "in progress" if place == 0 else "to come"
+        """Show the stage as done (negative), in progress (0) or not started."""
+        state = "done" if place < 0 else "in progress" if place == 0 else "not started"
         self.setAccessibleName(f"{self._title}: {state}")
         self._place = place
         set_property(self._words, "role", "value" if place == 0 else "label")
@@ -209,17 +211,17 @@ _ROOM_FOR_LINE = 1_300
 
 
 class SetupChip(Button):
-    """The progress of the installation, in the window's top bar; hidden while none is in progress."""
+    """The progress of the installation in the window's top bar. Hidden without one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", "strip", "Show how far PyTorch is", "download", parent=parent)
+        super().__init__("", "strip", "Show the progress of the installation", "download", parent=parent)
         self.hide()
 
     def show_progress(self, progress: Progress | None) -> None:
-        """Shows how far it is, only the share that is done in a narrow window; None hides the chip."""
+        """Show the progress, in a narrow window only the percentage. None hides the chip."""
         self.setVisible(progress is not None)
         if progress is not None:
             is_wide = self.window().width() >= _ROOM_FOR_LINE
             words = (progress.facts or progress.title) if is_wide else progress.percent
             self.setText(f" {words}" if words else "")
-            describe(self, progress.line, plain_tip(f"{progress.line}. Click to see more."))
+            describe(self, progress.line, plain_tip(f"{progress.line}. Click for details."))

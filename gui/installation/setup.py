@@ -1,4 +1,4 @@
-"""Looks at the machine, plans the engine's installation and carries it out, in threads of its own."""
+"""Examines the machine, plans the installation of PyTorch and performs it, in threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.installation.control import Stopped
 from engine.installation.description import Description, description_here
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.wanted import Installed, Installs, Plan, Wanted
+from engine.installation.request import Installed, InstallRequest, Installs, Plan
 from engine.worker.launcher import kept_awake, try_out
 from gui.session.background import Background, own_error
 
@@ -23,45 +23,47 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Means:
-    """The functions that examine, plan and install; the engine's own unless a test brings others."""
+class InstallerBackend:
+    """The functions that examine the machine, plan and install. Tests replace them."""
 
     look: Callable[[], Description]
-    plan: Callable[[Wanted, Callable[[], bool]], Plan]
+    plan: Callable[[InstallRequest, Callable[[], bool]], Plan]
     installer: Callable[[], Installs]
 
 
-def own_means() -> Means:
-    """The engine's own, imported when they are needed: most starts of the window do without."""
+def local_backend() -> InstallerBackend:
+    """Return the functions for this machine, imported on first use."""
     from engine.installation.installer import Installer
     from engine.installation.plan import make_plan
 
-    def plan(wanted: Wanted, is_stopped: Callable[[], bool]) -> Plan:
+    def plan(wanted: InstallRequest, is_stopped: Callable[[], bool]) -> Plan:
         return make_plan(wanted, None, is_stopped)
 
-    return Means(description_here, plan, lambda: Installer(None, try_out))
+    return InstallerBackend(description_here, plan, lambda: Installer(None, try_out))
 
 
-def far_means(name: str) -> Means:
-    """Those for another machine. The program is sent there first, if it is another."""
+def remote_backend(name: str) -> InstallerBackend:
+    """Return the functions for a remote machine. Ammeter is copied there first, if its version differs."""
     from engine.machines.machine import Machines
-    from engine.machines.program import FarInstaller
+    from engine.machines.program import RemoteInstaller
 
-    def installer() -> FarInstaller:
-        return FarInstaller(Machines().find(name))
+    def installer() -> RemoteInstaller:
+        return RemoteInstaller(Machines().find(name))
 
-    return Means(
+    return InstallerBackend(
         lambda: installer().describe(), lambda wanted, _is_stopped: installer().plan(wanted), installer
     )
 
 
 class EngineSetup(QObject):
-    """`found` carries what this machine is; `planned` (Wanted, Plan) or `plan_failed` (Wanted, Problem) the
-    answer to the choice asked about last. An installation begins with `began` (Wanted), and waits until
-    `may_begin`, which is asked then and by `begin_if_waiting`; it tells by
-    `progressed` (InstallEvent), and ends with `ended` (the Installation, or None if it was stopped) or
-    `problem`. `paused_changed` carries whether it pauses. `checked` carries the Problem of an engine that is
-    not whole, or None; `removed` the bytes that were freed; `refused` the Problem of either.
+    """Examines the machine, plans the installation of PyTorch and performs it, in threads.
+
+    `found` carries the Description of the machine. `planned` (InstallRequest, Plan) and `plan_failed`
+    (InstallRequest, Problem) answer the last request. `began` (InstallRequest) starts an installation, which
+    waits while `may_begin` is false, as checked then and in `begin_if_waiting`. `progressed` carries each
+    InstallEvent. At the end comes `problem` or `ended`, with the Installation or, if it was stopped, None.
+    `paused_changed` carries whether it is paused. `checked` carries the Problem of an incomplete
+    installation, or None, `removed` the freed bytes, and `refused` the Problem of either.
     """
 
     found = Signal(object)
@@ -77,39 +79,42 @@ class EngineSetup(QObject):
     refused = Signal(object)
 
     def __init__(
-        self, means: Means, parent: QObject | None = None, may_begin: Callable[[], bool] = lambda: True
+        self,
+        backend: InstallerBackend,
+        parent: QObject | None = None,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(parent)
-        self._means, self._may_begin = means, may_begin
+        self._backend, self._may_begin = backend, may_begin
         self._background = Background(self)
         # not behind a plan, which takes as long as the network does
         self._upkeep = Background(self)
         self._is_unwanted = Event()
         self._thread: _InstallThread | None = None
         self.is_paused = self.is_waiting = False
-        """Whether an installation pauses, and whether it waits until it may begin."""
+        """Whether an installation is paused, and whether it waits to start."""
 
     @property
     def is_busy(self) -> bool:
-        """True if an installation is in progress, paused and waiting or not."""
+        """True if an installation is in progress, also if it is paused or waits."""
         return self._thread is not None
 
     def look(self) -> None:
-        """Finds out what this machine is."""
-        self._background.do(self._means.look, self.found.emit, self.problem.emit)
+        """Examine this machine."""
+        self._background.do(self._backend.look, self.found.emit, self.problem.emit)
 
-    def plan(self, wanted: Wanted) -> None:
-        """Resolves a choice, in place of the one asked about before."""
+    def plan(self, wanted: InstallRequest) -> None:
+        """Resolve a request, in place of the last one."""
         self.drop_plan()
         is_unwanted = self._is_unwanted = Event()
 
-        def answer(signal: Callable[[Wanted, object], None], value: object) -> None:
+        def answer(signal: Callable[[InstallRequest, object], None], value: object) -> None:
             if not is_unwanted.is_set():
                 signal(wanted, value)
 
         def resolve() -> Plan | None:
             try:
-                return self._means.plan(wanted, is_unwanted.is_set)
+                return self._backend.plan(wanted, is_unwanted.is_set)
             except Stopped:
                 return None
 
@@ -120,29 +125,29 @@ class EngineSetup(QObject):
         )
 
     def drop_plan(self) -> None:
-        """No answer is wanted any more."""
+        """Cancel the request that is being resolved."""
         self._is_unwanted.set()
 
     def check(self) -> None:
-        """Looks whether all the files of the engine are there."""
-        from engine.installation.installed import whole_problem
+        """Check that no file of PyTorch is missing."""
+        from engine.installation.installed import missing_files_problem
 
-        self._upkeep.do(whole_problem, self.checked.emit, self.refused.emit)
+        self._upkeep.do(missing_files_problem, self.checked.emit, self.refused.emit)
 
     def remove(self) -> None:
-        """Removes the engine with all downloads. Nothing happens while it is busy."""
+        """Remove PyTorch with all downloads. Does nothing during an installation."""
         from engine.installation.installer import remove
 
         if not self.is_busy:
             self._upkeep.do(remove, self.removed.emit, self.refused.emit)
 
-    def start(self, wanted: Wanted) -> None:
-        """Installs, or goes on where an earlier attempt stopped. Nothing happens while it is busy."""
+    def start(self, wanted: InstallRequest) -> None:
+        """Install, reusing the files of an earlier attempt. Does nothing during an installation."""
         if self._thread is not None:
             return
         self.drop_plan()
         # without a parent, as in `Background`
-        self._thread = _InstallThread(self._means.installer(), wanted)
+        self._thread = _InstallThread(self._backend.installer(), wanted)
         self._thread.progressed.connect(self.progressed)
         self._thread.finished.connect(self._end)
         self.is_waiting = True
@@ -150,7 +155,7 @@ class EngineSetup(QObject):
         self.began.emit(wanted)
 
     def begin_if_waiting(self) -> None:
-        """Begins the installation that waits, if it may begin now."""
+        """Start the waiting installation, if it may start now."""
         if self._thread is not None and self.is_waiting and self._may_begin():
             self.is_waiting = False
             self._thread.start()
@@ -163,14 +168,14 @@ class EngineSetup(QObject):
             self.paused_changed.emit(is_paused)
 
     def stop(self) -> None:
-        """Asks the installation to end; what was fetched is kept."""
+        """Stop the installation and keep the downloaded files."""
         if self._thread is not None:
             self._thread.stop()
             if self.is_waiting:
                 self._end()
 
     def shut_down(self) -> None:
-        """Stops, keeping what was fetched, and waits for the threads; nothing is reported any more."""
+        """Stop, keep the downloaded files, and wait for the threads. Nothing is reported any more."""
         self.drop_plan()
         self._background.stop()
         self._upkeep.stop()
@@ -201,7 +206,7 @@ class EngineSetup(QObject):
 class _InstallThread(QThread):
     progressed = Signal(object)
 
-    def __init__(self, installer: Installs, wanted: Wanted) -> None:
+    def __init__(self, installer: Installs, wanted: InstallRequest) -> None:
         super().__init__()
         self.setObjectName("installation")
         self.installer = installer
@@ -225,31 +230,31 @@ class _InstallThread(QThread):
             self.problem = error.problem
         except Exception as error:  # noqa: BLE001 - an error of ours must not end the window
             _log.exception("The installation failed.")
-            self.problem = own_error(error, "Setting up")
+            self.problem = own_error(error, "The installation")
 
 
 _STAMP = "whole"
 
 
 def look_after(engine: Engine, *, is_doubtful: bool = False) -> Problem | None:
-    """Removes installations that were replaced while they were in use; what is wrong with the current one.
+    """Remove replaced installations, and return the problem of the current one, or None.
 
-    Its files are looked at once after each start of the machine, since they are lost where it crashes, and
-    while it `is_doubtful`: that takes seconds. A file beside them notes that they were whole.
+    Its files are checked once after each boot, because a crash can lose them, and while it `is_doubtful`.
+    That takes seconds, so a file next to them records that they were complete.
     """
     if engine.state is not State.READY or engine.packages is None:
         return engine.problem
     # needed once the window is open
-    from engine.installation.installed import whole_problem
+    from engine.installation.installed import missing_files_problem
     from engine.installation.installer import remove_leftovers
 
     remove_leftovers()
     stamp = engine.packages.parent / _STAMP
     if not is_doubtful and stamp.exists() and stamp.stat().st_mtime > psutil.boot_time():
         return None
-    problem = whole_problem()
+    problem = missing_files_problem()
     if problem is None:
-        # in a place that is read-only they are looked at each time
+        # in a read-only folder they are checked each time
         with suppress(OSError):
             stamp.touch()
     return problem

@@ -1,4 +1,4 @@
-"""The words of the pages of the engine about sizes, of this machine, and of the network. No Qt."""
+"""Texts about the PyTorch installation: sizes, the machine and the network. No Qt."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.installation.builds import build_title
 from engine.installation.hardware import Hardware
 from engine.installation.installed import Engine, Installation, State
-from engine.installation.wanted import Plan, Source, Wanted
+from engine.installation.request import InstallRequest, Plan, Source
 from engine.words.numbers import counted, memory_text
 
 EXTRAS = {
-    "timm": "over a thousand models for pictures",
-    "torchao": "AdamW in few bits, stochastic rounding",
+    "timm": "over a thousand image models",
+    "torchao": "low-bit AdamW, stochastic rounding",
     "transformers": "language models, such as GPT-2 and Llama",
 }
-"""The packages that can be set up as well, and what they are for."""
+"""Optional packages and their purpose."""
 
 
 def size_text(size_bytes: float) -> str:
@@ -27,17 +27,17 @@ def size_text(size_bytes: float) -> str:
     return memory_text(size_bytes / BYTES_PER_MIB)
 
 
-def card_title(hardware: Hardware) -> str:
-    """The graphics cards: "NVIDIA GeForce RTX 4090", "2 × NVIDIA H200"."""
+def gpu_title(hardware: Hardware) -> str:
+    """The GPUs: "NVIDIA GeForce RTX 4090", "2 × NVIDIA H200"."""
     names = [gpu.name for gpu in hardware.gpus]
     if not names:
-        return "No graphics card was found"
+        return "No GPU found"
     distinct = list(dict.fromkeys(names))
     return ", ".join(name if names.count(name) == 1 else f"{names.count(name)} × {name}" for name in distinct)
 
 
-def card_facts(hardware: Hardware) -> str:
-    """The facts that decide about the build: "compute capability 8.9 · driver 580.65"."""
+def gpu_facts(hardware: Hardware) -> str:
+    """The facts that determine the build: "compute capability 8.9 · driver 580.65"."""
     facts = []
     if hardware.gpus:
         gpu = hardware.gpus[0]
@@ -51,13 +51,13 @@ def card_facts(hardware: Hardware) -> str:
 
 
 def download_text(plan: Plan) -> str:
-    """The exact download: "2.6 GiB in 34 files, 1.1 GiB of them here already"."""
-    here = f", {size_text(plan.fetched_bytes)} of them here already" if plan.fetched_bytes else ""
+    """The exact download: "2.6 GiB in 34 files, 1.1 GiB already downloaded"."""
+    here = f", {size_text(plan.fetched_bytes)} already downloaded" if plan.fetched_bytes else ""
     return f"{size_text(plan.download_bytes)} in {counted(len(plan.wheels), 'file')}{here}"
 
 
 def room_text(plan: Plan) -> str:
-    """The room on the disk: "8.0 GiB needed, 120 GiB free"."""
+    """The disk space: "8.0 GiB needed, 120 GiB free"."""
     return f"{size_text(_still_needed(plan))} needed, {size_text(plan.free_bytes)} free"
 
 
@@ -70,14 +70,14 @@ def _still_needed(plan: Plan) -> int:
 
 
 def network_text(environment: Mapping[str, str]) -> str:
-    """The proxy and the certificates that the environment prescribes, without passwords; "" for neither."""
+    """The proxy and the certificates from the environment, without passwords. "" for neither."""
     parts = []
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if address := environment.get(name):
-            parts.append(f"Through the proxy {without_password(address)} ({name})")
+            parts.append(f"proxy {without_password(address)} ({name})")
             break
     if certificates := environment.get("SSL_CERT_FILE"):
-        parts.append(f"certificates of {certificates} (SSL_CERT_FILE)")
+        parts.append(f"certificates from {certificates} (SSL_CERT_FILE)")
     text = ", ".join(parts)
     return text[:1].upper() + text[1:]
 
@@ -93,7 +93,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 class Purpose(StrEnum):
-    """`RESUME`: an installation was begun and not finished."""
+    """The purpose of the page. `RESUME`: an installation was started and not finished."""
 
     FIRST = "first"
     RESUME = "resume"
@@ -104,7 +104,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Words:
-    """The page's heading, the sentence below it, and the button that begins."""
+    """The page's heading, the sentence below it, and the start button."""
 
     title: str
     sentence: str
@@ -116,46 +116,48 @@ def purpose_of(engine: Engine) -> Purpose:
     return Purpose.REPAIR if engine.state is State.BROKEN else Purpose.FIRST
 
 
-def first_choice(engine: Engine, source: Source | None = None) -> Wanted:
-    """The present choice, to repair or to update it; else the best fit."""
+def first_choice(engine: Engine, source: Source | None = None) -> InstallRequest:
+    """Return the request for the installed build, to repair or update it, or else for the best build."""
     here = engine.installation
     if here is None:
-        return Wanted(source=source or Source())
-    return Wanted(here.backend, source or Source(), tuple(name for name in EXTRAS if name in here.packages))
+        return InstallRequest(source=source or Source())
+    return InstallRequest(
+        here.backend, source or Source(), tuple(name for name in EXTRAS if name in here.packages)
+    )
 
 
 def words_for(purpose: Purpose, engine: Engine, plan: Plan | None) -> Words:
-    """The words of the page; `plan` is None until the choice is resolved."""
-    here = _release(engine.installation.torch) if engine.installation else ""
+    """Return the texts of the page. `plan` is None until the request is resolved."""
+    here = _version_without_build(engine.installation.torch) if engine.installation else ""
     stays = f"PyTorch {here} stays in use until the new installation has trained a step."
     match purpose:
         case Purpose.RESUME:
-            return Words("Go on setting up", "What was downloaded before is kept, and is used.", "Go on")
+            return Words("Resume the installation", "Files already downloaded are kept.", "Resume")
         case Purpose.REPAIR:
-            sentence = engine.problem.message if engine.problem else "Its files are not as they were."
-            return Words("The engine needs a repair", f"{sentence} Your runs are not affected.", "Repair")
-        case Purpose.UPDATE if plan is not None and _release(plan.torch) == here:
+            sentence = engine.problem.message if engine.problem else "Its files have changed."
+            return Words("PyTorch needs a repair", f"{sentence} Your runs are not affected.", "Repair")
+        case Purpose.UPDATE if plan is not None and _version_without_build(plan.torch) == here:
             return Words("PyTorch is up to date", f"{here} is the newest version.", "Update", False)
         case Purpose.UPDATE:
-            newest = f" to {_release(plan.torch)}" if plan else ""
+            newest = f" to {_version_without_build(plan.torch)}" if plan else ""
             return Words("Update PyTorch", stays, f"Update{newest}")
         case Purpose.CHANGE:
-            return Words("Change the engine", stays, "Download and change")
+            return Words("Change the PyTorch build", stays, "Download and change")
         case Purpose.FIRST:
-            return Words("Set up the engine", _FIRST, "Download and set up")
+            return Words("Install PyTorch", _FIRST, "Download and install")
 
 
 _FIRST = (
-    "Ammeter trains with PyTorch, which comes in a build for each kind of graphics card. It is downloaded "
-    "once, into a folder of its own; nothing else on this machine is changed."
+    "Ammeter needs PyTorch, which has a separate build for each type of GPU. It is downloaded once into its "
+    "own folder. Nothing else on this machine changes."
 )
 
 
-def _release(version: str) -> str:
+def _version_without_build(version: str) -> str:
     """The version without the build: "2.15.0" of "2.15.0+cu130"."""
     return version.partition("+")[0]
 
 
 def title_of(installation: Installation) -> str:
-    """The installed engine: "PyTorch 2.15.0 for CUDA 13.0"."""
-    return f"PyTorch {_release(installation.torch)} for {build_title(installation.backend)}"
+    """The installed build: "PyTorch 2.15.0 for CUDA 13.0"."""
+    return f"PyTorch {_version_without_build(installation.torch)} for {build_title(installation.backend)}"

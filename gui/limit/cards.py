@@ -21,7 +21,7 @@ _WIDTH = 340
 
 
 class OtherSize(QDialog):
-    """`agreed` carries the size in GiB; anything else stays in the field, with the problem below it."""
+    """A dialog for a size. `agreed` carries GiB. Invalid text stays in the field, with the problem below."""
 
     agreed = Signal(float)
 
@@ -46,12 +46,12 @@ class OtherSize(QDialog):
         buttons.rejected.connect(self.reject)
 
     def accept(self) -> None:
-        """Closes with a size; else stays open and shows the problem."""
+        """Close with a valid size, or stay open and show the problem."""
         size = typed_gib(self.edit.text(), self._most_gib)
         if size is None:
             wanted = f"a number {self._range}"
             typed = self.edit.text().strip()
-            self.field.set_problem(f"“{typed}” is not {wanted}." if typed else f"Type {wanted}.")
+            self.field.set_problem(f"“{typed}” is not {wanted}." if typed else f"Enter {wanted}.")
             # a wrapped label gets its height only from a new layout of the window
             self.adjustSize()
             self.edit.selectAll()
@@ -62,7 +62,7 @@ class OtherSize(QDialog):
 
 
 def typed_gib(text: str, most_gib: float) -> float | None:
-    """The typed size, to a hundredth of a GiB; None if it is no number, or out of range."""
+    """Return the typed size, to a hundredth of a GiB. None if it is not a number, or out of range."""
     try:
         size = round(float(text.strip().replace(",", ".")), 2)
     except ValueError:
@@ -70,18 +70,18 @@ def typed_gib(text: str, most_gib: float) -> float | None:
     return size if _LEAST_GIB <= size <= math.floor(most_gib * 100) / 100 else None
 
 
-_TITLE = "Memory limit"
+_TITLE = "Memory cap"
 WHOLE = ""
 OTHER = "other"
 _GPU_TIP = (
-    "As on a card of this size: tensors may take as much memory as it has in total. On a real card "
-    "CUDA itself takes a few hundred MiB, so leave a margin. The rest of this card stays free."
+    "Simulate a GPU with this much memory. On a real one, CUDA itself needs a few hundred MiB, so keep a "
+    "margin."
 )
-_CPU_TIP = "How much memory the batch may take: a CPU has no card memory as a limit"
+_CPU_TIP = "Limit the memory of the batch. A CPU has no GPU memory as a limit."
 
 
 class CardChooser(Field):
-    """`chosen` carries the size in GiB, as text for the form's field; empty for the device's own memory."""
+    """The memory cap. `chosen` carries GiB as text for the form's field, or "" for all memory."""
 
     chosen = Signal(str)
 
@@ -93,7 +93,7 @@ class CardChooser(Field):
         self.box.edited.connect(self._take)
 
     def show_cards(self, device: DeviceEntry | None, cap: str) -> None:
-        """Offers the sizes for `device`, with the form's `cap` chosen."""
+        """Offer the sizes for `device`, with the form's `cap` chosen."""
         self._device, self.value = device, _key(cap, device)
         self.setVisible(device is not None)
         choices = _choices(device, self.value)

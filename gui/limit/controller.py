@@ -1,4 +1,4 @@
-"""Connects the form, the page of the limit and the session's limits."""
+"""Connect the form, the page Largest batch and the session's searches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gui.setup.panel import SetupPanel
 
 
 class LimitController(StudyController[StudyView[Limit]]):
-    """Queues limits and shows them; forecasts what the form describes."""
+    """Queue searches for the largest batch, show them, and forecast the form's experiment."""
 
     kind = LIMIT
 
@@ -36,7 +36,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._connect()
 
     def refresh(self) -> None:
-        """Takes over the form's device, cap, and experiments to forecast."""
+        """Update the page from the form: device, cap, and experiments to forecast."""
         device = self._device()
         limit = self._cpu_limit()
         self._setup.cpu_limit_gib = limit
@@ -46,7 +46,7 @@ class LimitController(StudyController[StudyView[Limit]]):
         self._show_need()
 
     def submit(self, request: Request) -> None:
-        """Queues a limit in each precision of the form, and shows it."""
+        """Queue a search in each precision of the form, and show it."""
         self._enqueue((experiment for _, experiment in request.experiments), lambda: self._submitted(request))
 
     def _connect(self) -> None:

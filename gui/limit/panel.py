@@ -35,7 +35,7 @@ _LOW = 620
 
 
 class LimitPanel(Surface):
-    """Shows a limit. `options` are its choices, which stand in the form: the limit, and of what the answer
+    """Show a limit. `options` are its choices, which stand in the form: the limit, and of what the answer
     is a multiple. `cpu_limit_gib` was chosen for limits on a CPU, None for the usual limit.
 
     `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
@@ -56,7 +56,7 @@ class LimitPanel(Surface):
         self._device: DeviceEntry | None = None
         self._shown: tuple[object, ...] | None = None
         self._note = ElidedLabel("", "legend")
-        tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
+        tip = "Find a multiple of this. 1 is exact, 8 is faster on Tensor Cores."
         self.granularity_box = box = SearchBox("Multiples of", tip, takes_any=True)
         box.setValidator(QIntValidator(1, 1_000_000, box))
         box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])
@@ -68,20 +68,20 @@ class LimitPanel(Surface):
         in_row(self.cards, multiples, parent=self.options, spacing=12)
         self.chart = MemoryChart()
         self.empty = EmptyState(
-            "How large a batch fits into memory, and how much larger is it in mixed precision?",
-            "Each trial trains at least three whole steps with the form's settings, until the largest batch "
-            "is proven: it passed, and the next one failed.",
-            "Find my memory limit",
-            "In each precision ticked in the form (Ctrl+M)",
+            "How large a batch fits in memory, and how much larger is it in mixed precision?",
+            "Each trial trains at least three steps with the settings in the form. The search ends when one "
+            "batch size fits and the next does not.",
+            "Find the largest batch",
+            "Search in each precision selected in the form (Ctrl+M)",
             is_solid=True,
         )
         self.result = ResultPanel()
         self.trials = TrialTable()
-        self.stop = Button("Stop", "strip", "Stop; the trials made so far are kept", "stop")
-        self.export = ExportMenu(self, "limit", LIMIT.formats)
+        self.stop = Button("Stop", "strip", "Stop. Finished trials are kept.", "stop")
+        self.export = ExportMenu(self, "largest batch", LIMIT.formats)
         self.export.addSeparator()
         self.export.addAction("Copy table").triggered.connect(self.copy_table)
-        self.menu = StudyMenu("limit", "trials")
+        self.menu = StudyMenu("search", "trials")
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
         self._connect()
@@ -89,7 +89,7 @@ class LimitPanel(Surface):
         self.show_view(None)
 
     def show_view(self, view: StudyView[Limit] | None) -> None:
-        """Shows a limit so far; None for the empty state."""
+        """Show a search so far. None shows the empty state."""
         self._view = view
         self.menu.set_shown(None if view is None or view.is_unfinished else view.key)
         self._note.set_whole_text(progress(view) if view is not None else "")
@@ -111,7 +111,7 @@ class LimitPanel(Surface):
         self._show_chart()
 
     def show_card(self, device: DeviceEntry | None, cap: str) -> None:
-        """Takes the form's device and memory cap."""
+        """Set the form's device and memory cap."""
         is_other = device != self._device
         self._device = device
         self.cards.show_cards(device, cap)
@@ -121,7 +121,7 @@ class LimitPanel(Surface):
             self.show_view(self._view)
 
     def show_alone(self) -> None:
-        """Hides what is about another limit than the one shown."""
+        """Hide the parts about another search than the one in view."""
         for part in (self._heading, self._note):
             part.hide()
 
@@ -143,7 +143,7 @@ class LimitPanel(Surface):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`. Raises KeyError, TypeError or ValueError for a broken one."""
+        """Restore a `state`. Raises KeyError, TypeError or ValueError for a broken one."""
         if state:
             self.granularity_box.setEditText(f"{int(state['granularity'])}")
             self.result.set_margin(float(state["margin"]))
@@ -181,7 +181,7 @@ class LimitPanel(Surface):
         self.chart.show_content(content, limit.digest if limit is not None else "")
 
     def copy_table(self) -> None:
-        """Puts the table on the clipboard, for a spreadsheet."""
+        """Copy the table to the clipboard, for a spreadsheet."""
         copy_lines(self.trials.view.lines())
         self.copied.emit("The table is on the clipboard.")
 
@@ -220,7 +220,7 @@ class LimitPanel(Surface):
 
 
 class MemoryChart(Painted):
-    """The engine's chart, as large as the widget."""
+    """The chart of peak memory, as large as the widget."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -228,7 +228,7 @@ class MemoryChart(Painted):
         self.setMinimumSize(220, 160)
 
     def show_content(self, content: MemoryContent, description: str) -> None:
-        """Shows these trials; `description` is the same in words, for screen readers."""
+        """Show these trials. `description` is the same in words, for screen readers."""
         self.setAccessibleName(description or "Peak memory by batch size")
         if content != self.content:
             self.content = content
@@ -244,7 +244,7 @@ class MemoryChart(Painted):
 
 
 def content_of(view: Limit | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
-    """The chart's content; empty without a limit."""
+    """Return the chart's content, which is empty without a search."""
     if view is None:
         return MemoryContent()
     best, ratio = view.best, None

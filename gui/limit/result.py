@@ -18,11 +18,11 @@ from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 from gui.widgets.labels import describe, plain_tip
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
-_NOTHING_YET = "The largest batch in each precision will appear here, with the trials that prove it."
+_NOTHING_YET = "The largest batch in each precision will appear here, with the trials that verify it."
 
 
 class AnswerBar(QWidget):
-    """A side's batch as a fraction of the largest."""
+    """A bar of a precision's batch as a fraction of the largest."""
 
     def __init__(self, precision: Precision, fraction: float) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class AnswerBar(QWidget):
 
 
 class ResultPanel(Surface):
-    """`use_requested` carries a batch size for the form."""
+    """The largest batches and their verification. `use_requested` carries a batch size for the form."""
 
     use_requested = Signal(int)
 
@@ -55,7 +55,7 @@ class ResultPanel(Surface):
         self._title = label("Result", "panelTitle")
         self.margin = ComboBox()
         self.margin.setProperty("small", "true")
-        describe(self.margin, "Margin", "How much of the memory the recommended batch leaves free")
+        describe(self.margin, "Margin", "Choose how much memory the recommended batch leaves free")
         for percent in _MARGINS:
             self.margin.addItem(f"{percent}% margin" if percent else "no margin", percent / 100)
         self.set_margin(DEFAULT_MARGIN)
@@ -71,18 +71,18 @@ class ResultPanel(Surface):
         self._refresh()
 
     def show_view(self, view: Limit | None, *, on_gpu: bool) -> None:
-        """Shows the result so far."""
+        """Show the result so far."""
         self._view, self._on_gpu = view, on_gpu
         self._refresh()
 
     def set_dense(self, is_dense: bool) -> None:
-        """Shows the proof in one line, and all of it in the tooltip, where height is scarce."""
+        """Show the verification in one line, and in full in the tooltip, where height is scarce."""
         if is_dense != self._is_dense:
             self._is_dense = is_dense
             self._refresh()
 
     def set_multiple(self, multiple: int) -> None:
-        """Sets what the recommended batch is a multiple of."""
+        """Set the divisor of the recommended batch."""
         if multiple != self._multiple:
             self._multiple = multiple
             self._refresh()
@@ -91,7 +91,7 @@ class ResultPanel(Surface):
         return float(self.margin.currentData())
 
     def set_margin(self, fraction: float) -> None:
-        """Chooses the margin if it is offered."""
+        """Choose the margin if it is offered."""
         row = self.margin.findData(fraction)
         if row >= 0:
             self.margin.setCurrentIndex(row)
@@ -112,7 +112,7 @@ class ResultPanel(Surface):
         if view is not None and view.ratio is not None and view.best is not None:
             set_text(self._ratio, f"{times(view.ratio)}×")
             set_text(self._what, "the batch size")
-            set_text(self._against, f"{view.best.label} against {view.baseline.label}")
+            set_text(self._against, f"{view.best.label} vs. {view.baseline.label}")
         self._replace_rows(view if has_trials else None)
         self.margin.setVisible(has_trials)
         set_text(self.words, _text(view) or _NOTHING_YET)
@@ -139,7 +139,7 @@ class ResultPanel(Surface):
         grid.addWidget(Marker(side.precision), row, 0)
         grid.addWidget(label(side.label, "value"), row, 1)
         grid.addWidget(AnswerBar(side.precision, fraction), row, 2)
-        # an unproven answer may still grow
+        # an unverified answer may still grow
         least = "≥ " if side.at_least else ""
         number = label(f"{least}{side.largest_batch:,}" if side.trials else NONE, "stat")
         number.setToolTip(plain_tip(side.words))

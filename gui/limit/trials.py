@@ -19,8 +19,8 @@ from gui.widgets.table.painting import PADDING
 from gui.widgets.table.result_table import ROW_HEIGHT
 
 _MARGIN = 8
-_EXPORT = "Save the limit in any format, or copy the table"
-_NONE = "Each trial appears here as it is made."
+_EXPORT = "Save the trials in any format, or copy the table"
+_NONE = "Trials appear here as they finish."
 
 
 class TrialRow(NamedTuple):
@@ -29,7 +29,7 @@ class TrialRow(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """True if it is the largest batch that is proven to fit."""
+        """True if this is the largest batch that is verified to fit."""
         trial = self.trial
         is_largest = self.side.is_proven and trial.batch_size == self.side.largest_batch
         return is_largest and trial.fits and not trial.is_quick
@@ -91,7 +91,7 @@ _COLUMNS: tuple[Column[TrialRow], ...] = (
 
 
 class TrialTable(Surface):
-    """`export` is the button beside the heading; the owner of the panel opens its menu."""
+    """The table of trials. The owner of the panel opens the menu of the button `export`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("panel", parent=parent)
@@ -120,7 +120,7 @@ class TrialTable(Surface):
         bar.rangeChanged.connect(self._keep_newest)
 
     def show_view(self, view: Limit | None, key: str | None) -> None:
-        """Shows a limit's trials, scrolled to the newest unless the user has scrolled up or sorted."""
+        """Show the trials, scrolled to the newest unless the user has scrolled up or sorted."""
         bar, follows = self.view.verticalScrollBar(), self._follows or key != self._key
         self._key, place = key, bar.value()
         rows = rows_of(view)
@@ -141,7 +141,7 @@ class TrialTable(Surface):
             self.view.verticalScrollBar().setValue(most)
 
 
-_SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
+_SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Crashed", "hang": "Hung"}
 
 
 def outcome(trial: Trial, largest: int) -> str:
@@ -151,12 +151,12 @@ def outcome(trial: Trial, largest: int) -> str:
 
 
 def short_outcome(trial: Trial) -> str:
-    """The result of a trial, in a word."""
+    """Return the result of a trial in a word."""
     return "Fits" if trial.fits else _SHORT.get(trial.cause or "", "Failed")
 
 
 def proof(side: LimitSide) -> str:
-    """The proof of a side's answer, in a sentence; empty while nothing is known."""
+    """Return a sentence on the verification of a side's answer, or "" while nothing is known."""
     if side.problem is not None:
         return side.problem.message
     result = side.result
@@ -165,26 +165,24 @@ def proof(side: LimitSide) -> str:
     if result.note and (result.bound_by != "memory" or not result.verified):
         return result.note
     if result.verified and result.first_failure is not None:
-        proven = (
-            f"{side.largest_batch:,} was trained and passed, {result.first_failure:,} was trained and failed."
-        )
-        return f"{proven} {result.note}" if result.note else proven
+        verified = f"A trial with {side.largest_batch:,} passed, one with {result.first_failure:,} failed."
+        return f"{verified} {result.note}" if result.note else verified
     return result.note or ""
 
 
 def short_proof(view: Limit) -> str:
-    """The proofs of all sides in one line; empty if there is more to say about any."""
+    """Return the verification of all sides in one line, or "" if any of them has a note."""
     results = [side.result for side in view.sides]
     if not all(result and result.verified and result.first_failure and not result.note for result in results):
         return ""
     proofs = [
-        f"{result.largest_batch:,} fits, {result.first_failure:,} fails" for result in results if result
+        f"{result.largest_batch:,} fits and {result.first_failure:,} fails" for result in results if result
     ]
-    return f"Proven: {'; '.join(proofs)}."
+    return f"Verified: {', '.join(proofs)}."
 
 
 def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple: int) -> str:
-    """Why to use a batch: "a multiple of 8 that leaves 10% free"; for 0, why there is none."""
+    """Return why to use a batch: "a multiple of 8 that leaves 10% free", or why there is none."""
     share = f"{100 * margin_fraction:.0f}%"
     if not batch:
         free = f" and leaves {share} free" if margin_fraction else ""
@@ -194,9 +192,9 @@ def recommendation(side: LimitSide, batch: int, margin_fraction: float, multiple
 
 
 def progress(view: StudyView[Limit]) -> str:
-    """The progress in words, for the line beside the title."""
+    """Return the progress in words, for the line next to the title."""
     if view.is_waiting:
-        return "waiting for its turn"
+        return "waiting in the queue"
     limit = view.answer
     count = limit.trial_count
     trials = f"{count} trial" + ("s" if count != 1 else "")
@@ -210,20 +208,20 @@ def progress(view: StudyView[Limit]) -> str:
 
 
 def card(view: Limit, on_gpu: bool) -> str:
-    """The device in a heading: "a 24 GiB card"."""
+    """Return the device for a heading: "a 24 GiB GPU"."""
     cap = view.cap_gib
     if cap is None:
         return "this GPU" if on_gpu else "this machine"
     article = "an" if f"{cap:g}".startswith("8") or cap in (11, 18) else "a"
-    return f"{article} {cap:g} GiB card" if on_gpu else f"{cap:g} GiB"
+    return f"{article} {cap:g} GiB GPU" if on_gpu else f"{cap:g} GiB"
 
 
 def capacity(view: Limit, on_gpu: bool) -> tuple[str, str]:
-    """The label of the chart's limit: its name, and what follows where there is room."""
+    """Return the label of the chart's limit: its name, and an addition where there is room."""
     cap, budget = view.cap_gib, view.budget_mib
     if cap is None:
         return (f"{memory_text(budget)} free on this GPU" if budget else ""), ""
     more = " (simulated)" if on_gpu else ""
     if budget and abs(budget / MIB_PER_GIB - cap) >= 0.05:
         more = f"{more}, {memory_text(budget)} available"
-    return (f"{cap:g} GiB card" if on_gpu else f"{cap:g} GiB limit"), more
+    return (f"{cap:g} GiB GPU" if on_gpu else f"{cap:g} GiB limit"), more

@@ -1,1 +1,1 @@
-"""The place Results: everything saved at the left, what is opened of it at the right."""
+"""The place Results: everything saved at the left, the opened item at the right."""

@@ -1,4 +1,4 @@
-"""Opens things in Results: a comparison of runs, a study, or why a run failed."""
+"""Open things in Results: a comparison of runs, a study, or why a run failed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WIDTHS: dict[StudyKind, int] = {
 
 
 class ResultsController(QObject):
-    """Opens what is clicked or ticked, and keeps the studies of the table up to date.
+    """Open clicked and selected items, and keep the studies of the table up to date.
 
     `wanted` asks for the place Results; `problem` carries a Problem, `form_wanted` asks for the form after
     settings were put into it; `guide_wanted` carries a page of the guide, `runs_wanted` run ids to follow.
@@ -89,19 +89,19 @@ class ResultsController(QObject):
         self._read_studies()
 
     def open_study(self, kind: StudyKind, key: str) -> None:
-        """Opens a study, which may still run, and asks for the place."""
+        """Open a study, which may still run, and ask for the place."""
         item = self._runs.model.item(f"{kind} {key}")
         if item is not None and item.study is not None:
             self._open(item)
         self.wanted.emit()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether the place is visible: else nothing is read."""
+        """Set whether the place is visible. Otherwise nothing is read."""
         self._is_in_sight = is_in_sight
         self._tell_sight()
 
     def stop(self) -> None:
-        """Waits for what is being read or written, before the window closes."""
+        """Wait for reading and writing in progress, before the window closes."""
         self._background.stop()
         self.comparisons.stop()
         self.maker.stop()
@@ -251,12 +251,12 @@ class ResultsController(QObject):
         runs = [line.run for line in ((opened,) if isinstance(opened, Line) else opened.lines)]
         sides = {run.label or run.experiment.precision.label: run.experiment for run in runs}
         try:
-            again = [(label, _read_anew(experiment)) for label, experiment in sides.items()]
+            again = [(label, _read_again(experiment)) for label, experiment in sides.items()]
             added = self._experiments.submit("Again", again)
         except ProblemError as error:
             self.problem.emit(error.problem)
             return
-        self._notice.tell(f"{counted(len(added), 'run')} queued: {'; '.join(sides)}.")
+        self._notice.tell(f"{counted(len(added), 'run')} queued: {', '.join(sides)}.")
 
     def _mark(self, run_ids: Iterable[str]) -> None:
         ids = set(run_ids)
@@ -288,7 +288,7 @@ class ResultsController(QObject):
         work = self._experiments.jobs[row.kind]
         view = work.view(row.id)
         if not isinstance(work, Studies) or not isinstance(view, StudyView):
-            if may_delete(self._runs, "this sweep with its pilots; its runs stay"):
+            if may_delete(self._runs, "this sweep and its pilots (its runs are kept)"):
                 work.delete(row.id)
             return
         work.delete(row.id)
@@ -297,7 +297,7 @@ class ResultsController(QObject):
             self._notice.tell(f"Deleted “{row.title}”.", action="Undo", do=undo, asks=False)
 
 
-def _read_anew(experiment: Experiment) -> Experiment:
+def _read_again(experiment: Experiment) -> Experiment:
     code = experiment.own_code
     if code is None:
         return experiment
@@ -305,7 +305,7 @@ def _read_anew(experiment: Experiment) -> Experiment:
 
 
 class ItemPage(Surface):
-    """Shows a comparison, a study, or why a run failed, one at a time, below their head."""
+    """Show a comparison, a study, or why a run failed, one at a time, below their head."""
 
     def __init__(self, studies: StudyPages, parent: QWidget | None = None) -> None:
         super().__init__("page", parent=parent)
@@ -320,7 +320,7 @@ class ItemPage(Surface):
         in_column(head, wide(pages), parent=self, spacing=0)
 
     def bring_up(self, page: QWidget) -> None:
-        """Brings the comparison, the opened study or the failure to the front."""
+        """Bring the comparison, the opened study or the failure to the front."""
         self._pages.setCurrentWidget(page)
 
     @property

@@ -1,4 +1,4 @@
-"""The place Results: the table at the left, what is opened at the right."""
+"""The place Results: the table at the left, the opened item at the right."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QSplitter, QWidget
 from gui.runs.panel import RunsPanel
 
 WIDE, MIDDLE, NARROW = 640, 480, 320
-"""The widths of the table: alone, beside what is opened, and beside what needs the room."""
+"""The widths of the table: alone, next to an opened item, and next to one that needs the room."""
 _LEAST_TABLE, _LEAST_ITEM = 280, 520
 STUDY, _FIGURES = 700, 560
-"""The room that a study and that figures need beside the table, so that nothing of them is cut."""
+"""The room that a study and that metrics need next to the table to be shown in full."""
 
 
 class ResultsPlace(QSplitter):
@@ -32,7 +32,7 @@ class ResultsPlace(QSplitter):
         self.splitterMoved.connect(lambda place, _index: self._choose(place))
 
     def take(self, item: QWidget) -> None:
-        """Takes the right side."""
+        """Set the right side."""
         self._item = item
         item.setMinimumWidth(_LEAST_ITEM)
         self.addWidget(item)
@@ -40,7 +40,7 @@ class ResultsPlace(QSplitter):
         self._settle()
 
     def want_width(self, width: int, needed: int = _FIGURES) -> None:
-        """Gives the table this width, or less where the right would have less than it `needed`.
+        """Set the table's width, or less if the right side would get less than `needed`.
 
         Nothing changes where the user has chosen another.
         """
@@ -52,7 +52,7 @@ class ResultsPlace(QSplitter):
         return {"width": self._chosen}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        """Restore a `state`. Raises KeyError, TypeError or ValueError for anything else."""
         self._chosen = max(0, int(state["width"]))
         self._settle()
 

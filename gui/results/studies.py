@@ -1,4 +1,4 @@
-"""Saved limits, numerics, profiles, sweeps and tunings: what the table shows of them, and their pages."""
+"""Saved limits, numerics, profiles, sweeps and tunings: their rows in the table, and their pages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ StudyPanel = LimitPanel | NumericsPanel | ProfilePanel | SweepPanel | TunePanel
 
 
 class StudyMaker(QObject):
-    """Makes a page for a study of a kind. `made` carries its panel and its controller."""
+    """Make a page for a study of a kind. `made` carries its panel and its controller."""
 
     made = Signal(object, object)
     reported = Signal(str)
@@ -93,13 +93,13 @@ class StudyMaker(QObject):
         return panel, controller
 
     def stop(self) -> None:
-        """Waits for what is being read or written."""
+        """Wait for reading and writing in progress."""
         for controller in self._controllers:
             controller.stop()
 
 
 class StudyPages(QStackedWidget):
-    """Makes a page for each kind when one of it is first opened."""
+    """The pages of studies, each made when a study of its kind is first opened."""
 
     def __init__(self, maker: StudyMaker, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -109,7 +109,7 @@ class StudyPages(QStackedWidget):
         self._actions: dict[StudyKind, QWidget] = {}
 
     def open(self, kind: StudyKind, key: str) -> QWidget | None:
-        """Shows a study; its note and buttons, for the head."""
+        """Show a study, and return its note and buttons for the head."""
         if kind not in self._controllers:
             panel, self._controllers[kind] = self._maker.make(kind, self)
             self._panels[kind] = panel
@@ -121,14 +121,14 @@ class StudyPages(QStackedWidget):
         return self._actions.get(kind)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets whether a study is visible: else a sweep's cells are not read."""
+        """Set whether a study is visible. Otherwise a sweep's cells are not read."""
         sweeps = self._controllers.get("sweep")
         if isinstance(sweeps, SweepController):
             sweeps.set_in_sight(is_in_sight and self.currentWidget() is self._panels["sweep"])
 
 
 def read_studies(store_path: Path) -> tuple[StudyRow, ...]:
-    """All saved studies, in any order; those that cannot be read are left out. Raises ProblemError."""
+    """All saved studies, in any order; those that cannot be read are skipped. Raises ProblemError."""
     with Store(store_path) as store:
         return tuple(_studies(store))
 
@@ -183,12 +183,12 @@ def _finding(results: NumericsResults) -> str:
     if results.nan is not None and (first := results.nan.first) is not None:
         return f"NaN or Inf from {first.module or first.operation}"
     if results.islands is not None and results.islands.modules is not None:
-        return f"{counted(len(results.islands.modules), 'module')} must stay in FP32"
+        return f"{counted(len(results.islands.modules), 'module')} need FP32"
     if results.range is not None:
         rows = results.range.rows
         losing = {row.module for row in rows if row.became_zero or row.became_nonfinite}
         modules = {row.module for row in rows}
-        return f"{len(losing):,} of {counted(len(modules), 'module')} lose numbers"
+        return f"{len(losing):,} of {counted(len(modules), 'module')} underflow or overflow"
     if results.nan is not None:
         return "no NaN or Inf"
     return "losses compared" if results.ladder is not None else "operations mapped"
@@ -202,7 +202,7 @@ def _profile(profiles: Profiles) -> _Told:
     title = f"Profile, {first.precision.label}" if count == 1 else _TITLES.get(count, f"Profile of {count}")
     ratios = [gain.ratio for gain in gains(profiles) if gain is not None and gain.ratio is not None]
     times = [number(profile.step_ms) for profile in profiles.measured()]
-    result = f"{' → '.join(dict.fromkeys((times[0], times[-1])))} ms a step" if times else "failed"
+    result = f"{' → '.join(dict.fromkeys((times[0], times[-1])))} ms per step" if times else "failed"
     return title, result, max(ratios, default=None), first
 
 
@@ -214,7 +214,7 @@ def _tune(tuning: Tuning) -> _Told:
 def _fastest(tuning: Tuning) -> str:
     if tuning.winner is None:
         return "no winner" if tuning.phase == "over" else "unfinished"
-    return _settings_of(tuning.winner, tuple(tuning.winner_changes)) or "as it was"
+    return _settings_of(tuning.winner, tuple(tuning.winner_changes)) or "unchanged"
 
 
 def _settings_of(experiment: Experiment, keys: Sequence[str]) -> str:

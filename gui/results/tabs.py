@@ -28,7 +28,7 @@ _ABOVE = 8
 
 @dataclass(frozen=True)
 class Pair:
-    """The subject of a tab: a run of each side, the baseline's first, and the side of the sentence."""
+    """The subject of a tab: a run of each side, the baseline first, and the side of the headline."""
 
     run_ids: tuple[str, ...]
     experiments: tuple[Experiment, ...]
@@ -37,12 +37,12 @@ class Pair:
 
     @property
     def sides(self) -> str:
-        """How the sides are called in a button."""
+        """Return the name of the sides in a button."""
         return {1: self.labels[0], 2: "both"}.get(len(self.labels), f"all {len(self.labels)}")
 
 
 def pair_of(comparison: Comparison, head: ItemHead) -> Pair:
-    """The sides of the comparison that is shown."""
+    """Return the sides of the comparison in view."""
     by_id = {side.id: side for side in comparison.sides}
     sides = [by_id[side_id] for side_id in head.explainable()]
     telling = by_id.get(head.headline() or "", comparison.baseline)
@@ -67,7 +67,7 @@ class _Offer:
 
 
 class StudyTab(QWidget):
-    """Shows the newest study of a kind of the compared runs, or offers to make one, which lands here."""
+    """The newest study of a kind of the compared runs, or an offer to make one."""
 
     def __init__(self, kind: StudyKind, offer: _Offer, maker: StudyMaker) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class StudyTab(QWidget):
         self._pages.addWidget(self.empty)
 
     def show_pair(self, pair: Pair) -> None:
-        """Shows what is known of these runs."""
+        """Show the newest study of these runs."""
         self._pair = pair
         key = self._made.get(pair.run_ids) or self._offer.find(pair)
         if key is not None:
@@ -120,7 +120,7 @@ class StudyTab(QWidget):
 def add_tabs(
     panel: ComparePanel, head: ItemHead, maker: StudyMaker, studies: Callable[[], Sequence[StudyRow]]
 ) -> Callable[[], None]:
-    """Adds the tabs; the returned function fills the one in front, if it is one of them."""
+    """Add the tabs, and return a function that fills the one in front if it is one of them."""
     offers = _offers(maker.experiments, studies)
     tabs = {kind: StudyTab(kind, offer, maker) for kind, offer in offers.items()}
     for kind, tab in tabs.items():
@@ -149,31 +149,31 @@ def _offers(experiments: Experiments, studies: Callable[[], Sequence[StudyRow]])
         "profile": _Offer(
             "Profile",
             "Where does a step's time go?",
-            "A profile records some steps after warm-up: matrix work, memory, casts, and what the device"
-            " waits for, side by side.",
+            "Records a few steps after warm-up and splits their time into matrix work, memory, casts and"
+            " waiting, side by side.",
             lambda pair: f"Profile {pair.sides}",
-            "Profiles some steps of the compared runs",
+            "Profile a few steps of the compared runs",
             lambda pair: experiments.profile_of(pair.run_ids),
             lambda pair: experiments.profiles.submit(profiles_of(pair.experiments, pair.run_ids)),
             lambda pair: experiments.why_not_profiled(pair.run_ids),
         ),
         "numerics": _Offer(
             "Numerics",
-            "Where does this precision lose numbers?",
-            "A few steps are watched, operation by operation: which format each computes in, and which"
-            " numbers do not fit into it.",
-            lambda pair: f"Watch {pair.headline.precision.label}",
-            "Examines the numerics of the side that the sentence is about",
+            "Where do values underflow or overflow in this precision?",
+            "Trains a few steps and records every operation: its dtype, and which values overflow or"
+            " underflow.",
+            lambda pair: f"Check numerics of {pair.headline.precision.label}",
+            "Check the numerics of the precision in the headline",
             lambda pair: newest("numerics", [pair.headline]),
             lambda pair: experiments.numerics.submit(Numerics(experiment=pair.headline, steps=FIRST_STEPS)),
             lambda pair: _why_not(experiments),
         ),
         "limit": _Offer(
             "Memory",
-            "How large a batch fits into memory?",
-            "Trials of at least three whole steps find the largest batch that fits, in each precision.",
-            lambda pair: f"Find the limit of {pair.sides}",
-            "Finds the largest batch with the settings of the compared runs",
+            "How large a batch fits in memory?",
+            "Trials of at least three steps find the largest batch that fits, in each precision.",
+            lambda pair: f"Find the largest batch of {pair.sides}",
+            "Search with the settings of the compared runs",
             lambda pair: newest("limit", pair.experiments[:1]),
             lambda pair: experiments.limits.submit(_limit_of(pair)),
             lambda pair: _why_not(experiments),
@@ -192,4 +192,4 @@ def _but_length(experiment: Experiment) -> str:
 
 
 def _why_not(experiments: Experiments) -> str | None:
-    return "Ammeter is still looking at this machine." if experiments.catalog is None else None
+    return "Ammeter is still examining this machine." if experiments.catalog is None else None

@@ -173,7 +173,7 @@ def add_folders(
     return _add_choices(menu, "Folder", choices, lambda name: shared == {name}, move, ("New folder…", make))
 
 
-def add_colours(menu: QMenu, runs: Sequence[RunRecord], choose: Callable[[str | None], object]) -> None:
+def add_colors(menu: QMenu, runs: Sequence[RunRecord], choose: Callable[[str | None], object]) -> None:
     """Add a menu of the colors that a run can have. The color of all runs, if any, is checked."""
     shared, own = {run.colour for run in runs}, theme().palette.own
     choices = [("Default", None), *((name.capitalize(), name) for name in own)]

@@ -14,7 +14,7 @@ from gui.runs.folders import FolderList, in_folder
 from gui.runs.menu import (
     Entry,
     MarksDialog,
-    add_colours,
+    add_colors,
     add_entries,
     add_folders,
     add_tags,
@@ -199,7 +199,7 @@ class RunsPanel(Surface):
             lambda: self.edit_marks(marked).tags.setFocus(),
         )
         self._add_folders(menu, marked)
-        add_colours(menu, marked, lambda colour: saved.set_colour(ids, colour))
+        add_colors(menu, marked, lambda colour: saved.set_colour(ids, colour))
         add_entries(menu, [Entry("Note…", lambda: self.edit_note(run))])
         menu.addSeparator()
         add_entries(menu, self._place_entries(run, marked))

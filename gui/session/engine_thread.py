@@ -100,8 +100,8 @@ class EngineThread(QThread):
         with self._changed:
             if machine not in self._launchers:
                 # most windows know one machine
-                from engine.machines.far_site import launcher_on
                 from engine.machines.machine import Machines
+                from engine.machines.remote_site import launcher_on
 
                 made = launcher_on(Machines().find(machine))
                 made.trusted_code = self._launchers[""].trusted_code
@@ -243,7 +243,7 @@ class EngineThread(QThread):
         if self._runner is None or self._runs_on is not launcher:
             # the user has seen it waiting in the table, and will look for it there
             self._runner, self._runs_on = Runner(store, launcher, keeps_refused=True), launcher
-            self._runner.tell_wait = partial(self.machine_waits.emit, machine)
+            self._runner.on_wait = partial(self.machine_waits.emit, machine)
         return self._runner
 
     def _work(self, store: Store) -> None:

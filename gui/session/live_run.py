@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.curves import Curves, Series, Values
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
-from engine.later import np
+from engine.lazy_imports import np
 from engine.protocol.events import (
     Environment,
     Epoch,

@@ -217,7 +217,7 @@ class ChoiceBox(ComboBox):
         painter.end()
 
     def _fit_info(self) -> None:
-        """Shows the whole text if it fits beside the fact, else the part before its first comma."""
+        """Show the full text if it fits next to the fact, else the part before its first comma."""
         metrics, room = QFontMetrics(self.font()), self.width() - 11 - GAP - _ARROW_WIDTH
         whole = self._several or self._caption or self.currentText()
         is_shortened = not self._several and (self._wordings or self._caption)

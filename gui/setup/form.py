@@ -222,7 +222,7 @@ class SetupForm(QWidget):
             self.chips[precision].set_small(is_compact)
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Shows each problem under its field."""
+        """Show each problem under its field."""
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
         length = sentences.get("epochs") or sentences.get("steps")
         for key, field in self._fields.items():

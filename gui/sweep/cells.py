@@ -1,4 +1,4 @@
-"""The cells of a sweep: their table, the card of one, and what both say."""
+"""The cells of a sweep: their table, the card of one cell, and the words of both."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from gui.widgets.boxes import Stretch, Surface, in_column, in_row, wide
 from gui.widgets.table import Column, FilteredTable, ResultTable
 from gui.widgets.table.columns import GROWS, width_of
 
-_FINAL = ("done", "failed", "left out")
+_FINAL = ("done", "failed", "excluded")
 _ON_CARD = tuple(figure.name for figure in (SPEED, PEAK_MEMORY, ACCURACY, LOSS, WEAK))
 
 
 def counts(results: Results) -> str:
-    """The cells done and the runs: "7 of 12 cells, 14 runs"."""
+    """Return the counts of finished cells and of runs: "7 of 12 cells, 14 runs"."""
     done = sum(cell.status in _FINAL for cell in results.cells)
     runs = sum(len(cell.run_ids) for cell in results.cells)
     return f"{done:,} of {counted(len(results.cells), 'cell')}, {counted(runs, 'run')}"
 
 
 def fraction_done(results: Results) -> float:
-    """The share of cells done, 0 to 1."""
+    """Return the share of finished cells, 0 to 1."""
     return sum(cell.status in _FINAL for cell in results.cells) / len(results.cells)
 
 
 def state(view: SweepView) -> str:
-    """A sweep's state, in words."""
+    """Return a sweep's state in words."""
     if view.is_waiting:
-        return "waiting for its turn"
+        return "waiting in the queue"
     if view.is_live:
         turn = view.turn
         if turn is None:
             return "starting a process"
         return view.pilot_words() or f"{view.cell_name(turn.cell)}, run {turn.repeat}"
     over = "finished" if view.is_over else "unfinished"
-    how = "carried on by another window" if view.is_elsewhere else over
+    how = "running in another window" if view.is_elsewhere else over
     return ", ".join(part for part in (how, view.device_name, date_text(view.created)) if part)
 
 
 def time_left(view: SweepView, now: datetime) -> str:
-    """The time left of a sweep in progress, and the clock time of its end; empty if unknown."""
+    """Return the time left of a sweep in progress, and the clock time of its end, or "" if unknown."""
     estimate = view.estimate
     if estimate is None or not view.is_live:
         return ""
@@ -62,11 +62,11 @@ def time_left(view: SweepView, now: datetime) -> str:
 
 
 def facts_of(cell: CellResult, results: Results) -> str:
-    """A cell's figures in a line, its ratio with the interval first."""
+    """Return a cell's metrics in a line, its ratio with the interval first."""
     parts, grid = [], results.grid
     if cell.ratio is not None and grid.baseline(grid.cells[cell.index]).index != cell.index:
-        unclean = ", not clean" if cell.is_ratio_disturbed else ""
-        parts.append(f"{times(cell.ratio)}× its baseline{_interval(cell.ratio_interval, 2)}{unclean}")
+        unreliable = ", not reliable" if cell.is_ratio_disturbed else ""
+        parts.append(f"{times(cell.ratio)}× its baseline{_interval(cell.ratio_interval, 2)}{unreliable}")
     for figure in results.figures:
         if (value := cell.value(figure)) is not None and figure.name in _ON_CARD:
             interval = _interval(cell.intervals.get(figure.name), figure.digits)
@@ -79,14 +79,14 @@ def _interval(interval: tuple[float, float] | None, digits: int | None = None) -
 
 
 def status_of(cell: CellResult) -> str:
-    """A cell's state, with its reason."""
+    """Return a cell's state, with its reason."""
     disturbed = ", disturbed" if cell.is_disturbed else ""
     runs = f", {counted(len(cell.run_ids), 'run')}" if cell.run_ids else ""
     return f"{cell.status}{runs}{disturbed}{': ' + cell.why if cell.why else ''}"
 
 
 _MOST_COLUMN, _MEASURED = 240, 50
-_FILTER_TIP = "Shows only the cells that have all of these words in any column, such as: bf16 64 done"
+_FILTER_TIP = "Show only cells with all of these words in any column, e.g. bf16 64 done"
 
 
 class CellsView(FilteredTable[CellResult]):
@@ -104,7 +104,7 @@ class CellsView(FilteredTable[CellResult]):
         self.show_results(None)
 
     def show_results(self, results: Results | None) -> None:
-        """Shows the cells of these results, filtered and sorted as before; None for none."""
+        """Show the cells of these results, filtered and sorted as before. None shows no cell."""
         self._results = results
         self._marks.set_whole_text(" ".join(notes_of(results)) if results is not None else "")
         if results is None:
@@ -137,46 +137,46 @@ def _columns(results: Results) -> list[Column[CellResult]]:
     ]
 
 
-_HOLD = ("Hold", "Trains nothing more of this cell until it is released")
-_RELEASE = ("Release", "Lets this cell take its turns again")
-_HELD = ("held", "failed", "stopped")
-_LEAVE_OUT = ("Leave out", "Trains nothing of this cell")
-_TAKE_IN = ("Take in", "Trains this cell after all")
-_COMPARE = ("Compare with its baseline", "Ticks the runs of both; a click with Ctrl chooses further cells")
-_COMPARE_ALL = "Ticks the runs of the chosen cells and opens Results"
+_PAUSE = ("Pause", "Pause this combination until you resume it")
+_RESUME = ("Resume", "Resume this combination")
+_PAUSED = ("paused", "failed", "stopped")
+_EXCLUDE = ("Exclude", "Do not run this combination")
+_INCLUDE = ("Include", "Include this combination again")
+_COMPARE = ("Compare with its baseline", "Select the runs of both. Ctrl+click to select more cells.")
+_COMPARE_ALL = "Select the runs of these cells and open Results"
 
 
 class CellCard(Surface):
-    """Hidden until a cell is shown; the page knows which that is, and connects the buttons."""
+    """The card of a cell, hidden until a cell is shown. The page connects the buttons."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("chip", parent=parent)
         self.name, self.status = ElidedLabel("", "strong"), ElidedLabel("", "hint")
         self.figures = wrapped("", "body")
-        self.show_runs = Button("Show its runs", "strip", "Opens the curves of the cell's runs")
+        self.show_runs = Button("Show its runs", "strip", "Open the curves of the cell's runs")
         self.compare = Button(_COMPARE[0], "strip", _COMPARE[1])
-        self.use = Button("Use these settings", "strip", "Puts the cell's settings into the form")
-        self.hold = Button(_HOLD[0], "strip", _HOLD[1])
-        self.leave_out = Button(_LEAVE_OUT[0], "strip", _LEAVE_OUT[1])
+        self.use = Button("Use these settings", "strip", "Put the cell's settings into the form")
+        self.pause = Button(_PAUSE[0], "strip", _PAUSE[1])
+        self.exclude = Button(_EXCLUDE[0], "strip", _EXCLUDE[1])
         self.close_button = IconButton("cross", "Close this card", "Close this card")
-        buttons = (self.show_runs, self.compare, self.use, self.hold, self.leave_out)
+        buttons = (self.show_runs, self.compare, self.use, self.pause, self.exclude)
         top = in_row(self.name, wide(self.status), self.close_button, spacing=12)
         below = in_row(*buttons, Stretch(1), spacing=8)
         in_column(top, self.figures, below, parent=self, margins=(12, 6, 6, 10), spacing=6)
         self.hide()
 
     @property
-    def would_hold(self) -> bool:
-        """True if the button holds the cell, False if it releases it."""
-        return self.hold.text() == _HOLD[0]
+    def would_pause(self) -> bool:
+        """True if the button pauses the cell, False if it resumes it."""
+        return self.pause.text() == _PAUSE[0]
 
     @property
-    def would_leave_out(self) -> bool:
-        """True if the button leaves the cell out, False if it takes it in."""
-        return self.leave_out.text() == _LEAVE_OUT[0]
+    def would_exclude(self) -> bool:
+        """True if the button excludes the cell, False if it includes it."""
+        return self.exclude.text() == _EXCLUDE[0]
 
     def show_cell(self, cell: CellResult | None, results: Results | None, chosen: int) -> None:
-        """Shows a cell of these results, the last of so many chosen; None hides the card."""
+        """Show a cell of these results, the last of `chosen` cells. None hides the card."""
         self.setVisible(cell is not None)
         if cell is None or results is None:
             return
@@ -187,6 +187,6 @@ class CellCard(Surface):
         self.show_runs.setEnabled(bool(cell.run_ids))
         self.compare.setEnabled(bool(cell.run_ids))
         self.compare.set_words(*(_COMPARE if chosen == 1 else (f"Compare {chosen:,} cells", _COMPARE_ALL)))
-        self.hold.set_words(*(_RELEASE if cell.status in _HELD else _HOLD))
-        self.leave_out.set_words(*(_TAKE_IN if cell.status == "left out" else _LEAVE_OUT))
-        self.hold.setEnabled(cell.status not in ("left out", "done"))
+        self.pause.set_words(*(_RESUME if cell.status in _PAUSED else _PAUSE))
+        self.exclude.set_words(*(_INCLUDE if cell.status == "excluded" else _EXCLUDE))
+        self.pause.setEnabled(cell.status not in ("excluded", "done"))

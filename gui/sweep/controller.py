@@ -1,4 +1,4 @@
-"""Connects the form, the runs, the page Sweep and the session's sweeps."""
+"""Connect the form, the runs, the page Sweep and the session's sweeps."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from gui.session.sweeps import SweepView
 from gui.setup.panel import SetupPanel
 from gui.sweep.panel import SweepPanel
 
-_LEFT_OUT_BY_HAND = "It was left out by hand."
+_EXCLUDED_BY_USER = "Excluded by the user."
 
 
 class SweepController(StudyController[SweepView]):
-    """Queues sweeps, shows and exports them.
+    """Queue, show and export sweeps.
 
-    `comparison_wanted` carries runs to compare, `runs_wanted` runs to show in Train.
+    `comparison_wanted` carries runs to compare, `runs_wanted` runs to show in Experiment.
     """
 
     comparison_wanted = Signal(object)  # tuple[str, ...]
@@ -64,13 +64,13 @@ class SweepController(StudyController[SweepView]):
         self._enqueue(experiments, lambda: self._experiments.submit_sweep(name, grid, plan))
 
     def export(self, path: Path) -> None:
-        """Writes the sweep that is shown, in the format of the path's ending."""
+        """Write the sweep in view, in the format of the path's ending."""
         key, store_path = self._key, self._store_path
         if key is not None:
             self._write(lambda: _export(store_path, key, path))
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Sets if the page is visible; else nothing is read: that takes a core from a run."""
+        """Set whether the page is visible. Otherwise nothing is read, as reading takes a core from a run."""
         self._is_in_sight = is_in_sight
         self._read()
 
@@ -145,8 +145,8 @@ class SweepController(StudyController[SweepView]):
         half = (("precision", Precision.BF16.value),) if precisions == [Precision.FP32] else ()
         self._setup.use_changes((("batch_size", ", ".join(sizes)), *half))
 
-    def _hold(self, cell: int, is_held: bool) -> None:
-        change = self._sweeps.hold if is_held else self._sweeps.release
+    def _pause(self, cell: int, is_paused: bool) -> None:
+        change = self._sweeps.hold if is_paused else self._sweeps.release
         change(self._key or "", cell)
 
     def _connect(self) -> None:
@@ -159,10 +159,10 @@ class SweepController(StudyController[SweepView]):
         page.comparison_wanted.connect(self._compare)
         page.runs_wanted.connect(self.runs_wanted)
         page.use_wanted.connect(self._use)
-        page.hold_wanted.connect(self._hold)
-        page.leave_out_wanted.connect(
-            lambda cell, is_out: self._sweeps.leave_out(
-                self._key or "", cell, _LEFT_OUT_BY_HAND if is_out else ""
+        page.pause_wanted.connect(self._pause)
+        page.exclude_wanted.connect(
+            lambda cell, is_excluded: self._sweeps.leave_out(
+                self._key or "", cell, _EXCLUDED_BY_USER if is_excluded else ""
             )
         )
         self._sweeps.turn_ended.connect(self._refresh)
@@ -186,7 +186,7 @@ class ReadSweep(NamedTuple):
 
 
 def read_sweep(store_path: Path, sweep_id: str, known: Mapping[str, Evidence]) -> ReadSweep:
-    """Reads a sweep, and of its runs that are over those that are not `known`. Raises ProblemError."""
+    """Read a sweep, and its finished runs that are not yet `known`. Raises ProblemError."""
     with Store(store_path) as store:
         record = store.sweeps.find(sweep_id)
         runs = [run for cell in record.cells for run in cell.runs if run.status.is_over]

@@ -1,4 +1,4 @@
-"""The page of the question Sweep: the results of a grid as pictures and a table."""
+"""The page of the question Sweep: the results of a grid as charts and a table."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from gui.widgets.boxes import in_column, wide
 
 
 class SweepPanel(StudyPage[SweepView]):
-    """Shows a sweep. `example_wanted` asks to put a small grid into the form."""
+    """The page of a sweep. `example_wanted` asks to put a small grid into the form."""
 
     example_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        self.resume = Button("Go on", "strip", "Trains the turns that are left", "play")
+        self.resume = Button("Resume", "strip", "Run the remaining combinations", "play")
         super().__init__(StudyHead("Sweep", "sweep", "pilots", SWEEP.formats, self.resume), parent)
         self.head.stop.setText("Stop the sweep")
-        self.head.stop.setToolTip("Ends the sweep with this step; it can go on later. Its runs are kept")
+        self.head.stop.setToolTip("Stop after this step. Runs are kept, and the sweep can be resumed.")
         self.empty = EmptyState(
             "How do speed, memory and accuracy change with any setting?",
-            "Several values in any field of the form, such as batch sizes 32, 64, 128, make a grid: a sweep "
-            "trains every combination, short pilots first.",
+            "Enter several values in any field of the form, such as batch sizes 32, 64, 128. The sweep "
+            "trains every combination, after a short test run (pilot) of each.",
             "Fill in an example",
-            "Puts three batch sizes around the form's, and both precisions, into the form",
+            "Put three batch sizes and two precisions into the form",
         )
         self.empty.pressed.connect(self.example_wanted)
         self.page = SweepPage()
@@ -44,7 +44,7 @@ class SweepPanel(StudyPage[SweepView]):
         self.show_view(None)
 
     def show_view(self, view: SweepView | None) -> None:
-        """Shows how far a sweep is; None for the empty state."""
+        """Show a sweep's progress. None shows the empty state."""
         is_other = view is None or self._view is None or view.key != self._view.key
         self._view = view
         if is_other:
@@ -53,7 +53,7 @@ class SweepPanel(StudyPage[SweepView]):
         self._show_head()
 
     def show_results(self, results: Results) -> None:
-        """Shows what is known of the cells of the sweep in view."""
+        """Show the results of the sweep in view."""
         self.page.show_results(results)
         self._show_head()
 
@@ -62,7 +62,7 @@ class SweepPanel(StudyPage[SweepView]):
         return {"tab": self.page.tabs.name()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`. Raises KeyError for a broken one."""
+        """Restore a `state`. Raises KeyError for a broken one."""
         if state:
             self.page.tabs.open(state["tab"])
 
@@ -83,18 +83,18 @@ _GUIDE = "sweep-settings"
 
 
 class SweepPage(QWidget):
-    """Shows the results of a sweep in several views, and the card of a cell. The signals carry cells: those
-    that are chosen, or the last chosen.
+    """The results of a sweep in several views, and the card of a cell. The signals carry the chosen cells, or
+    the last one.
 
-    `runs_wanted` asks for their runs in Train, `comparison_wanted` to compare them, `use_wanted` puts the
-    cell's settings into the form; `hold_wanted` and `leave_out_wanted` carry a cell and whether to.
+    `runs_wanted` asks for their runs in Experiment, `comparison_wanted` to compare them, `use_wanted` puts
+    the cell's settings into the form. `pause_wanted` and `exclude_wanted` carry a cell and whether to.
     """
 
     runs_wanted = Signal(object)  # tuple[str, ...]
     comparison_wanted = Signal(object)  # tuple[int, ...]
     use_wanted = Signal(int)
-    hold_wanted = Signal(int, bool)
-    leave_out_wanted = Signal(int, bool)
+    pause_wanted = Signal(int, bool)
+    exclude_wanted = Signal(int, bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -112,7 +112,7 @@ class SweepPage(QWidget):
         views = zip(self._views.items(), _TITLES, strict=True)
         tabs = [ViewTab(name, title, _GUIDE, view) for (name, view), title in views]
         self.tabs = ViewTabs("Views of the sweep", tabs)
-        awaited, content = label("The cells are being read.", "empty"), QWidget()
+        awaited, content = label("Reading the results…", "empty"), QWidget()
         awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
         in_column(self.counts, wide(self.tabs), self.card, parent=content, spacing=8)
         self._pages = QStackedLayout(self)
@@ -121,7 +121,7 @@ class SweepPage(QWidget):
         self._connect()
 
     def show_results(self, results: Results | None) -> None:
-        """Shows the results of a sweep; None while they are read."""
+        """Show the results of a sweep. None while they are read."""
         self.results = results
         self._pages.setCurrentIndex(0 if results is None else 1)
         if results is None:
@@ -132,7 +132,7 @@ class SweepPage(QWidget):
         self.choose(self.chosen)
 
     def show_time(self, time_left: str) -> None:
-        """Shows how many cells are done, and when all will be."""
+        """Show the number of finished cells, and the time left."""
         known = "" if self.results is None else counts(self.results)
         self.counts.set_whole_text("  ·  ".join(part for part in (known, time_left) if part))
 
@@ -165,7 +165,5 @@ class SweepPage(QWidget):
         card.show_runs.clicked.connect(self._show_runs)
         card.compare.clicked.connect(lambda: self.comparison_wanted.emit(self.chosen))
         card.use.clicked.connect(lambda: self.use_wanted.emit(self.chosen[-1]))
-        card.hold.clicked.connect(lambda: self.hold_wanted.emit(self.chosen[-1], card.would_hold))
-        card.leave_out.clicked.connect(
-            lambda: self.leave_out_wanted.emit(self.chosen[-1], card.would_leave_out)
-        )
+        card.pause.clicked.connect(lambda: self.pause_wanted.emit(self.chosen[-1], card.would_pause))
+        card.exclude.clicked.connect(lambda: self.exclude_wanted.emit(self.chosen[-1], card.would_exclude))

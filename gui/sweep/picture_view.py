@@ -1,4 +1,4 @@
-"""The views of a sweep's pictures: each with its choosers of axes and figures, and the cells chosen in it."""
+"""The views of a sweep's charts, each with choosers of axes and metrics, and the chosen cells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAST_WIDTH = 84
 
 
 class Chooser(QWidget):
-    """A titled combo box; `changed` is emitted when the user chooses another entry."""
+    """A titled combo box. `changed` is emitted when the user chooses another entry."""
 
     changed = Signal()
 
@@ -51,7 +51,7 @@ class Chooser(QWidget):
         in_row(label(title, "legend"), self.box, parent=self, spacing=6)
 
     def offer(self, entries: Sequence[tuple[Hashable, str]], usual: Hashable) -> None:
-        """Offers these keys with their texts; what was chosen stays, unless it was only the usual one."""
+        """Offer these keys with their texts. The choice stays, unless it was only the usual one."""
         keys, texts = [key for key, _ in entries], [text for _, text in entries]
         if keys == self._keys and texts == [self.box.itemText(place) for place in range(self.box.count())]:
             # its list may be open
@@ -63,12 +63,12 @@ class Chooser(QWidget):
         self.choose(wanted)
 
     def choose(self, key: Hashable) -> None:
-        """Chooses an entry, without `changed`; an unknown one changes nothing."""
+        """Choose an entry, without `changed`. An unknown entry changes nothing."""
         if key in self._keys:
             self.box.setCurrentIndex(self._keys.index(key))
 
     def key(self) -> Hashable:
-        """The chosen key; None without entries."""
+        """Return the chosen key. None without entries."""
         place = self.box.currentIndex()
         return self._keys[place] if 0 <= place < len(self._keys) else None
 
@@ -87,7 +87,7 @@ _DIRECTIONS = {
 
 
 class CellCanvas(Picture[CellSpot]):
-    """Paints what `view` draws. `cells_chosen` carries the indexes of the chosen cells."""
+    """Paint the drawing of `view`. `cells_chosen` carries the indexes of the chosen cells."""
 
     cells_chosen = Signal(object)
     fills_height = True
@@ -166,11 +166,11 @@ class PictureView(QWidget):
         self._pages.addWidget(self._page)
 
     def show_results(self, results: Results | None) -> None:
-        """Shows these, with the axes and figures chosen before where they have them; None for nothing."""
+        """Show these results, with the chosen axes and metrics where they exist. None shows nothing."""
         self.results = results if results is not None and results.figures else None
         if self.results is None:
-            later = "The picture appears with the first results of a sweep."
-            set_text(self._none, later if results is None else "No cell has figures yet.")
+            later = "The chart appears with the first results of a sweep."
+            set_text(self._none, later if results is None else "No results yet.")
             self._pages.setCurrentWidget(self._none)
             return
         axes = tuple(axis.key for axis in self.results.grid.axes)
@@ -186,15 +186,15 @@ class PictureView(QWidget):
         self.canvas.mark_cells(cells)
 
     def draw(self, size: tuple[float, float]) -> CellPicture | None:
-        """The picture in this size, as chosen; None without results."""
+        """Return the chosen chart in this size. None without results."""
         return None if self.results is None else self.drawn(self.results, size)
 
     def offer(self, results: Results, *, is_other_grid: bool) -> None:
-        """Fills the choosers."""
+        """Fill the choosers."""
         raise NotImplementedError
 
     def drawn(self, results: Results, size: tuple[float, float]) -> CellPicture:
-        """The picture of these results, as chosen."""
+        """Return the chosen chart of these results."""
         raise NotImplementedError
 
     def tip(self, cell: int) -> str:
@@ -204,24 +204,24 @@ class PictureView(QWidget):
 
 
 def figure_entries(results: Results) -> list[tuple[str, str]]:
-    """The figures to choose from, by their names."""
+    """Return the metrics to choose from, by their names."""
     return [(figure.name, figure.title) for figure in shown_figures(results)]
 
 
 def figure_named(results: Results, name: object) -> Figure:
-    """The figure of that name, or else the first."""
+    """Return the metric of that name, or else the first."""
     figures = shown_figures(results)
     return next((figure for figure in figures if figure.name == name), figures[0])
 
 
 class Slice:
-    """Choosers of two axes, the figure, and a value on every other axis, in two rows of a view."""
+    """Choosers of two axes, the metric, and a value on every other axis, in two rows of a view."""
 
     def __init__(self, view: PictureView, x: str, other: str, other_tip: str) -> None:
         self._view = view
-        self.x = Chooser(x, "The axis across")
+        self.x = Chooser(x, "Choose the horizontal axis")
         self.other = Chooser(other, other_tip)
-        self.figure = Chooser("Figure", "What is shown of every cell")
+        self.figure = Chooser("Metric", "Choose the metric to show")
         self._at: list[Chooser] = []
         self._at_row = _row()
         for chooser in (self.x, self.other, self.figure):
@@ -232,7 +232,7 @@ class Slice:
     def offer(
         self, results: Results, usual: tuple[int, int | None], figure: Figure, *, is_other_grid: bool
     ) -> None:
-        """Fills the choosers for these results; other axes begin at the best cell."""
+        """Fill the choosers for these results. Other axes start at the best cell."""
         axes = results.grid.axes
         titles = [(place, axis.title) for place, axis in enumerate(axes)]
         several = [entry for entry in titles if len(axes[entry[0]].values) > 1] or titles[:1]
@@ -261,7 +261,7 @@ class Slice:
         best = usual_places(results, results.figures[0])
         self._at = []
         for place, axis in enumerate(results.grid.axes):
-            chooser = Chooser(axis.title, f"The value of {axis.title} of the cells that are shown")
+            chooser = Chooser(axis.title, f"Show cells with this value of {axis.title}")
             chooser.offer([(number, axis.text(number)) for number in range(len(axis.values))], best[place])
             chooser.changed.connect(self._change)
             self._at.append(chooser)
@@ -281,13 +281,13 @@ class Slice:
 
 
 class ScatterView(PictureView):
-    """Speed against memory, or any other figures, in a third's shade if wanted, with the Pareto front."""
+    """Speed vs. memory, or other metrics, with an optional third as shade, and the Pareto front."""
 
     def __init__(self) -> None:
-        super().__init__("Scatter of the sweep")
-        self.across = Chooser("Across", "The figure across")
-        self.up = Chooser("Upwards", "The figure upwards")
-        self.shade = Chooser("Shade", "The figure that the shades show; without any, precisions have colours")
+        super().__init__("Scatter plot of the sweep")
+        self.across = Chooser("X axis", "Choose the metric on the horizontal axis")
+        self.up = Chooser("Y axis", "Choose the metric on the vertical axis")
+        self.shade = Chooser("Shade", "Color the marks by this metric, or by precision")
         for chooser in (self.across, self.up, self.shade):
             chooser.changed.connect(self.canvas.redraw)
         self.rows.addLayout(_row(self.up, self.across, self.shade))
@@ -309,14 +309,14 @@ class ScatterView(PictureView):
 
 
 class SliceView(PictureView):
-    """A figure over two axes; a subclass names them, and draws it with `picture`."""
+    """A metric over two axes. A subclass names them, and draws the chart with `picture`."""
 
     words = ("", "", "", "")
-    """The name of the picture, the titles of the two axes, and the tooltip of the second."""
+    """The name of the chart, the titles of the two axes, and the tooltip of the second."""
     picture: staticmethod[..., CellPicture]
     usual: staticmethod[[Grid], tuple[int, int | None]]
     first = ""
-    """The name of the figure that is shown first, where the results have it."""
+    """The name of the metric that is shown first, if the results have it."""
 
     def __init__(self) -> None:
         super().__init__(self.words[0])
@@ -335,13 +335,13 @@ class HeatMapView(SliceView):
     """Each cell in a shade of its value."""
 
     is_map = True
-    words = ("Heat map of the sweep", "Across", "Down", "The axis downwards")
+    words = ("Heat map of the sweep", "X axis", "Y axis", "Choose the vertical axis")
     picture, usual = staticmethod(heat_map), staticmethod(usual_axes)
 
 
 class LinesView(SliceView):
-    """A figure over an axis, a line for every value of another."""
+    """A metric over an axis, with a line for every value of another."""
 
-    words = ("Lines of the sweep", "Over", "Lines", "The axis with a line for every value")
+    words = ("Lines of the sweep", "X axis", "Lines", "Draw a line for each value of this setting")
     picture, usual = staticmethod(lines), staticmethod(usual_lines)
     first = WEAK.name

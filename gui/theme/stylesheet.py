@@ -1,7 +1,7 @@
 """The style sheet of a theme, made from the design tokens, which reports and charts share.
 
 Widgets say what they are by dynamic properties: `role` for text, `kind` for buttons, `surface` for frames and
-`precision` for text in a precision's colour.
+`precision` for text in a precision's color.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QDialogButtonBox QPushButton { min-width: 76px; }
 """
 
-# sizes are in gui.show.scale: in Show all of them go by the panel's own
+# sizes are in gui.demo.scale: in Demo all of them go by the panel's own
 _SHOW = """
 QFrame[surface="drop"] { background: transparent; border: 2px solid $pri; border-radius: 8px; }
 QFrame[surface="popover"] { background: $bg1; border: 1px solid $line2; border-radius: 8px; }

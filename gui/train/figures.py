@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.later import np
+from engine.lazy_imports import np
 from engine.protocol.events import Epoch
 from engine.protocol.summary import Slowdown
 from engine.words.numbers import memory_text, number

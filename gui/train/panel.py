@@ -355,9 +355,9 @@ class EmptyAnswer(QWidget):
             words.setWordWrap(True)
         self.button = Button("Compare", "primary", "Start the experiment", do=self.pressed)
         set_property(self.button, "wide", "true")
-        centre = Qt.AlignmentFlag.AlignHCenter
-        parts = (Placed(self.outline, 0, centre), 24, self._question, 8, self._hint, 20)
-        button = Placed(self.button, 0, centre)
+        center = Qt.AlignmentFlag.AlignHCenter
+        parts = (Placed(self.outline, 0, center), 24, self._question, 8, self._hint, 20)
+        button = Placed(self.button, 0, center)
         in_column(Stretch(2), *parts, button, Stretch(3), parent=self, margins=(24, 0, 24, 0), spacing=0)
 
     def tell(self, question: str, hint: str, sides: Sequence[tuple[Precision, str]] = ()) -> None:

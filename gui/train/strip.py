@@ -99,7 +99,7 @@ class LiveStrip(QWidget):
         self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.details = IconButton("info", "Details", "Show details: optimizations, warm-up, memory and GPU")
         self.details.setCheckable(True)
-        self.play = Button("Show it", "strip", "Play both side by side, as a race", "play")
+        self.play = Button("Replay", "strip", "Replay both runs side by side", "play")
         self.why = Button("Profile", "strip", _WHY, "profile")
         self.export = Button("Export…", "strip", "Save a report, charts, data or a script", "export")
         self._answer = (self.play, self.why, self.export)

@@ -1,1 +1,1 @@
-"""The page Tune: what may be changed, the tuning as it goes on, and its outcome."""
+"""The page Tune: the settings to try, the progress, and the outcome."""

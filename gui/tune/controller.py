@@ -1,4 +1,4 @@
-"""Connects the form, the page Tune and the session's tunings."""
+"""Connect the form, the page Tune and the session's tunings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gui.widgets.buttons import ask_where
 
 
 class TuneController(StudyController[StudyView[Tuning]]):
-    """Queues tunings, shows and exports them. `comparison_wanted` carries runs to compare."""
+    """Queue, show and export tunings. `comparison_wanted` carries runs to compare."""
 
     kind = TUNE
 

@@ -25,19 +25,19 @@ from gui.widgets.table import Column, ResultTable
 from gui.widgets.table.columns import GROWS, number_column
 
 _PHASES = {
-    "candidates": "looking at the candidates",
+    "candidates": "examining the candidates",
     "halving": "short runs of the candidates",
-    "proof": "proving the winner beside plain FP32",
-    "gains": "measuring what each change gained",
-    "over": "over",
+    "proof": "verifying the winner against plain FP32",
+    "gains": "measuring the gain of each change",
+    "over": "finished",
 }
 _MOST_SHOWN = 20
 
 
 def state(view: StudyView[Tuning]) -> str:
-    """The tuning's state, in words."""
+    """Return the tuning's state in words."""
     if view.is_waiting:
-        return "waiting for its turn"
+        return "waiting in the queue"
     if not view.is_live:
         when = date_text(view.created)
         how = "finished" if view.is_complete else "unfinished"
@@ -46,11 +46,11 @@ def state(view: StudyView[Tuning]) -> str:
 
 
 _PARTS = {"candidates": 0.0, "halving": 0.1, "proof": 0.6, "gains": 0.85, "over": 1.0}
-"""Roughly how much of the work is done when a phase begins."""
+"""The approximate share of the work that is done when a phase starts."""
 
 
 def fraction_done(tuning: Tuning) -> float:
-    """Roughly how far a tuning is, 0 to 1."""
+    """Return the approximate share of a tuning that is done, 0 to 1."""
     begun = _PARTS[tuning.phase]
     if tuning.phase != "halving":
         return begun
@@ -59,7 +59,7 @@ def fraction_done(tuning: Tuning) -> float:
 
 
 class Candidate(NamedTuple):
-    """A candidate that was tried: its last round, samples per second, and these over plain FP32's."""
+    """A tried candidate: its last round, its samples per second, and their ratio to plain FP32's."""
 
     words: str
     last_round: int
@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
-    """The candidates that were tried, the fastest first, with those that failed last."""
+    """Return the tried candidates, the fastest first and the failed last."""
     plain = known_speed(tuning.trials, {})
     ranked = ranking(tuning.trials)
     last = max((known.last_round for known in ranked), default=0)
@@ -78,7 +78,7 @@ def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
         if tuning.winner is not None and known.changes == tuning.winner_changes:
             return "winner"
         is_in = tuning.winner is None and known.last_round == last
-        return "still in" if is_in else f"out after round {known.last_round}"
+        return "still in" if is_in else f"eliminated in round {known.last_round}"
 
     tried = [
         Candidate(
@@ -99,10 +99,10 @@ def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
 
 
 class TunePanel(StudyPage[StudyView[Tuning]]):
-    """Shows a tuning. `options` are what it may change, which stand in the form."""
+    """The page of a tuning. `options` are its choices, which stand in the form."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        self.resume = Button("Go on", "strip", "Goes on with the tuning", "play")
+        self.resume = Button("Resume", "strip", "Resume the tuning", "play")
         super().__init__(StudyHead("Tune", "tuning", "trials", TUNE.formats, self.resume), parent)
         self.options, self.page = TuneOptions(), TunePage()
         self.options.guide_wanted.connect(self.guide_wanted)
@@ -110,7 +110,7 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
         self.show_view(None)
 
     def show_view(self, view: StudyView[Tuning] | None) -> None:
-        """Shows how far a tuning is; None for the empty state."""
+        """Show a tuning's progress. None shows the empty state."""
         self._view = view
         self.resume.setVisible(view is not None and not view.is_unfinished and not view.is_complete)
         if view is None:
@@ -126,28 +126,25 @@ class TunePanel(StudyPage[StudyView[Tuning]]):
         return self.options.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`. Raises KeyError or TypeError for a broken one."""
+        """Restore a `state`. Raises KeyError or TypeError for a broken one."""
         if state:
             self.options.restore(state)
 
 
 _WORDS: Mapping[ChangeKind, tuple[str, str]] = {
-    "precision": ("Precision", "FP32, TF32, FP16 AMP and BF16 AMP, as far as this device has them"),
-    "recipe": ("Recipe", "Channels last, fused optimizer, CUDA graphs, torch.compile"),
-    "checkpointing": ("Checkpointing", "Activation checkpointing, which makes room for larger batches"),
-    "batch": ("Batch", "How an optimizer step is split into batches"),
-    "exchange": (
-        "Exchange",
-        "How devices send each other gradients: in BF16, in larger buckets, with a static graph",
-    ),
-    "loader": ("Loader", "How many processes load the data, and whether memory is pinned"),
+    "precision": ("Precision", "Try FP32, TF32, FP16 AMP and BF16 AMP where available"),
+    "recipe": ("Optimizations", "Try channels_last, fused optimizer, CUDA graphs and torch.compile"),
+    "checkpointing": ("Checkpointing", "Try activation checkpointing, which allows larger batches"),
+    "batch": ("Batch", "Try other splits of an optimizer step into batches"),
+    "exchange": ("Gradient sync", "Try BF16 gradients, larger buckets and a static graph"),
+    "loader": ("Loader", "Try other loader workers, pinned memory and data on the device"),
 }
 _GUIDE = "tune"
 _CAPS_GIB = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 
 
 class TuneOptions(QWidget):
-    """Stands in the form. `guide_wanted` asks for a page of the guide."""
+    """The choices of a tuning, in the form. `guide_wanted` asks for a page of the guide."""
 
     guide_wanted = Signal(str)
 
@@ -155,20 +152,24 @@ class TuneOptions(QWidget):
         super().__init__(parent)
         self.boxes = {kind: _box(*_WORDS[kind]) for kind in CHANGE_KINDS}
         self.boxes["exchange"].hide()
-        self.changes_batch = _box("Other batch sizes", "Lets the samples of a step change: other training")
-        self.coarse = _box("Coarser formats", "FP8 and pure BF16, which change the training more than AMP")
+        self.changes_batch = _box(
+            "Other batch sizes", "Allow a different number of samples per step (this changes the training)"
+        )
+        self.coarse = _box(
+            "Lower precisions", "Try FP8 and pure BF16, which change the training more than AMP"
+        )
         self.guard = ComboBox()
-        self.guard.setAccessibleName("What guards the accuracy")
-        self.guard.setToolTip("What the proof demands of the winner's losses")
-        self.guard.addItem("like FP32's", "alike")
+        self.guard.setAccessibleName("Accuracy check")
+        self.guard.setToolTip("How close the winner's losses must stay to FP32")
+        self.guard.addItem("like FP32", "alike")
         self.guard.addItem("any", "none")
         self.cap = ComboBox()
         self.cap.setAccessibleName("Memory cap")
-        self.cap.setToolTip("Settings that need more memory than this do not count")
+        self.cap.setToolTip("Settings that need more memory are excluded")
         self.cap.addItem("all", None)
         for size in _CAPS_GIB:
             self.cap.addItem(f"{size:g} GiB", size)
-        guide = Button("How it works", "link", "How the fastest settings are found and proven")
+        guide = Button("How it works", "link", "Open the guide on Tune")
         guide.clicked.connect(lambda: self.guide_wanted.emit(_GUIDE))
         grid = QGridLayout()
         grid.setContentsMargins(0, 2, 0, 14)
@@ -177,12 +178,12 @@ class TuneOptions(QWidget):
         always = [box for box in self.boxes.values() if box is not of_several]
         for place, box in enumerate((*always, self.changes_batch, self.coarse, of_several)):
             grid.addWidget(box, place // 2, place % 2)
-        head = in_row(label("May change", "label"), Stretch(1), guide)
-        row = in_row(Field("Memory", self.cap), Field("Losses", self.guard), spacing=12)
+        head = in_row(label("Settings to try", "label"), Stretch(1), guide)
+        row = in_row(Field("Memory cap", self.cap), Field("Accuracy check", self.guard), spacing=12)
         in_column(head, grid, row, parent=self, spacing=4)
 
     def show_devices(self, has_several: bool) -> None:
-        """Shows what only runs on several devices may change."""
+        """Show the choices that only apply to multiple devices."""
         self.boxes["exchange"].setVisible(has_several)
 
     def plan(self) -> TuningPlan:
@@ -195,7 +196,7 @@ class TuneOptions(QWidget):
         )
 
     def memory_cap_gib(self) -> float | None:
-        """The memory cap; None for all memory."""
+        """Return the memory cap. None means all memory."""
         size: float | None = self.cap.currentData()
         return size
 
@@ -204,7 +205,7 @@ class TuneOptions(QWidget):
         return {**self.plan().model_dump(mode="json"), "cap": self.memory_cap_gib()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state`. Raises KeyError or TypeError for a broken one."""
+        """Restore a `state`. Raises KeyError or TypeError for a broken one."""
         for kind, box in self.boxes.items():
             box.setChecked(kind in state["kinds"])
         self.changes_batch.setChecked(bool(state["changes_batch"]))
@@ -233,7 +234,7 @@ class Waterfall(Painted):
         self.setMinimumWidth(_LEAST_WIDTH)
         drawing = waterfall_drawing(tuning, _LEAST_WIDTH)
         self.setFixedHeight(round(drawing.height))
-        self.setAccessibleName(f"What each change gained: {drawing.description}")
+        self.setAccessibleName(f"Gain of each change: {drawing.description}")
 
     def sizeHint(self) -> QSize:
         return QSize(_LEAST_WIDTH, self.height())
@@ -249,14 +250,14 @@ _COLUMNS: tuple[Column[Candidate], ...] = (
         "Speed", lambda candidate: candidate.speed, lambda speed: f"{number(speed)} samples/s", width=120
     ),
     number_column(
-        "Against plain FP32", lambda candidate: candidate.ratio, lambda ratio: f"{times(ratio)}×", width=126
+        "vs. plain FP32", lambda candidate: candidate.ratio, lambda ratio: f"{times(ratio)}×", width=126
     ),
     Column("State", lambda candidate: candidate.state, width=110, widest=GROWS),
 )
 
 
 class TunePage(AnswerPage):
-    """Shows a tuning. The signals are the buttons'."""
+    """The result of a tuning. The signals come from its buttons."""
 
     use_wanted = Signal()
     comparison_wanted = Signal()
@@ -265,16 +266,17 @@ class TunePage(AnswerPage):
     def __init__(self) -> None:
         super().__init__(
             "Tune",
-            "Which settings train the form's model fastest here?",
-            "Short runs of precisions, recipes, batches and loader settings tell, and longer ones prove it.",
+            "Which settings train this model fastest on this machine?",
+            "Short runs screen precisions, optimizations, batch sizes and loader settings. Longer runs "
+            "verify the winner.",
             "Tune",
-            "Tunes with the choices above",
+            "Start with the choices in the form",
             is_solid=True,
         )
         self._shown: Tuning | None = None
 
     def show_view(self, view: StudyView[Tuning]) -> None:
-        """Shows a tuning as far as it has come."""
+        """Show a tuning's results so far."""
         tuning = view.answer
         if tuning == self._shown:
             return
@@ -288,19 +290,19 @@ class TunePage(AnswerPage):
     def _parts(self, tuning: Tuning) -> Sequence[Part]:
         parts: list[Part] = [] if tuning.winner is None else [self._buttons(tuning)]
         if waterfall_steps(tuning):
-            parts += [label("What each change gained", "heading"), Waterfall(tuning)]
+            parts += [label("Gain of each change", "heading"), Waterfall(tuning)]
         if tuning.trials:
             table = ResultTable("Candidates", _COLUMNS, whole=True)
             table.show_rows(candidates(tuning))
             parts += [label("Candidates", "heading"), table]
         if left := not_tried(tuning):
-            parts += [label("What was not tried", "heading"), wrapped("\n".join(left), "body")]
+            parts += [label("Not tried", "heading"), wrapped("\n".join(left), "body")]
         return parts
 
     def _buttons(self, tuning: Tuning) -> Part:
-        use = Button("Use these settings", "strip", "Puts the fastest settings into the form")
-        script = Button("Write the script…", "strip", "Saves the winner as a script that needs only PyTorch")
-        compare = Button("Compare the runs", "strip", "Ticks the runs of the proof and opens Results")
+        use = Button("Use these settings", "strip", "Put the fastest settings into the form")
+        script = Button("Write the script…", "strip", "Save the winner as a script that needs only PyTorch")
+        compare = Button("Compare the runs", "strip", "Select the verification runs and open Results")
         compare.setEnabled(tuning.proof is not None and bool(tuning.proof.winner_ids))
         use.clicked.connect(self.use_wanted)
         script.clicked.connect(self.script_wanted)

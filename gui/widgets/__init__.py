@@ -6,7 +6,7 @@ from gui.widgets.focus_ring import FocusRing
 from gui.widgets.labels import (
     ElidedLabel,
     Field,
-    centre,
+    center,
     divider,
     label,
     set_precision,
@@ -33,7 +33,7 @@ __all__ = [
     "ShareBar",
     "StatCard",
     "StatRow",
-    "centre",
+    "center",
     "divider",
     "draw_bar",
     "draw_marker",

@@ -30,7 +30,7 @@ def draw_bar(painter: QPainter, rect: QRectF, fraction: float, color: str, track
 
 
 class ProgressLine(QWidget):
-    """A progress bar 4 px high, in a precision's colour or in neutral ink."""
+    """A progress bar 4 px high, in a precision's color or in neutral ink."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)

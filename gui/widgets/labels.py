@@ -36,9 +36,9 @@ def describe(widget: QWidget, name: str, tooltip: str) -> None:
     widget.setToolTip(tooltip)
 
 
-def centre(page: QWidget, inner: QWidget) -> None:
-    """Lay out `page` with `inner` alone in its optical centre."""
-    # the optical centre is a little above the middle
+def center(page: QWidget, inner: QWidget) -> None:
+    """Lay out `page` with `inner` alone in its optical center."""
+    # the optical center is a little above the middle
     in_column(Stretch(2), in_row(Stretch(1), inner, Stretch(1)), Stretch(3), parent=page, margins=None)
 
 
@@ -113,7 +113,7 @@ class ElidedLabel(QLabel):
         self._shorten()
 
     def sizeHint(self) -> QSize:
-        # a label with shorter forms gives way before its neighbours do
+        # a label with shorter forms gives way before its neighbors do
         form = self._shorter[-1] if self._shorter else self._whole
         width = QFontMetrics(self.font()).horizontalAdvance(form) + 2
         return QSize(width, super().sizeHint().height())

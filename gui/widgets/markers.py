@@ -34,7 +34,7 @@ def draw_marker(
     fill: MarkFill = "full",
     color: str | None = None,
 ) -> None:
-    """Draw the precision's marker at `center`, in its own colour unless another is given."""
+    """Draw the precision's marker at `center`, in its own color unless another is given."""
     look = theme().palette.look(precision)
     ink = QColor(color or look.color)
     painter.save()

@@ -27,7 +27,7 @@ SHORTCUTS = (
     Shortcut("stop", "Ctrl+.", "Stop the current job"),
     Shortcut("experiment", "Ctrl+1", "Go to Experiment"),
     Shortcut("results", "Ctrl+2", "Go to Results"),
-    Shortcut("show", "Ctrl+3", "Go to Show"),
+    Shortcut("show", "Ctrl+3", "Go to Demo"),
     Shortcut("present", "F11", "Enter or leave full screen (Escape)"),
     Shortcut("limit", "Ctrl+M", "Find the largest batch that fits"),
     Shortcut("save", "Ctrl+S", "Save the form as your own preset"),

@@ -29,9 +29,9 @@ _GAP, _MARKER = 6, 24
 
 @dataclass(frozen=True)
 class StatRow:
-    """One run's line: `value` in the precision's colour or the run's own, then `after` in small neutral ink.
+    """One run's line: `value` in the precision's color or the run's own, then `after` in small neutral ink.
 
-    An `absent` value ("not used", "–") is small and grey. `detail` is the row's tooltip.
+    An `absent` value ("not used", "–") is small and gray. `detail` is the row's tooltip.
     """
 
     precision: Precision

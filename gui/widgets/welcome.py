@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from gui.theme.fonts import DISPLAY_FAMILIES
-from gui.widgets import Button, centre, label
+from gui.widgets import Button, center, label
 from gui.widgets.boxes import Stretch, in_column, in_row
 
 TITLE = "See what mixed precision gains on this machine"
@@ -43,8 +43,8 @@ class Welcome(QWidget):
         self._sentence = _centred(SENTENCE, "body", "sentence")
         kind = "secondary" if is_large else "strip"
         # beside the form, whose button is the one solid block of the view, it is one of three equals
-        self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
-        self.show_me.setAccessibleName("Show me")
+        self.show_me = Button(" Run demo", "primary" if is_large else kind, _SHOW_ME, "play")
+        self.show_me.setAccessibleName("Run demo")
         self.experiment = Button("Run an experiment", kind, _EXPERIMENT, do=self.experiment_wanted)
         self.limit = Button("Find the largest batch", kind, _LIMIT, do=self.limit_wanted)
         self.show_me.clicked.connect(self.show_me_wanted)
@@ -89,7 +89,7 @@ class Welcome(QWidget):
             self._offers.addLayout(offer, 1)
         self._inner = QWidget()
         self._column = in_column(self._title, self._meaning, self._sentence, self._offers, parent=self._inner)
-        centre(self, self._inner)
+        center(self, self._inner)
 
     def _grow(self) -> None:
         fits = min(self.width() / _FULL_SIZE.width(), self.height() / _FULL_SIZE.height())

@@ -17,7 +17,7 @@ from gui.window.top_bar import SIDE_WIDTH
 
 _LEAST_SIDE, _WIDEST_SIDE = 304, 440
 _CONTROLS = 64
-"""Height of the controls at the lower edge of Show."""
+"""Height of the controls at the lower edge of Demo."""
 
 
 class Body(QSplitter):

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QSizePolicy, QWidget
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
-from engine.later import psutil
+from engine.lazy_imports import psutil
 from engine.words.numbers import duration, memory_text, share_text
 from gui.runs.queue_table import KIND_ICONS, Schedule
 from gui.theme.fonts import font

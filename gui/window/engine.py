@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.installation.installed import Installation
     from gui.installation.page import SetupPage
     from gui.installation.progress import SetupChip
-    from gui.installation.setup import EngineSetup, Means
+    from gui.installation.setup import EngineSetup, InstallerBackend
     from gui.installation.words import Purpose
     from gui.window.main_window import MainWindow
 
@@ -34,14 +34,14 @@ _FACTS = {State.ABSENT: "PyTorch is not installed", State.BROKEN: "PyTorch needs
 class EngineController(QObject):
     """Shows the installation page in place of runs while PyTorch is not installed."""
 
-    def __init__(self, window: MainWindow, means: Means | None = None) -> None:
+    def __init__(self, window: MainWindow, installer_backend: InstallerBackend | None = None) -> None:
         super().__init__(window)
         self._window, self._experiments, self._form = window, window.experiments, window.setup
         self._live, self._device, self._notice = window.live, window.top_bar.device, window.notice
         self._trains_next = False
         self._message: Message | None = None
         self._background = Background(self)
-        self._own_means, self._of = means, ""
+        self._own_backend, self._of = installer_backend, ""
         self._experiments.machine_changed.connect(self._switch)
         self._experiments.engine_changed.connect(self._take_engine)
         self._experiments.problem.connect(self._doubt)
@@ -65,7 +65,7 @@ class EngineController(QObject):
         from gui.installation.setup import EngineSetup
 
         # neither disturbs the other: what is measured, and what uses processor, disk and card as well
-        installing = EngineSetup(self._means(), self, lambda: self._experiments.make_way(True))
+        installing = EngineSetup(self._backend(), self, lambda: self._experiments.make_way(True))
         self._experiments.idle.connect(installing.begin_if_waiting)
         installing.found.connect(self._show_hardware)
         installing.began.connect(lambda _wanted: self._begin())
@@ -74,10 +74,10 @@ class EngineController(QObject):
         installing.problem.connect(lambda _problem: self._end(None))
         return installing
 
-    def _means(self) -> Means:
-        from gui.installation.setup import far_means, own_means
+    def _backend(self) -> InstallerBackend:
+        from gui.installation.setup import local_backend, remote_backend
 
-        return far_means(self._of) if self._of else self._own_means or own_means()
+        return remote_backend(self._of) if self._of else self._own_backend or local_backend()
 
     def _switch(self) -> None:
         """Switch to the PyTorch and the page of another machine. A current installation is stopped."""
@@ -238,9 +238,9 @@ class EngineController(QObject):
 
     def _show_hardware(self, found: Description) -> None:
         if not self.engine.is_usable:
-            from gui.installation.words import card_title
+            from gui.installation.words import gpu_title
 
-            title, fact = card_title(found.hardware), _FACTS[self.engine.state]
+            title, fact = gpu_title(found.hardware), _FACTS[self.engine.state]
             self._device.set_device(title, (fact,), f"{title}: {fact}")
 
     def _look_after(self, *, is_doubtful: bool = False) -> None:

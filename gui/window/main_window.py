@@ -47,8 +47,8 @@ from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, rem
 from gui.window.top_bar import PLACES, BarActions, TopBar
 
 if TYPE_CHECKING:
-    from gui.installation.setup import Means
-    from gui.show.controller import ShowController
+    from gui.demo.controller import DemoController
+    from gui.installation.setup import InstallerBackend
     from gui.window.desktop import Notifications
     from gui.window.pages import OtherPages
 
@@ -77,14 +77,14 @@ _LATER = (
     "gui.sweep.controller",
     "gui.tune.controller",
     "engine.race.race",
-    "gui.show.controller",
+    "gui.demo.controller",
     "gui.window.pages",
 )
 """What the pages behind the first view import, in parts of some 20 ms each; pyqtgraph takes longer."""
 
 
 class MainWindow(QMainWindow):
-    """Owns the panels and `experiments`. `means` install the engine, if not the program's own."""
+    """Owns the panels and `experiments`. `installer_backend` replaces the program's own."""
 
     painted = Signal()  # once, after its first paint, when all pages are made
 
@@ -94,7 +94,7 @@ class MainWindow(QMainWindow):
         launcher: Launcher,
         settings: Settings | None = None,
         repaint_hz: int | None = None,
-        means: Means | None = None,
+        installer_backend: InstallerBackend | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Ammeter")
@@ -107,7 +107,7 @@ class MainWindow(QMainWindow):
         self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
-        self.engine = EngineController(self, means)
+        self.engine = EngineController(self, installer_backend)
         self.machines = MachinesController(self)
         self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
@@ -176,8 +176,8 @@ class MainWindow(QMainWindow):
         return others
 
     @property
-    def shows(self) -> ShowController | None:
-        """Show's controller; None before it is made."""
+    def shows(self) -> DemoController | None:
+        """Demo's controller. None before it is made."""
         return self.others.shows if self._has_others else None
 
     @cached_property
@@ -363,7 +363,7 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def _may_close(self) -> bool:
-        # the runs of "Show me" are taken out of the queue
+        # the runs of the demo are taken out of the queue
         tells_of, items = self.others.shows.tells_of, self.experiments.queue.items()
         waiting = counted_work(item.kind for item in items if not (item.is_running or tells_of(item.key)))
         what = self.experiments.in_progress

@@ -15,6 +15,8 @@ from engine.compare.verdict import Piece, joined
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
 from gui.compare.reading import ComparedRuns, read_and_compare
+from gui.demo.controller import DemoController
+from gui.demo.panel import DemoPanel
 from gui.limit.controller import LimitController
 from gui.limit.panel import LimitPanel
 from gui.numerics.controller import NumericsController
@@ -25,8 +27,6 @@ from gui.results.controller import ResultsController
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.study_page import StudyController
-from gui.show.controller import ShowController
-from gui.show.panel import ShowPanel
 from gui.sweep.controller import SweepController
 from gui.sweep.panel import SweepPanel
 from gui.train.outcome import Answer
@@ -50,7 +50,7 @@ class OtherPages(QObject):
         pages = body.pages
         # the order of Tab is that in which they are made
         self.limit_panel = LimitPanel(pages)
-        self.show_panel = ShowPanel(pages)
+        self.show_panel = DemoPanel(pages)
         self.numerics_panel = NumericsPanel(pages)
         self.profile_panel = ProfilePanel(pages)
         self.sweep_panel = SweepPanel(pages)
@@ -79,7 +79,7 @@ class OtherPages(QObject):
         self.comparisons = self.results.comparisons
         self.compare, self.head = self.results.page.comparison, self.results.page.head
         parts, show = (window.top_bar, self._notice), self.show_panel
-        self.shows = ShowController(
+        self.shows = DemoController(
             store_path, experiments, show, self.comparisons, self._notice, window, parts
         )
         self._controllers: Mapping[str, StudyController[Any]] = {

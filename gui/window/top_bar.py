@@ -22,7 +22,7 @@ from gui.window.chips import ActivityChip, DeviceChip
 PLACES = (
     ("experiment", "Experiment", "Set up an experiment and watch it run (Ctrl+1)"),
     ("results", "Results", "Compare, export and reuse saved runs (Ctrl+2)"),
-    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+3)"),
+    ("show", "Demo", "Replay two runs side by side, in plain words (Ctrl+3)"),
 )
 SIDE_WIDTH = 320
 _ROOM_FOR_NAMES, _ROOM_FOR_LOGO = 1_280, 1_000

@@ -31,10 +31,10 @@ Recommends: ca-certificates
 Suggests: gcc
 Description: measure what mixed-precision training in PyTorch gains
  Ammeter trains the same model in FP32 and in mixed precision (AMP) on your own
- graphics card, and shows speed, memory and accuracy live and side by side.
+ machine, and shows speed, memory and accuracy live and side by side.
  .
- PyTorch itself is not in this package: the program downloads the build that
- fits the graphics card into the user's home folder at the first start.
+ PyTorch is not in this package: the first start downloads the build for your
+ GPU into your home folder.
 """
 _COPYRIGHT = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/

@@ -69,7 +69,7 @@ def quick(steps: Steps, scratch: Path, package: Path | None) -> None:
         check(not pythons, f"libraries come from another Python: {', '.join(pythons[:3])}")
     with steps.step("The charts, which are loaded after the first paint, have all that they need"):
         interpreter = folder / "python" / "bin" / "python3"
-        output_of([interpreter, "-P", "-c", "import gui.train.page, gui.show.race_page"], environment)
+        output_of([interpreter, "-P", "-c", "import gui.train.page, gui.demo.race_page"], environment)
     with steps.step("Runs made elsewhere are read, listed, compared and exported"):
         archive = _runs_of_the_checkout(scratch)
         program.says("import", archive)

@@ -96,14 +96,14 @@ class Whole:
         engine = root.at(_ENGINE)
         with self.steps.step("The page of the engine says what will be fetched"):
             shown.press("ctrl+1")
-            window.wait_for("Download and set up", "push button", seconds=120)
+            window.wait_for("Download and install", "push button", seconds=120)
             self._shoot(shown, "2-engine-offered")
         with self.steps.step("The engine is fetched, over a connection that is cut"):
             indexes.order(Fault(path="torch-", cut_after=5_000_000, times=4))
             # what uv has read of the wheels before does not count
             indexes.requests.clear()
             clicked = time.monotonic()
-            window.click("Download and set up", "push button")
+            window.click("Download and install", "push button")
             wait_for(lambda: list(engine.glob("downloads/*.part")), "nothing is fetched", 60, every=0.02)
             self._shoot(shown, "3-engine-fetched")
             wait_for(lambda: list(engine.glob("installations/*")), "the engine is not fetched", 1200)

@@ -31,10 +31,10 @@ from engine.installation.installed import (
     downloads_folder,
     engine_here,
     installations_folder,
-    whole_problem,
+    missing_files_problem,
 )
 from engine.installation.installer import Installer
-from engine.installation.wanted import Source, StageBegan, Wanted
+from engine.installation.request import InstallRequest, Source, StageBegan
 from tests.wheel_index import Fault, WheelIndex, stand_in_wheel
 
 _BYTES_PER_SECOND = 8e6
@@ -45,7 +45,7 @@ _WHEELS = ("torch-2.15.0-py3-none-any.whl", "torchvision-0.30.0-py3-none-any.whl
 def set_up(folder: Path, mirror: str) -> None:
     """The process that is killed."""
     installer = Installer(folder, lambda packages: time.sleep(_TRIAL_SECONDS))
-    for event in installer.install(Wanted(source=Source(mirror=mirror))):
+    for event in installer.install(InstallRequest(source=Source(mirror=mirror))):
         if isinstance(event, StageBegan):
             print(event.stage.value, flush=True)
 
@@ -88,7 +88,7 @@ def is_sound(folder: Path, *, was_ready: bool) -> bool:
     state = engine_here(folder).state
     if state is State.ABSENT:
         return not was_ready
-    return state is State.READY and whole_problem(folder) is None
+    return state is State.READY and missing_files_problem(folder) is None
 
 
 def fetched_again(index: WheelIndex, before: dict[str, int]) -> int:

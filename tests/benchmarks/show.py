@@ -3,9 +3,9 @@
     uv run python tests/benchmarks/show.py [FRAMES] [--not-saved] [--show-me] [--seconds 300]
 
 A frame moves everything (blocks, counters, number,
-tanks, slider) to the next sixtieth of a second and paints what changed, of a panel of 1920 x 1080 with lanes
+gauges, slider) to the next sixtieth of a second and paints what changed, of a panel of 1920 x 1080 with lanes
 of 500 blocks that are never lit at the same pace. With `--show-me` it also prints how many seconds pass from
-a press on "Show me" in a new store to the end of the race, which trains two runs on this machine; the models
+a press on "Run demo" in a new store to the end of the race, which trains two runs on this machine; the models
 and precisions are those that the program picks. It ends with an error where that takes over `--seconds`.
 """
 
@@ -35,7 +35,7 @@ from engine.protocol.pictures import patterns
 from engine.race.race import Race, race_of
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.show.panel import ShowPanel
+from gui.demo.panel import DemoPanel
 from gui.theme.theme import set_reduced_motion, theme
 from gui.window.app import make_application, run_until
 from gui.window.main_window import MainWindow
@@ -89,7 +89,7 @@ def long_race(made: Content) -> Race:
 def frame_ms(race: Race, frames: int, mode: str) -> np.ndarray:
     """Milliseconds of each frame, from the start to the end."""
     theme().set_mode(mode)
-    panel = ShowPanel()
+    panel = DemoPanel()
     panel.resize(1920, 1080)
     panel.show()
     panel.show_race(race, patterns(200))
@@ -138,7 +138,7 @@ def show_me(
     most_seconds: float,
     look: Callable[[MainWindow, str], None] = lambda window, page: None,
 ) -> Shown:
-    """Presses "Show me", with a worker that stands ready, as a moment after the start; plays the race.
+    """Presses "Run demo", with a worker that stands ready, as a moment after the start; plays the race.
 
     `look` is called with the window and the name of the page while the second run is measured and at the
     race's end. Raises SystemExit where there is no race, and TimeoutError.
@@ -191,7 +191,7 @@ def main() -> None:
         if options.show_me:
             with Launcher() as launcher, Store(folder / "runs.sqlite") as store:
                 taken = show_me(store, launcher, folder, options.seconds).seconds
-            print(f"\nfrom “Show me” to the end of the race: {taken:.0f} s")
+            print(f"\nfrom “Run demo” to the end of the race: {taken:.0f} s")
     application.processEvents()
 
 

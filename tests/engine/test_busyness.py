@@ -1,4 +1,4 @@
-"""What other programs take of a machine is told before a run, and what Ammeter takes itself is not."""
+"""The load by other programs is reported before a run, and Ammeter's own is not."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Taken(8 * GIB)}
         (Busyness(Taken(0.1, "firefox"), **MEMORY), ()),
         (
             Busyness(Taken(0.45, "firefox"), **MEMORY),
-            ("other programs take 45% of the processor, mostly firefox",),
+            ("other programs use 45% of the CPU, mostly firefox",),
         ),
-        (Busyness(Taken(0.45), **MEMORY), ("other programs take 45% of the processor",)),
-        (Busyness(Taken(0.45), **MEMORY, has_card=True), ()),
+        (Busyness(Taken(0.45), **MEMORY), ("other programs use 45% of the CPU",)),
+        (Busyness(Taken(0.45), **MEMORY, has_gpu=True), ()),
         (
-            Busyness(Taken(0.6), **MEMORY, has_card=True, card_percent=Taken(80.0, "blender")),
+            Busyness(Taken(0.6), **MEMORY, has_gpu=True, gpu_percent=Taken(80.0, "blender")),
             (
-                "other programs take 60% of the processor",
+                "other programs use 60% of the CPU",
                 "other programs keep the GPU 80% busy, mostly blender",
             ),
         ),
-        (Busyness(has_card=True, card_percent=Taken(3.0), card_mib=Taken(300.0)), ()),
+        (Busyness(has_gpu=True, gpu_percent=Taken(3.0), gpu_mib=Taken(300.0)), ()),
         (
-            Busyness(has_card=True, card_mib=Taken(4_300.0, "python")),
-            ("other programs hold 4.2 GiB of the GPU's memory, mostly python",),
+            Busyness(has_gpu=True, gpu_mib=Taken(4_300.0, "python")),
+            ("other programs use 4.2 GiB of GPU memory, mostly python",),
         ),
         (
             Busyness(memory_bytes=16 * GIB, memory_left=Taken(0.6 * GIB, "chrome")),
-            ("only 614 MiB of 16.0 GiB of memory are free, most is held by chrome",),
+            ("only 614 MiB of 16.0 GiB of memory are free, mostly used by chrome",),
         ),
     ],
 )
 def test_what_would_spoil_a_measurement_is_a_reason(seen: Busyness, reasons: tuple[str, ...]) -> None:
     assert seen.reasons == reasons
-    assert seen.sentence == (f"This machine is busy: {'; '.join(reasons)}." if reasons else "")
+    assert seen.sentence == (f"This machine is busy: {', and '.join(reasons)}." if reasons else "")
 
 
 @pytest.mark.parametrize(
@@ -92,23 +92,23 @@ def test_the_program_that_takes_most_is_named_by_all_of_its_processes(
         {own: ("ammeter", 90.0, 99.0), 5: ("web", 51.0, 1.0), 6: ("web", 2.0, 1.0), 7: ("index", 2.0, 9.0)},
     )
     seen = watch.look("cpu")
-    assert seen.processor.program == "web", "3 s of 5, of which none is this program's own"
+    assert seen.cpu.program == "web", "3 s of 5, of which none is this program's own"
     assert seen.memory_left.program == "index"
 
 
 def test_nobody_is_named_where_many_share(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {pid: (f"program {pid}", 1.0, 1.0) for pid in range(2, 6)}
     watch = scripted(monkeypatch, dict.fromkeys(many, ("", 0.0, 1.0)), many)
-    assert watch.look("cpu").processor.program is None
+    assert watch.look("cpu").cpu.program is None
 
 
 def test_a_look_at_this_machine_holds_together() -> None:
     watch = Watch()
     seen = watch.look()
-    assert 0.0 <= seen.processor.amount <= 1.0
+    assert 0.0 <= seen.cpu.amount <= 1.0
     assert 0 < seen.memory_left.amount < seen.memory_bytes == psutil.virtual_memory().total
-    if not seen.has_card:
-        assert seen.card_percent is None and seen.card_mib is None
+    if not seen.has_gpu:
+        assert seen.gpu_percent is None and seen.gpu_mib is None
 
 
 def test_a_thread_of_the_kernel_is_no_program_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_a_thread_of_the_kernel_is_no_program_to_name(monkeypatch: pytest.Monkey
 
     looks = [thread(1.0), thread(9.0)]
     monkeypatch.setattr("engine.busyness.psutil.process_iter", lambda _wanted: iter([looks.pop(0)]))
-    assert Watch().look("cpu").processor.program is None
+    assert Watch().look("cpu").cpu.program is None
 
 
 def test_names_from_outside_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_the_command_line_says_once_on_a_terminal_that_the_machine_is_busy(
     monkeypatch: pytest.MonkeyPatch,
     home: object,
 ) -> None:
-    told = "This machine is busy: other programs take 62% of the processor"
+    told = "This machine is busy: other programs use 62% of the CPU"
     asked = ["--preset", "hello-amp", "--device", "cpu", "--target", "thread", "--steps", "3"]
     busy(0.62)
     assert main(["run", *asked, "--json"]) == 0

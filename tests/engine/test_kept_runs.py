@@ -19,7 +19,7 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import ProblemError
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, Grid
-from engine.machines.far_site import launcher_on
+from engine.machines.remote_site import launcher_on
 from engine.protocol.events import Event, Failed, Finished, Samples, Started
 from engine.runner import Runner
 from engine.store.queue import this_process
@@ -27,7 +27,7 @@ from engine.store.record import RunRecord
 from engine.store.recorder import Recorder
 from engine.store.store import Status, Store
 from engine.worker.launcher import Launcher
-from tests.far import CLONE, FarMachine, eventually
+from tests.remote import CLONE, RemoteMachine, eventually
 
 SETTINGS = {
     "model": "linear",
@@ -42,7 +42,7 @@ FLAGS = [f"--set={key}={value}" for key, value in SETTINGS.items() if key != "st
 
 
 @pytest.fixture
-def there(near: FarMachine, home: Path) -> Iterator[Launcher]:
+def there(near: RemoteMachine, home: Path) -> Iterator[Launcher]:
     """Trains to step 100, and on from there once a test lets it."""
     near.talk("training_worker.py")
     near.train_to(100)
@@ -70,7 +70,7 @@ def begun(store: Store, launcher: Launcher, steps: int = 20, **place: object) ->
     return store.run(run.id)
 
 
-def read_on(store: Store, launcher: Launcher, run_id: str, near: FarMachine) -> list[Event]:
+def read_on(store: Store, launcher: Launcher, run_id: str, near: RemoteMachine) -> list[Event]:
     """All that is left of a run, which may now train to its end."""
     near.train_to(300)
     return list(Runner(store, launcher).run(run_id))
@@ -81,7 +81,7 @@ def steps_of(store: Store, run_id: str) -> list[int]:
 
 
 def test_a_run_there_is_recorded_here_with_its_machine(
-    store: Store, there: Launcher, near: FarMachine
+    store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
     run = store.add(EXPERIMENT, machine="near")
     events = read_on(store, there, run.id, near)
@@ -94,7 +94,7 @@ def test_a_run_there_is_recorded_here_with_its_machine(
     eventually(lambda: not near.folders())
 
 
-def test_a_run_that_was_left_is_read_on(store: Store, there: Launcher, near: FarMachine) -> None:
+def test_a_run_that_was_left_is_read_on(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = begun(store, there)
     assert run.status is Status.RUNNING and store.kept_place(run.id) is not None
     before = steps_of(store, run.id)
@@ -107,7 +107,7 @@ def test_a_run_that_was_left_is_read_on(store: Store, there: Launcher, near: Far
     eventually(lambda: not near.folders())
 
 
-def test_it_can_be_left_as_often_as_one_likes(store: Store, there: Launcher, near: FarMachine) -> None:
+def test_it_can_be_left_as_often_as_one_likes(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = begun(store, there)
     for furthest in (140, 180, 220, 260):
         near.train_to(furthest)
@@ -122,7 +122,7 @@ def test_it_can_be_left_as_often_as_one_likes(store: Store, there: Launcher, nea
 
 
 def test_what_was_taken_and_not_committed_is_read_again(
-    store: Store, there: Launcher, near: FarMachine
+    store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
     class Killed(Recorder):
         def close(self) -> None:
@@ -153,7 +153,7 @@ def test_stop_reaches_a_run_that_was_taken_up(store: Store, there: Launcher) -> 
 
 
 def test_a_run_whose_keeper_is_gone_is_interrupted_with_what_it_had(
-    store: Store, there: Launcher, near: FarMachine
+    store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
     run = begun(store, there)
     for pid in near.running():
@@ -169,7 +169,7 @@ def test_a_run_whose_keeper_is_gone_is_interrupted_with_what_it_had(
 
 
 def test_a_run_whose_folder_was_removed_is_interrupted(
-    store: Store, there: Launcher, near: FarMachine
+    store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
     run = begun(store, there)
     for pid in near.running():
@@ -181,7 +181,7 @@ def test_a_run_whose_folder_was_removed_is_interrupted(
     assert store.run(run.id).status is Status.INTERRUPTED and steps_of(store, run.id) == before
 
 
-def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher, near: FarMachine) -> None:
+def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = begun(store, there)
     for delete in (store.delete, store.remove):
         with pytest.raises(ProblemError) as refused:
@@ -192,7 +192,7 @@ def test_a_run_that_still_trains_is_not_deleted(store: Store, there: Launcher, n
     assert not store.has(run.id)
 
 
-def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: FarMachine) -> None:
+def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = begun(store, there)
     other = this_process().model_copy(update={"pid": 1, "started": 0.0, "host": "another"})
     with store._connection.writing() as connection:
@@ -206,7 +206,7 @@ def test_a_living_program_keeps_its_run(store: Store, there: Launcher, near: Far
 
 
 def test_the_place_of_a_sweep_goes_on_and_is_not_trained_beside_itself(
-    store: Store, there: Launcher, near: FarMachine
+    store: Store, there: Launcher, near: RemoteMachine
 ) -> None:
     axes = (Axis(key="precision", values=("fp32", "bf16")),)
     sweep = store.sweeps.add("", Grid(base=SETTINGS, axes=axes), Plan(), device_name="", machine="near")
@@ -221,7 +221,7 @@ def test_the_place_of_a_sweep_goes_on_and_is_not_trained_beside_itself(
         store.add(EXPERIMENT, sweep=sweep, cell=0, repeat=1, machine="near")
 
 
-def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher, near: FarMachine) -> None:
+def test_a_checkpoint_is_resumed_where_it_is(store: Store, there: Launcher, near: RemoteMachine) -> None:
     saving = experiment_from({**SETTINGS, "checkpoint": {"last": True}})
     run = store.add(saving, machine="near")
     runner = Runner(store, there)
@@ -248,16 +248,16 @@ def test_a_run_without_checkpoints_there_is_not_queued_again(store: Store, there
     assert "no checkpoint" in refused.value.problem.message
 
 
-def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher, near: FarMachine) -> None:
+def test_a_run_is_trained_on_its_own_machine_only(store: Store, there: Launcher, near: RemoteMachine) -> None:
     run = store.add(EXPERIMENT)
     with pytest.raises(ProblemError) as refused:
         read_on(store, there, run.id, near)
-    assert refused.value.problem.message == f"{run.title} is of this machine."
+    assert refused.value.problem.message == f"{run.title} belongs to this machine."
     assert store.run(run.id).status is Status.QUEUED
 
 
 def test_a_path_that_is_here_is_looked_for_there(
-    store: Store, there: Launcher, tmp_path: Path, near: FarMachine
+    store: Store, there: Launcher, tmp_path: Path, near: RemoteMachine
 ) -> None:
     here = store.add(experiment_from({**SETTINGS, "path": str(tmp_path)}), machine="near")
     last = read_on(store, there, here.id, near)[-1]
@@ -289,7 +289,7 @@ def some_samples(store: Store, least: int = 20) -> Callable[[], bool]:
 
 @pytest.mark.slow
 def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
-    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: FarMachine
+    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: RemoteMachine
 ) -> None:
     began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
     eventually(some_samples(saved))
@@ -298,7 +298,7 @@ def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
     (run,) = saved.runs()
     assert run.status is Status.RUNNING
     assert main(["results"]) == 0
-    assert "trains on near" in capsys.readouterr().out
+    assert "training on near" in capsys.readouterr().out
     near.train_to(300)
     assert main(["resume", run.id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"] == "near"
@@ -307,7 +307,7 @@ def test_a_killed_command_line_leaves_it_training_and_resume_reads_on(
 
 @pytest.mark.slow
 def test_a_command_line_that_is_told_to_end_leaves_it_and_says_how_to_come_back(
-    saved: Store, there: Launcher, near: FarMachine
+    saved: Store, there: Launcher, near: RemoteMachine
 ) -> None:
     began = command_line("run", "--machine", "near", *FLAGS, "--steps", "300")
     eventually(some_samples(saved))
@@ -315,14 +315,14 @@ def test_a_command_line_that_is_told_to_end_leaves_it_and_says_how_to_come_back(
     _, said = began.communicate(timeout=60)
     (run,) = saved.runs()
     assert began.returncode == 128 + signal.SIGTERM
-    assert f"{run.name} was left; it goes on training on near." in said and f"resume {run.id}" in said
+    assert f"{run.name} keeps training on near." in said and f"resume {run.id}" in said
     near.train_to(300)
     assert main(["resume", run.id, "--json"]) == 0
     assert steps_of(saved, run.id) == list(range(1, 301))
 
 
 def test_a_machine_with_a_run_is_forgotten_only_by_force(
-    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: FarMachine
+    saved: Store, there: Launcher, capsys: pytest.CaptureFixture[str], near: RemoteMachine
 ) -> None:
     run = begun(saved, there)
     assert main(["machines", "remove", "near"]) == 2

@@ -57,7 +57,7 @@ def test_a_forecast_is_refused_while_a_run_is_measured(store):
     with pytest.raises(ProblemError) as raised:
         runner.forecast(SMALL)
     events.close()
-    assert "while a run" in raised.value.problem.message
+    assert "during a measurement" in raised.value.problem.message
 
 
 def test_a_finished_run_corrects_the_forecast(store, launcher):
@@ -78,7 +78,7 @@ def test_an_out_of_memory_names_the_batch_that_fits(store, launcher):
     record = store.add(too_large)
     last = list(runner.run(record.id))[-1]
     assert isinstance(last, Failed) and last.problem.kind is Kind.OUT_OF_MEMORY
-    assert "By the forecast a batch of" in last.problem.remedy
+    assert "is estimated to fit" in last.problem.remedy
     saved = store.run(record.id).problem
     assert saved == last.problem
     assert (
@@ -192,7 +192,7 @@ def test_accumulation_keeps_the_samples_of_a_step():
 def test_the_remedy_names_both_ways():
     told = with_remedy(PROBLEM, EXPERIMENT, 40)
     assert told.kind is Kind.OUT_OF_MEMORY and told.message == PROBLEM.message
-    assert "a batch of 40 fits" in told.remedy and "gradient accumulation 6" in told.remedy
+    assert "A batch of 40 is estimated to fit" in told.remedy and "gradient accumulation 6" in told.remedy
     assert told.allowed == "at most 40"
 
 

@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment
 from engine.training.data.batches import Source
 from engine.training.data.datasets import load_source
 from engine.training.data.own import seeded
-from engine.training.data.pictures import Colours, PreparePictures, ShiftAndFlip
+from engine.training.data.pictures import Normalization, PreparePictures, ShiftAndFlip
 from engine.training.doctor import read_catalog
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
@@ -89,10 +89,10 @@ def test_augmentation_never_waits_and_can_be_drawn_again() -> None:
 
 
 def test_pictures_are_prepared_as_on_the_cpu() -> None:
-    colours = Colours((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    normalization = Normalization((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
     pictures = torch.randint(256, (4, 3, 20, 20), dtype=torch.uint8)
     prepared = [
-        PreparePictures(colours, image_size=20, channels=3, device=device)(pictures.to(device)).cpu()
+        PreparePictures(normalization, image_size=20, channels=3, device=device)(pictures.to(device)).cpu()
         for device in (CPU, CUDA)
     ]
     torch.testing.assert_close(*prepared, rtol=0, atol=1e-6)

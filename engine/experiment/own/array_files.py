@@ -22,7 +22,7 @@ from typing import IO, Any
 from engine.experiment.paths import plain_file
 from engine.experiment.problem import ProblemError, alternatives, request_error
 from engine.experiment.value import shortened
-from engine.later import np
+from engine.lazy_imports import np
 
 ENDINGS = (".npz", ".npy", ".safetensors", ".parquet")
 PARQUET_COMMAND = 'pip install "ammeter[parquet]"'

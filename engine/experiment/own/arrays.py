@@ -64,7 +64,7 @@ class FileSamples:
 
     @property
     def sequence_length(self) -> int:
-        """The number of tokens in a sequence. The last one is only a target."""
+        """The number of tokens in a sequence. Without targets, the last token is only a target."""
         return self.inputs.shape[1] - (self.targets is None)
 
     @property

@@ -75,7 +75,7 @@ class TrustedCode:
     def may_look(self, path: str | Path) -> bool:
         """Return whether a path may be looked up. A remote path only if the user named it here."""
         # on a machine that trains for another one, all paths come from the user's own
-        return "AMMETER_FAR" in os.environ or not is_remote(path) or self.is_named(Path(str(path).strip()))
+        return "AMMETER_REMOTE" in os.environ or not is_remote(path) or self.is_named(Path(str(path).strip()))
 
     def read_again(self, code: Code) -> Code:
         """Read the current file of stored code. Raises ProblemError, also without permission to look."""

@@ -34,7 +34,7 @@ from resources.looks import LIGHT, Palette
 
 
 def loss_curves(content: Content) -> tuple[Curve, ...]:
-    """The training loss of every run that has samples."""
+    """Return the training loss of every run that has samples."""
     curves = []
     for side in content.comparison.sides:
         for repeat, run in enumerate(side.runs):
@@ -47,7 +47,7 @@ def loss_curves(content: Content) -> tuple[Curve, ...]:
 
 
 def accuracy_curves(content: Content) -> tuple[Curve, ...]:
-    """The validation accuracy in percent of every validated run, one point per epoch."""
+    """Return the validation accuracy in percent of every validated run, one point per epoch."""
     curves = []
     for side in content.comparison.sides:
         for repeat, run in enumerate(side.runs):

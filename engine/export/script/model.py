@@ -39,7 +39,7 @@ _CONFIG_KEYS = (
 class ModelFacts:
     """A model in a script. `settings` are its constructor's. For text, `classes` is the vocabulary size.
 
-    `has_own_sizes`: only the loaded samples tell its channels, or its numbers in and out.
+    `has_own_sizes` if its channels, or numbers of inputs and outputs, depend on the loaded samples.
     """
 
     kind: ModelKind
@@ -64,7 +64,7 @@ class ModelFacts:
 
     @property
     def has_named_logits(self) -> bool:
-        """True if it returns an object with logits among others."""
+        """True if the model returns an object with logits and other fields."""
         return self.kind in ("language", "transformers")
 
     @property
@@ -87,12 +87,12 @@ class ModelFacts:
 
     @property
     def copies_lists(self) -> bool:
-        """True if its parts take lists, to which they append."""
+        """True if its modules take lists and append to them."""
         return self.kind == "torchvision" and self.name.startswith("densenet")
 
     @property
     def passes_structures(self) -> bool:
-        """True if its parts take more than floating-point tensors."""
+        """True if its modules take more than floating-point tensors."""
         return self.kind in ("language", "timm", "transformers", "own") or self.copies_lists
 
 

@@ -42,7 +42,8 @@ _FORMATS = {
 class TrainingFacts:
     """The facts of the training that a script needs. `parts` are those of the applied recipe.
 
-    `epoch_steps` are those of an epoch as the run reported them, needed only if the data do not tell.
+    `epoch_steps` are the steps per epoch that the run reported, needed only if the data do not determine
+    them.
     """
 
     experiment: Experiment
@@ -71,19 +72,19 @@ class TrainingFacts:
 
     @property
     def needs_default_call(self) -> bool:
-        """True if the way to call the model follows from its inputs."""
+        """True if the call of the model depends on its inputs."""
         is_needed = self.data.validates or not self.own_step
         return self.data.own is not None and not self.data.own.has("forward") and is_needed
 
     @property
     def needs_default_loss(self) -> bool:
-        """True if the loss follows from the model's outputs."""
+        """True if the loss depends on the model's outputs."""
         is_needed = self.data.validates or not self.own_step
         return self.own is not None and not self.own.has("loss") and is_needed
 
     @property
     def needs_default_hits(self) -> bool:
-        """True if the right answers follow from the model's outputs."""
+        """True if the correct answers depend on the model's outputs."""
         return self.own is not None and not self.own.has("accuracy") and self.data.validates
 
     @property
@@ -105,7 +106,7 @@ class TrainingFacts:
 
     @property
     def several(self) -> bool:
-        """True if a process on each of several devices runs the script."""
+        """True if one process per device runs the script."""
         return self.experiment.devices > 1
 
     @property
@@ -137,7 +138,7 @@ class TrainingFacts:
 
     @property
     def parallel(self) -> str:
-        """The expression for `model` as several processes train it together."""
+        """The expression for `model` in several processes."""
         ranks, arguments = self.experiment.ranks, {}
         if self.backend != "gloo":
             arguments["device_ids"] = "[DEVICE]"

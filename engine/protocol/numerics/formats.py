@@ -89,8 +89,7 @@ class Exponents(Message):
     def overflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
         """Return the share of the finite nonzero numbers, times 2**exponent, that overflow.
 
-        In the format's topmost power of two only the largest number is known exactly. If it overflows, it
-        counts as one number.
+        In the format's topmost power of two only the largest number is known exactly. It counts as one.
         """
         above = sum(self.counts[max(0, form.top_exponent + 1 - exponent - self.first) :])
         if not above and self.largest is not None and self.largest * 2.0**exponent > form.largest:

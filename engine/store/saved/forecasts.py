@@ -61,7 +61,7 @@ def calibrated(forecast: ForecastMade, measured: Sequence[MeasuredPeak]) -> Fore
 
 
 def with_lines(forecast: ForecastMade, lines: Sequence[MemoryLine]) -> ForecastMade:
-    """The forecast with other lines and the figures that follow from them."""
+    """Return the forecast with other lines and the numbers that follow from them."""
     hull = upper_hull(lines)
     batch_size = forecast.experiment.batch_size
     decisive = highest_line(hull, batch_size)
@@ -128,12 +128,12 @@ class Forecasts:
         return self.find_all([experiment])[0]
 
     def find_all(self, experiments: Iterable[Experiment]) -> tuple[ForecastMade | None, ...]:
-        """As `find` for each of several, with the file read once."""
+        """Return the result of `find` for several experiments, reading the file once."""
         kept = self._read()
         return tuple(_found(kept, experiment) for experiment in experiments)
 
     def keep(self, experiment: Experiment, forecast: ForecastMade) -> None:
-        """Keeps a forecast for an experiment at any batch, also under its resolved settings."""
+        """Keep a forecast for an experiment at any batch, also under its resolved settings."""
         kept, keys = self._read(), (forecast_key(experiment), forecast_key(forecast.experiment))
         # the code is in the key, and whoever finds the forecast has it
         without_code = forecast.experiment.model_copy(update={"code": None})
@@ -146,7 +146,7 @@ class Forecasts:
         self._write(kept)
 
     def learn(self, resolved: Experiment, batch_size: int, peak_mib: float, quantity: Quantity) -> None:
-        """Takes into account the training peak of a run or trial with these resolved settings."""
+        """Learn from the training peak of a run or trial with these resolved settings."""
         try:
             peak = MeasuredPeak(batch_size=batch_size, peak_mib=peak_mib, quantity=quantity)
         except ValidationError:
@@ -161,14 +161,14 @@ class Forecasts:
         self._write(kept)
 
     def learn_run(self, resolved: Experiment, summary: Summary) -> None:
-        """Takes a run's training peak, if any, into account."""
+        """Learn from a run's training peak, if it has one."""
         if summary.peak_allocated_mib is not None:
             self.learn(resolved, resolved.batch_size, summary.peak_allocated_mib, "allocated")
         elif summary.peak_resident_mib is not None:
             self.learn(resolved, resolved.batch_size, summary.peak_resident_mib, "resident")
 
     def forget(self) -> None:
-        """Deletes them all."""
+        """Delete all forecasts."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
@@ -201,7 +201,7 @@ def may_change_memory(key: str) -> bool:
 
 
 def forecast_key(experiment: Experiment) -> str:
-    """Identifies what a forecast holds for: settings that change memory (no batch), machine, versions."""
+    """Return the identity of a forecast: settings that change memory (no batch), machine, versions."""
     settings = {
         name: value
         for name, value in comparable_settings(experiment).items()

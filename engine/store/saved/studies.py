@@ -30,10 +30,8 @@ _TRACE = re.compile(r"\.?\w+-\d+\.json\.gz(\.part)?")
 class SavedTable:
     """A numbered table of jobs that one process at a time runs.
 
-    It has `owner`, the process that carries a row's work on, and `ended`, when it was over.
-
-    Every method raises ProblemError of kind STORE when the file fails, and of kind REQUEST for an id that is
-    not there.
+    It has `owner`, the process that runs a row's job, and `ended`, the time when it finished. Every method
+    raises ProblemError of kind STORE when the file fails, and of kind REQUEST for an unknown id.
     """
 
     _table: ClassVar[str]
@@ -84,7 +82,7 @@ def moment(unix_seconds: float) -> datetime:
 
 
 class Traces:
-    """The traces by the ids of their studies and the places of the sides."""
+    """The traces, by the ids of their studies and the positions of the sides."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -133,7 +131,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 class Studies(SavedTable):
-    """The saved studies, one row each, which has its newest snapshot."""
+    """The saved studies, one row each with the newest snapshot."""
 
     _table = "studies"
 
@@ -142,7 +140,7 @@ class Studies(SavedTable):
         self.traces = Traces(connection)
 
     def save(self, study: Study[A]) -> None:
-        """Writes a study that has begun, even where the store's file was taken away meanwhile."""
+        """Save a study that has started, even if the store's file was removed in the meantime."""
         with self._connection.writing() as connection:
             self._put(connection, study, owner=me())
 
@@ -203,7 +201,7 @@ class Studies(SavedTable):
         return tuple(entries)
 
     def newest_of_runs(self, kind: StudyKind, run_ids: Sequence[str]) -> str | None:
-        """The id of the newest study of that kind of exactly these runs, in this order, if any."""
+        """Return the id of the newest study of that kind of exactly these runs, in this order, if any."""
         rows = self._connection.read(
             "SELECT id FROM studies WHERE is_known AND kind = ? AND runs = ? ORDER BY number DESC LIMIT 1",
             (kind, json.dumps(list(run_ids))),

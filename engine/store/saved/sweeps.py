@@ -28,7 +28,7 @@ from engine.store.schema import insert
 
 @dataclass(frozen=True)
 class CellRecord:
-    """A cell, its runs by repeat, why it is `left_out`, and the `problem` that ended its last turn."""
+    """A cell with its runs by repeat, why it is `left_out`, and the `problem` that ended its last turn."""
 
     index: int
     left_out: str = ""
@@ -95,7 +95,7 @@ class Sweeps(SavedTable):
             return self._record(connection, self._row(connection, work_id))
 
     def claim(self, work_id: str) -> None:
-        """Marks a sweep as carried on here and not ended. Raises ProblemError where another carries it on."""
+        """Mark a sweep as run by this process. Raises ProblemError if another process runs it."""
         with self._connection.writing() as connection:
             self._free_row(connection, work_id)
             self._change(connection, work_id, owner=me(), ended=None, problem=None)

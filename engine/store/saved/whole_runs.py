@@ -40,9 +40,9 @@ class WholeRun:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The id of an added run. `is_new`: it was not among the saved runs before.
+    """The id of an added run. `is_new` if it was not among the saved runs before.
 
-    `is_copy`: its id was taken by another run, or by another state of it, so it got a new one.
+    `is_copy` if its id was taken by another run, or by another state of it, so that it got a new one.
     """
 
     id: str
@@ -135,10 +135,10 @@ def closed(run: WholeRun) -> WholeRun:
 
 
 def fingerprint(run: WholeRun) -> str:
-    """Identifies a run by what was trained and measured, not by the user's names, tags and notes.
+    """Return the identity of a run by its training and measurements.
 
-    Nor by its machine, whose name is the user's too and does not travel, nor by its pictures, which an older
-    Ammeter did not keep.
+    It excludes the user's names, tags and notes, the machine, whose name is the user's too, and the images,
+    which an older Ammeter did not keep.
     """
     record = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
     measured = {key: value for key, value in record.items() if key not in _WRITTEN_BY_USER}

@@ -50,8 +50,7 @@ class _Context:
 class AutocastWatch(TorchFunctionMode):
     """Records which matmuls of a pass autocast computes in another dtype than the precision's.
 
-    A pass on the CPU stands for one on a device of type `target`. The text shows what an autocast for that
-    device alone would do.
+    A pass on the CPU stands for one on a device of type `target`. Its own autocasts are read in the text.
     """
 
     def __init__(self, experiment: Experiment, precision: Precision, target: str) -> None:
@@ -94,8 +93,7 @@ class AutocastWatch(TorchFunctionMode):
             self._noted[dtype, place] += work
 
     def _computed_in(self, dtype: torch.dtype) -> tuple[torch.dtype, CodePlace | None]:
-        """Return the dtype of a matmul on the target, as decided by autocast, and the place that decides
-        it."""
+        """The dtype of a matmul on the target, as decided by autocast, and the place that decides it."""
         is_on = torch.is_autocast_enabled("cpu")
         on_cpu = torch.get_autocast_dtype("cpu") if is_on else _FULL
         # a cast of the code's own, or weights in other dtypes, are findings of their own

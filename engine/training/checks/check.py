@@ -47,7 +47,7 @@ def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Check
         thread.start()
         thread.join(limit_seconds)
     if thread.is_alive():
-        work.give_up(limit_seconds, *running(thread.ident))
+        work.report_timeout(limit_seconds, *running(thread.ident))
     elif work.problem is not None:
         raise work.problem
     return work.answer(time.perf_counter() - began)
@@ -123,7 +123,7 @@ class _Work:
             seen = {(finding.file, finding.line) for finding in self.findings}
             self.findings += [told for told in waits_in_text(code) if (told.file, told.line) not in seen]
 
-    def give_up(self, seconds: float, place: CodePlace | None, called: str) -> None:
+    def report_timeout(self, seconds: float, place: CodePlace | None, called: str) -> None:
         is_slow = self.built_parameters > _LARGE or called in _READ_DATA
         is_slow = is_slow or any(one.tree.has_advanced(seconds / 3) for one in self._passes)
         # a machine may be slow, but a loop that never ends is at some line of the user's
@@ -190,8 +190,7 @@ def _fp8_findings(plan: RunPlan, layers: tuple[LinearLayer, ...]) -> Iterator[Fi
 
 
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings, errors first, then by line. A finding of two passes is kept once, with the greater
-    severity."""
+    """Sort findings, errors first, then by line. Of equal ones keep the one with the greater severity."""
     told: dict[object, Finding] = {}
     for found in sorted(findings, key=lambda it: (_GRAVITY.index(it.severity), it.file or "", it.line or 0)):
         what = "" if found.kind is FindingKind.RAISES else found.message

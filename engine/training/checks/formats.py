@@ -101,8 +101,7 @@ class FormatCheck:
         return "note", follows, "Nothing needs to change."
 
     def _refusal(self, dtype: torch.dtype) -> str:
-        """Return PyTorch's error if the loss scaler cannot unscale gradients of this dtype, else an empty
-        string."""
+        """Return PyTorch's error if the loss scaler cannot unscale gradients of this dtype, else ""."""
         if not self._plan.experiment.uses_scaler or dtype in (torch.float32, torch.float64):
             return ""
         if dtype is torch.float16:

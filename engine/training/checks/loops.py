@@ -204,8 +204,7 @@ def _scopes(file: File) -> Iterator[_Scope]:
 
 
 def _condition(lines: list[str], test: ast.expr) -> tuple[str, bool]:
-    """Return the condition as text, and whether it must hold. "not x" and "x is None" are "x", which must
-    not."""
+    """The condition as text, and whether it must hold. "not x" and "x is None" are "x", which must not."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return _source(lines, operand), False
@@ -232,8 +231,7 @@ def _assigned(tree: ast.Module, made: re.Pattern[str]) -> Iterator[str]:
 
 
 def last_name(node: ast.expr) -> str:
-    """Return the last name of an expression: "step" of `train.optimizer.step`, "a" of `a[0]`, or an empty
-    string."""
+    """Return the last name of an expression: "step" of `train.optimizer.step`, "a" of `a[0]`, or ""."""
     while isinstance(node, ast.Subscript):
         node = node.value
     match node:

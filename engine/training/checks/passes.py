@@ -63,8 +63,7 @@ class Subject:
 
 
 def small_batches(plan: RunPlan) -> tuple[Batch, ...]:
-    """Return two small batches of the plan's data on the CPU. Raises ProblemError, and errors of the data's
-    code."""
+    """Return two small batches of the plan's data on the CPU. Raises ProblemError, and errors of the data."""
     return tuple(batch_on(batch, CPU) for batch in islice(_batches(plan), 2))
 
 
@@ -283,8 +282,7 @@ class Pass:
 
 
 def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
-    """Return the finding for an error of the user's code, at its line or else at the first of `names`
-    there."""
+    """The finding for an error of the user's code, at its line or else at the first of `names` there."""
     remedy = "Fix the line, then check again."
     if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
         error = error.__cause__

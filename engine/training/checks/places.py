@@ -74,8 +74,7 @@ def calling_line() -> CodePlace | None:
 
 
 def running(thread: int | None) -> tuple[CodePlace | None, str]:
-    """Return the user's line that a thread is running and the user's function that was called, else None and
-    an empty string."""
+    """Return the user's line and function that a thread is running, else None and ""."""
     frame = sys._current_frames().get(thread or 0)
     place, called = None, ""
     while frame is not None:
@@ -88,8 +87,7 @@ def running(thread: int | None) -> tuple[CodePlace | None, str]:
 
 
 def forward_place(model: nn.Module, name: str = "") -> CodePlace | None:
-    """Return the line in the user's forward around the module of that parameter, or the model's forward
-    without a name."""
+    """Return the line in the user's forward around the module of that parameter, or the model's."""
     parents = name.split(".")[:-1]
     for count in range(len(parents), -1, -1):
         forward = getattr(type(model.get_submodule(".".join(parents[:count]))).forward, "__code__", None)
@@ -161,8 +159,7 @@ class ModuleTree:
         self._is_given_up = True
 
     def has_advanced(self, seconds: float) -> bool:
-        """Return True if a module has returned within these seconds: the model is slow, but not in an
-        infinite loop."""
+        """Return True if a module has returned within these seconds, so the model is slow but not stuck."""
         is_endless = self._calls > _MOST_CALLS * (1 + len(self._outputs))
         return time.monotonic() - self._returned < seconds and not is_endless
 

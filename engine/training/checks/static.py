@@ -20,8 +20,7 @@ _METHODS = {"float16": "half", "float64": "double"}
 
 
 def static_findings(experiment: Experiment) -> list[Finding]:
-    """Return mistakes in the training loops of the file and its companion modules, and a loss scaler with
-    BF16."""
+    """Find mistakes in the training loops of the file and its modules, and a loss scaler with BF16."""
     code, is_bf16 = experiment.own_code, experiment.precision is Precision.BF16
     files = files_of(code)
     found = [finding for file in files for finding in loop_findings(file, is_bf16=is_bf16)]
@@ -33,8 +32,7 @@ def static_findings(experiment: Experiment) -> list[Finding]:
 
 
 def waits_in_text(code: Code) -> list[Finding]:
-    """Return calls in forward, loss and step that synchronize with the GPU, for a model whose forward could
-    not run."""
+    """Find calls in forward, loss and step that synchronize with the GPU, if forward could not run."""
     return [finding for file in files_of(code) for finding in _waits(file)]
 
 

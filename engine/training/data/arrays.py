@@ -20,9 +20,9 @@ from engine.experiment.own.array_files import Array, file_error
 from engine.experiment.own.arrays import FileSamples, held_out_of
 from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
 from engine.training.data.batches import Draw, HostBatch, Pictures, Row, held_out, spread
-from engine.training.data.pictures import Colours
+from engine.training.data.pictures import Normalization
 
-_COLOURS = Colours((0.5,), (0.25,))
+_NORMALIZATION = Normalization((0.5,), (0.25,))
 _SMALL_BYTES = 512 * BYTES_PER_MIB
 _SCANNED_BYTES = 64 * BYTES_PER_MIB
 _MOST_CLASSES = 1_000_000
@@ -38,12 +38,12 @@ def has_pictures(experiment: Experiment) -> bool:
     return experiment.own_code is None and array_samples(experiment).task == "classification"
 
 
-def look(experiment: Experiment) -> tuple[Colours | None, int]:
+def look(experiment: Experiment) -> tuple[Normalization | None, int]:
     """Return the normalization of images (not used for floats) and their pixels per side."""
     samples = array_samples(experiment)
     layout = samples.pictures
     assert layout is not None  # has_pictures() said so
-    return None if samples.inputs.kind == "f" else _COLOURS, min(layout.height, layout.width)
+    return None if samples.inputs.kind == "f" else _NORMALIZATION, min(layout.height, layout.width)
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,18 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.arrays import held_out_of
-from engine.training.ranks.place import here, own_share
+from engine.training.ranks.rank import current_rank, own_share
 
 
 def seed_of(*place: int) -> int:
-    """Return a 63-bit seed that depends on all of `place`, such as (seed, epoch, batch). It is never
-    negative."""
+    """A 63-bit seed that depends on all of `place`, such as (seed, epoch, batch). It is never negative."""
     return int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def own_seed(seed: int) -> int:
-    """Return the seed for this process's own random numbers. For the only process of a run, it is the
-    run's."""
-    place = here()
-    return seed if place.is_first else seed_of(seed, place.rank, 2**32)
+    """The seed for this process's own random numbers. For the only process of a run, it is the run's."""
+    rank = current_rank()
+    return seed if rank.is_first else seed_of(seed, rank.number, 2**32)
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> Tensor:
@@ -143,8 +141,7 @@ _SHIFT = 4
 class Source:
     """The source of a run's batches. Each is (inputs, targets) on the device, ready for the model.
 
-    The compute stream already waits for the copy of a returned batch. Close the source, because it may have
-    started processes.
+    The compute stream already waits for the copy of a returned batch. Close the source when done.
     """
 
     train_samples: int
@@ -152,8 +149,7 @@ class Source:
     is_waited_for = True  # False where batches are on the device already, so that no step waits for one
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """Yield the training batches of epoch `number` (from 1) after the first `skip`. They depend on the
-        seed alone."""
+        """Yield the training batches of epoch `number` (from 1) after the first `skip`, by the seed alone."""
         raise NotImplementedError
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
@@ -199,8 +195,7 @@ class Row:
 
 
 def held_out(samples: int) -> tuple[Tensor, Tensor]:
-    """Return the indices for training and, for a tenth, for validation, ascending. They are the same for
-    every seed."""
+    """Return the indices for training and, for a tenth, for validation, the same for every seed."""
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(0)))
     kept = samples - held_out_of(samples)
     return order[:kept].sort().values, order[kept:].sort().values
@@ -281,7 +276,7 @@ class Turns(Source):
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         size = asked_samples(self._batches[0])
-        left = self.train_samples // here().count - skip * size
+        left = self.train_samples // current_rank().count - skip * size
         for batch in itertools.islice(itertools.cycle(self._batches), skip, None):
             if left <= 0:
                 return
@@ -312,8 +307,7 @@ class Pictures:
         """Read the data that is read only once, in the process that will make batches."""
 
     def batch(self, draw: Draw) -> HostBatch:
-        """Return bytes (batch, channels, height, width) of one size, and classes (batch,). Raises
-        ProblemError."""
+        """Bytes (batch, channels, height, width) of one size, and classes (batch,). Raises ProblemError."""
         raise NotImplementedError
 
     def examples(self, count: int) -> Tensor | None:

@@ -120,8 +120,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
 
 
 def facts_of(experiment: Experiment) -> DatasetFacts:
-    """Return the facts of a resolved experiment's dataset. Reads through the user's own. Raises
-    ProblemError."""
+    """The facts of a resolved experiment's dataset. Reads through the user's own. Raises ProblemError."""
     entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
     classes = experiment.num_classes or entry.num_classes or 0

@@ -23,7 +23,7 @@ from engine.experiment.own.folders import class_folders, classes_problem, folder
 from engine.experiment.paths import plain_file
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.training.data.batches import Draw, HostBatch, Pictures, epoch_order, held_out, seed_of, spread
-from engine.training.data.pictures import Colours
+from engine.training.data.pictures import Normalization
 
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 _MOST_CHECKED = 3_000
@@ -59,8 +59,7 @@ def read_image_folder(path: str | None) -> ImageFolder:
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raise ProblemError if files (at most about 3,000 are tried) are not images, or settings do not fit
-    them."""
+    """Raise ProblemError if files (about 3,000 are tried) are not images, or settings do not fit them."""
     files = [file for file, _ in (*folder.train, *folder.validation)]
     checked = files[:: -(-len(files) // _MOST_CHECKED)]
     broken = [file for file in checked if not _has_head(file)]
@@ -111,7 +110,7 @@ def _has_head(file: str) -> bool:
 
 IMAGE_SIZE = 224
 # of ImageNet, as usual for photographs
-COLOURS = Colours((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+NORMALIZATION = Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _MARGIN = 256 / 224
 _MOST_EXAMPLES, _EXAMPLE_SIZE = 48, 48
 _MOST_BROKEN_IN_A_ROW = 100
@@ -147,8 +146,7 @@ class FolderPictures(Pictures):
         return torch.stack([picture for picture, _ in samples]), torch.tensor([label for _, label in samples])
 
     def examples(self, count: int) -> torch.Tensor:
-        """Return the centers of a few images, gray and 48 pixels per side. Few, because they are read one by
-        one."""
+        """Return the centers of a few images, gray and 48 pixels per side. They are read one by one."""
         chosen = spread(self.train_samples, min(count, _MOST_EXAMPLES))
         read = [_example(self._folder.train[index][0]) for index in chosen]
         tiles = [torch.from_numpy(tile) for tile in read if tile is not None]
@@ -173,7 +171,7 @@ class FolderPictures(Pictures):
     def _picture(self, file: str, transform: Any) -> torch.Tensor:
         try:
             with open(file, "rb", opener=plain_file) as opened, Image.open(opened) as picture:
-                decoded = _in_colour(picture)
+                decoded = _in_color(picture)
         except PICTURE_ERRORS as error:
             raise ProblemError(unreadable_problem(file, self._folder.root)) from error
         transformed: torch.Tensor = transform(decoded)
@@ -188,14 +186,14 @@ def _example(file: str) -> NDArray[np.uint8] | None:
             picture.draft("L", (_EXAMPLE_SIZE, _EXAMPLE_SIZE))
             if picture.width * picture.height > _MOST_PIXELS:
                 return None
-            grey = picture if picture.mode == "L" else _in_colour(picture).convert("L")
-            square = ImageOps.fit(grey, (_EXAMPLE_SIZE, _EXAMPLE_SIZE))
+            gray = picture if picture.mode == "L" else _in_color(picture).convert("L")
+            square = ImageOps.fit(gray, (_EXAMPLE_SIZE, _EXAMPLE_SIZE))
     except PICTURE_ERRORS:
         return None
     return np.array(square, dtype=np.uint8)
 
 
-def _in_colour(picture: Image.Image) -> Image.Image:
+def _in_color(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith("I"):
         # 16 bits per pixel, which Pillow would clip at 255: nearly all white
         picture = picture.convert("I").point(lambda value: value * (1 / 256))

@@ -36,15 +36,14 @@ from engine.training.data.loader import Loaded
 from engine.training.data.own_sizes import count_samples, grown
 from engine.training.models.outputs import TARGETS, value_words
 from engine.training.models.own import OwnFile, own_details, own_problem, seed_host
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 
 VALIDATION = "validation_dataset"
 _TURNS = 4
 
 
 def facts_of_own_data(own: OwnFile, experiment: Experiment) -> DatasetFacts:
-    """Return the facts of the file's data. Synthetic batches fill an epoch of full batches. Raises
-    ProblemError."""
+    """Return the facts of the file's data. Synthetic batches fill an epoch. Raises ProblemError."""
     if own.has(DATASET):
         samples = OwnSamples(own, experiment)
         train, validation = samples.train_samples, samples.validation_samples
@@ -76,7 +75,7 @@ def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | Non
     wanted = size or experiment.batch_size
 
     def make(count: int) -> Any:
-        with seeded(seed_of(experiment.seed, turn + here().rank * _TURNS)):
+        with seeded(seed_of(experiment.seed, turn + current_rank().number * _TURNS)):
             return own.required(BATCH)(count)
 
     call = f"{BATCH}({wanted})"
@@ -93,8 +92,7 @@ def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
 
 
 def own_footprint(templates: tuple[Batch, Batch], experiment: Experiment, batch_size: int) -> Footprint:
-    """Return the data on the device, from the shapes of batches of `FEW` and `MORE`. Call it in fake tensor
-    mode."""
+    """Return the data on the device, by the shapes of `FEW` and `MORE`. Call it in fake tensor mode."""
     groups = experiment.step.gradient_accumulation
     batches = tuple(
         SizedBatch(grown(tuple(templates[0]), tuple(templates[1]), batch_size), batch_size, batch_size)
@@ -187,7 +185,7 @@ class OwnSamples(Pictures):
         self._again, self._seed = (own.code, own.class_name, experiment.seed), experiment.seed
         self._splits: dict[bool, Any] = {}
         self._iterators: dict[bool, tuple[int, int, Iterator[Any]]] = {}
-        self._place = here()  # also in a loader process, which has none
+        self._rank = current_rank()  # also in a loader process, which has none
         train = self._split(True)
         self.is_iterable = _is_iterable(train)
         self.train_samples = _length(own, DATASET, train, experiment.samples)
@@ -237,7 +235,7 @@ class OwnSamples(Pictures):
             number, iterator = 0, _endless(self._own, split)
             if draw.is_training:
                 # each process goes through all of it, and takes its turns
-                iterator = itertools.islice(iterator, self._place.rank, None, self._place.count)
+                iterator = itertools.islice(iterator, self._rank.number, None, self._rank.count)
         size = len(draw.indices)
         # a resumed epoch begins with samples that were trained on before
         for _ in itertools.islice(iterator, (draw.number - number) * size):

@@ -32,7 +32,7 @@ from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.batches import DataSplit
-from engine.training.data.pictures import FASHION_COLOURS, Colours
+from engine.training.data.pictures import FASHION_NORMALIZATION, Normalization
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class PictureSet:
     image_size: int
     classes: int
     train_samples: int
-    colours: Colours
+    normalization: Normalization
     can_augment: bool = True
     validation_samples: int = 10_000
 
@@ -68,13 +68,13 @@ class PictureSet:
         )
 
 
-_DIGITS = Colours((0.1307,), (0.3081,))
-_CIFAR10 = Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
-_CIFAR100 = Colours((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+_DIGITS = Normalization((0.1307,), (0.3081,))
+_CIFAR10 = Normalization((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+_CIFAR100 = Normalization((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 _CLOTHES = "Fashion-MNIST, all 70,000 images"
 _TEN, _HUNDRED = "CIFAR-10, small photos in 10 classes", "CIFAR-100, small photos in 100 classes"
 SETS: dict[str, PictureSet] = {
-    "fashion-mnist": PictureSet(_CLOTHES, FashionMNIST, 30_878_645, 28, 10, 60_000, FASHION_COLOURS),
+    "fashion-mnist": PictureSet(_CLOTHES, FashionMNIST, 30_878_645, 28, 10, 60_000, FASHION_NORMALIZATION),
     "mnist": PictureSet("MNIST, handwritten digits", MNIST, 11_594_722, 28, 10, 60_000, _DIGITS, False),
     "cifar10": PictureSet(_TEN, CIFAR10, 170_498_071, 32, 10, 50_000, _CIFAR10),
     "cifar100": PictureSet(_HUNDRED, CIFAR100, 169_001_437, 32, 100, 50_000, _CIFAR100),
@@ -89,7 +89,7 @@ def set_entries() -> Iterator[DatasetEntry]:
             title=pictures.title,
             task="classification",
             image_size=pictures.image_size,
-            channels=len(pictures.colours.mean),
+            channels=len(pictures.normalization.mean),
             num_classes=pictures.classes,
             train_samples=pictures.train_samples,
             validation_samples=pictures.validation_samples,
@@ -124,8 +124,7 @@ def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
 
 
 def whole(name: str) -> tuple[DataSplit, DataSplit]:
-    """Return all images, bytes (samples, channels, height, width), and classes (samples,). Raises
-    ProblemError."""
+    """Images, bytes (samples, channels, height, width), and classes (samples,). Raises ProblemError."""
     root, reader = str(datasets_folder()), SETS[name].reader
     try:
         with warnings.catch_warnings():

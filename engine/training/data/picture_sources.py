@@ -29,8 +29,8 @@ from engine.training.data.picture_sets import SETS, whole
 from engine.training.data.pictures import (
     FAKEDATA,
     FASHION,
-    Colours,
     FakePictures,
+    Normalization,
     PreparePictures,
     ShiftAndFlip,
 )
@@ -88,23 +88,23 @@ def _prepare(
 ) -> Prepare:
     if experiment.dataset == ARRAYS and not has_pictures(experiment):
         return lambda inputs: inputs
-    colours, own_size = _look(experiment)
+    normalization, own_size = _look(experiment)
     size = experiment.image_size or own_size
-    return PreparePictures(colours, size, channels, device, memory_format)
+    return PreparePictures(normalization, size, channels, device, memory_format)
 
 
-def _look(experiment: Experiment) -> tuple[Colours | None, int]:
+def _look(experiment: Experiment) -> tuple[Normalization | None, int]:
     match experiment.dataset:
         case catalog.ARRAYS:
             return arrays.look(experiment)
         case pictures.FAKEDATA:
-            return pictures.FAKE_COLOURS, pictures.FAKE_IMAGE_SIZE
+            return pictures.FAKE_NORMALIZATION, pictures.FAKE_IMAGE_SIZE
         case catalog.IMAGE_FOLDER:
-            return image_folder.COLOURS, image_folder.IMAGE_SIZE
+            return image_folder.NORMALIZATION, image_folder.IMAGE_SIZE
         case pictures.FASHION:
-            return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
+            return pictures.FASHION_NORMALIZATION, pictures.FASHION_IMAGE_SIZE
     picture_set = SETS[experiment.dataset]
-    return picture_set.colours, picture_set.image_size
+    return picture_set.normalization, picture_set.image_size
 
 
 def _read_splits(name: str) -> tuple[DataSplit, DataSplit]:
@@ -134,8 +134,8 @@ def _pictures(experiment: Experiment) -> Pictures:
 
 
 _PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})
-# of ITU-R BT.601, as Pillow's own grey
-_GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+# of ITU-R BT.601, as Pillow's own gray
+_GRAY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def prepare_pictures(experiment: Experiment) -> None:
@@ -143,7 +143,7 @@ def prepare_pictures(experiment: Experiment) -> None:
     if experiment.dataset in _PICTURED:
         # if this fails, `picture_events` says why
         with suppress(Exception):
-            sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GREY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
+            sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GRAY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
 
 
 def picture_events(experiment: Experiment, source: Source) -> Iterator[events.Pictures | Log]:
@@ -176,15 +176,15 @@ def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
 
 
 def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:
-    # bytes (count, channels, height, width) as grey squares of at most `MOST_SIDE` pixels
-    grey = [_grey(picture.numpy()) for picture in pictures]
+    # bytes (count, channels, height, width) as gray squares of at most `MOST_SIDE` pixels
+    gray = [_gray(picture.numpy()) for picture in pictures]
     side = min(MOST_SIDE, *pictures.shape[-2:])
     if pictures.shape[-2:] != (side, side):
-        grey = [np.asarray(Image.fromarray(tile).resize((side, side))) for tile in grey]
-    return np.stack(grey)
+        gray = [np.asarray(Image.fromarray(tile).resize((side, side))) for tile in gray]
+    return np.stack(gray)
 
 
-def _grey(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     # one picture at a time: all in float32 would add megabytes to the process's peak
-    grey = np.rint(np.tensordot(_GREY, picture, 1)) if len(picture) == len(_GREY) else picture[0]
-    return np.asarray(grey, dtype=np.uint8)
+    gray = np.rint(np.tensordot(_GRAY, picture, 1)) if len(picture) == len(_GRAY) else picture[0]
+    return np.asarray(gray, dtype=np.uint8)

@@ -32,8 +32,7 @@ class ShiftAndFlip:
         self._generator = torch.Generator(device)
 
     def __call__(self, pictures: torch.Tensor, epoch: int, number: int) -> torch.Tensor:
-        """Return the changed images (batch, channels, height, width), of the same dtype. Batches count from
-        0."""
+        """The changed images (batch, channels, height, width), of the same dtype. Batches count from 0."""
         # number + 1, since (seed, epoch) alone seeds the epoch's order
         generator = self._generator.manual_seed(seed_of(self._seed, epoch, number + 1))
         batch, channels, height, width = pictures.shape
@@ -52,7 +51,7 @@ class ShiftAndFlip:
 
 
 @dataclass(frozen=True)
-class Colours:
+class Normalization:
     """The mean and standard deviation of each channel, of pixels from 0 to 1."""
 
     mean: tuple[float, ...]
@@ -64,7 +63,7 @@ class PreparePictures:
 
     def __init__(
         self,
-        colours: Colours | None,
+        normalization: Normalization | None,
         image_size: int,
         channels: int,
         device: torch.device,
@@ -72,10 +71,10 @@ class PreparePictures:
     ) -> None:
         self._image_size, self._channels, self._memory_format = image_size, channels, memory_format
         self._scale = self._shift = None
-        if colours is not None:
-            deviation = torch.tensor(colours.deviation)
+        if normalization is not None:
+            deviation = torch.tensor(normalization.deviation)
             self._scale = (1 / (255 * deviation)).view(1, -1, 1, 1).to(device)
-            self._shift = (-torch.tensor(colours.mean) / deviation).view(1, -1, 1, 1).to(device)
+            self._shift = (-torch.tensor(normalization.mean) / deviation).view(1, -1, 1, 1).to(device)
 
     def __call__(self, pictures: torch.Tensor) -> torch.Tensor:
         size = (self._image_size, self._image_size)
@@ -93,7 +92,7 @@ class PreparePictures:
 FAKEDATA = "fakedata"
 FAKE_IMAGE_SIZE, FAKE_CLASSES = 224, 10
 FAKE_TRAIN_SAMPLES, FAKE_VALIDATION_SAMPLES = 2_000, 500
-FAKE_COLOURS = Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+FAKE_NORMALIZATION = Normalization((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 class FakePictures(Pictures):
@@ -120,7 +119,7 @@ class FakePictures(Pictures):
 FASHION = "fashion"
 FASHION_IMAGE_SIZE, FASHION_CLASSES = 28, 10
 FASHION_TRAIN_SAMPLES, FASHION_VALIDATION_SAMPLES = 6_000, 1_000
-FASHION_COLOURS = Colours((0.2860,), (0.3530,))  # of the 60,000 training pictures
+FASHION_NORMALIZATION = Normalization((0.2860,), (0.3530,))  # of the 60,000 training pictures
 
 
 def built_in() -> tuple[DataSplit, DataSplit]:

@@ -18,7 +18,7 @@ from engine.experiment.problem import ProblemError, request_error
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, own_seed, seed_of, turns_of
 from engine.training.models.language import USUAL_VOCABULARY
-from engine.training.ranks.place import own_share
+from engine.training.ranks.rank import own_share
 from engine.words.numbers import memory_text
 
 BYTES = 256
@@ -51,8 +51,7 @@ class Corpus(Source):
         return self._batches(self._train, order.to(self._offsets.device))
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
-        """Yield batches of text that no epoch trains on, at most `limit` and never more than 256
-        sequences."""
+        """Batches of text that no epoch trains on, at most `limit` and never more than 256 sequences."""
         most = min(self._sequences(self._validation), VALIDATION_SEQUENCES)
         order = torch.arange(min(limit or most, most), device=self._offsets.device)
         return self._batches(self._validation, order)
@@ -96,8 +95,7 @@ def text_entries() -> tuple[DatasetEntry, ...]:
 
 
 def load_text(experiment: Experiment, device: torch.device) -> Source:
-    """Return the batches of a resolved experiment: tokens and the tokens after them, int64. Raises
-    ProblemError."""
+    """The batches of a resolved experiment: tokens and their successors, int64. Raises ProblemError."""
     if experiment.dataset == SYNTHETIC_TOKENS:
         return _synthetic(experiment, device)
     is_own = experiment.dataset == TEXT_FOLDER
@@ -115,8 +113,7 @@ def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
 
 
 def folder_text(path: str) -> tuple[bytes, bytes]:
-    """Return a folder's text, sorted, for training and, every tenth file, for validation. Raises
-    ProblemError."""
+    """A folder's text, sorted, for training and, every tenth file, for validation. Raises ProblemError."""
     files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
     if not files:
         raise ProblemError(no_text_problem(path))

@@ -20,7 +20,7 @@ from engine.training.measuring.card import CardGauge
 from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharded import local
 from engine.training.steps.plain import PlainStep
 
@@ -181,7 +181,7 @@ class Instruments:
         self._card = card
         self.energy = energy
         # several ranks are of one family
-        root = os.getppid() if here().count > 1 else None
+        root = os.getppid() if current_rank().count > 1 else None
         self._others = OtherPrograms(root) if device.type == "cpu" else None
         self._activations_mib: float | None = None
 
@@ -207,7 +207,7 @@ class Instruments:
         return {**self._memory.sample(), **self._card.sample()}
 
     @contextmanager
-    def weighing(self, step: PlainStep) -> Iterator[None]:
+    def measuring_memory(self, step: PlainStep) -> Iterator[None]:
         """Measure the memory that the forward of one eager step leaves for its backward."""
         with activations_of(step.watched, self._device) as meter:
             yield

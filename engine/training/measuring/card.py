@@ -27,8 +27,7 @@ from engine.protocol.summary import Slowdown
 
 @dataclass(frozen=True)
 class Reading:
-    """The GPU at one moment: `Samples` columns, and the reasons for throttled clocks, None if not
-    reported."""
+    """The GPU at one moment: `Samples` columns, and the reasons for throttled clocks, if known."""
 
     values: Mapping[str, float]
     slowdown: Slowdown | None = None
@@ -298,8 +297,7 @@ class ActivityReader:
                 pynvml.nvmlGpmSampleFree(self._samples.pop())
 
     def read(self) -> dict[str, float]:
-        """Return the supported columns of a `Samples` event. If called too soon, they are the previous
-        ones."""
+        """The supported columns of a `Samples` event. If called too soon, they are the previous ones."""
         if time.monotonic() - self._taken < _LEAST_SECONDS:
             return self._last
         self._samples.reverse()

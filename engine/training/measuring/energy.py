@@ -1,7 +1,6 @@
 """Energy over the measured steps, from the device's own counter: NVML for a GPU, RAPL for a CPU.
 
-Counters are updated 10 to 1,000 times per second, so a thread measures from one update to another. No step
-waits for it.
+Counters are updated 10 to 1,000 times per second, so a thread measures between updates and delays no step.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ def _nvml_counter(device: torch.device) -> Counter:
 
 
 def rapl_counter(folder: Path = POWERCAP) -> Counter:
-    """Return RAPL's counter of all CPU packages, on Intel and AMD. Raises OSError or ValueError without
-    it."""
+    """RAPL's counter of all CPU packages, on Intel and AMD. Raises OSError or ValueError without it."""
     # a zone intel-rapl-mmio counts a package again, and one of another name a part of it or the whole board
     zones = folder.glob("intel-rapl:*")
     packages = [_Package(zone) for zone in zones if (zone / "name").read_text().startswith("package")]
@@ -104,11 +102,9 @@ _Command = Literal["on", "off", "refresh", "close"]
 
 
 class EnergyMeter:
-    """Mean power over the counted time, as energy of the measured steps. Without a counter it returns
-    nothing.
+    """Mean power over the counted time, as energy of the measured steps. Without a counter, nothing.
 
-    Make it before the model is on the device, because it first measures the power of the idle device for a
-    moment.
+    Make it before the model is on the device, because it first measures the idle power.
     """
 
     def __init__(
@@ -134,8 +130,7 @@ class EnergyMeter:
             self._commands.put("on" if is_on else "off")
 
     def over(self, steps: int, samples: int, seconds: float) -> Energy | None:
-        """Return the energy of the measured steps of `seconds`, None if too few. Waits some ms for the
-        counter."""
+        """The energy of the measured steps of `seconds`, None if too few. Waits some ms for the counter."""
         if self._thread.is_alive():
             self._commands.put("refresh")
             self._commands.join()

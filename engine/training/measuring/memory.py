@@ -110,8 +110,7 @@ class MemoryMeter:
         """
 
     def settle(self) -> None:
-        """Free memory that only the first steps needed. It may wait for the device, so call it in the
-        warm-up."""
+        """Free memory of the first steps. It may wait for the device, so call it in the warm-up."""
 
     def peaks(self) -> Peaks:
         """Return the peaks so far."""
@@ -119,8 +118,7 @@ class MemoryMeter:
 
 
 def memory_meter(device: torch.device) -> MemoryMeter:
-    """Return a meter for the device. On a CPU make it before the model, because it measures the idle
-    level."""
+    """A meter for the device. On a CPU make it before the model, because it measures the idle level."""
     if device.type in ("cuda", "xpu"):
         return AllocatorMeter(device)
     return ResidentMeter() if device.type == "cpu" else MemoryMeter()

@@ -107,9 +107,8 @@ def in_fp32(experiment: Experiment) -> Experiment:
 
 
 @dataclass
-class WatchedPass:
-    """The tensors of a forward and backward pass by `modules`' names. `gradients` still have the loss
-    scale."""
+class RangeRecorder:
+    """The tensors of a pass by `modules`' names. `gradients` still have the loss scale."""
 
     modules: tuple[str, ...]
     weights: dict[str, ExponentCount] = field(default_factory=dict)
@@ -127,7 +126,7 @@ class WatchedPass:
         return bool(finite) and not bool(torch.stack(finite).all())
 
 
-def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass:
+def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> RangeRecorder:
     """Record the pass made by `go_back`, which returns the loss. Synchronizes with the device."""
     with watched(model) as seen:
         for name, weight in model.named_parameters():
@@ -140,10 +139,10 @@ def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass
 
 
 @contextmanager
-def watched(model: nn.Module) -> Iterator[WatchedPass]:
+def watched(model: nn.Module) -> Iterator[RangeRecorder]:
     """Record the model's tensors in this context."""
     modules = dict(model.named_modules())
-    seen = WatchedPass(tuple(modules))
+    seen = RangeRecorder(tuple(modules))
     watch = _Watch(seen)
     handles = [
         module.register_forward_hook(partial(watch.returned, name)) for name, module in modules.items()
@@ -163,7 +162,7 @@ def watched(model: nn.Module) -> Iterator[WatchedPass]:
 
 
 class _Watch:
-    def __init__(self, seen: WatchedPass) -> None:
+    def __init__(self, seen: RangeRecorder) -> None:
         self._seen = seen
         # by identity, with the version, which an operation in place changes
         self._returned: dict[int, tuple[weakref.ref[Tensor], int]] = {}
@@ -192,16 +191,15 @@ class _Watch:
 
 
 def measured_ranges(
-    true: WatchedPass,
-    own: WatchedPass | None = None,
+    true: RangeRecorder,
+    own: RangeRecorder | None = None,
     *,
     precision: Precision = Precision.FP32,
     scale: float = 1.0,
     first_scale: float = 1.0,
     step: int = 0,
 ) -> Ranges:
-    """Return the ranges of a pass in FP32, and the losses in its own format, if any. Synchronizes with the
-    device."""
+    """Return the ranges of a pass in FP32, and the losses in its own format, if any. Waits for the device."""
     gradients: dict[str, ExponentCount] = {}
     for name, gradient in true.gradients.items():
         gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)
@@ -240,7 +238,7 @@ def measured_ranges(
 
 
 def _losses(
-    true: WatchedPass, own: WatchedPass | None
+    true: RangeRecorder, own: RangeRecorder | None
 ) -> tuple[defaultdict[str, int], defaultdict[tuple[Quantity, str], int]]:
     # the gradients of each module that are 0 only in the experiment's precision, and what is not finite in it
     zeros: defaultdict[str, int] = defaultdict(int)

@@ -74,8 +74,7 @@ class _Totals:
 
 
 class Tally:
-    """Totals of completed steps and validations. `warm_up` and `measured` count since the start or
-    resumption."""
+    """Totals of completed steps and validations. `warm_up` and `measured` count since the (re)start."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -100,8 +99,7 @@ class Tally:
         return self._steps_before + self.warm_up.steps + self.measured.steps
 
     def add(self, rows: Rows, warm_until: int) -> None:
-        """Add completed steps. Steps up to `warm_until` are warm-up, including earlier ones already counted
-        as measured."""
+        """Add completed steps. Steps up to `warm_until` are warm-up, including earlier measured ones."""
         if self._first_step_seconds is None:
             self._first_step_seconds = float(rows.step_seconds[0])
         warm = int(np.searchsorted(rows.step, warm_until, side="right"))
@@ -223,7 +221,7 @@ HitsFunction = Callable[[Any, Any, int], Hits | None]
 class Validation:
     """The mean loss, and the top-1 accuracy as a fraction (0 to 1).
 
-    An image is one prediction, a text sequence one per token. The accuracy is None if there is no right or
+    An image is one prediction, a text sequence one per token. The accuracy is None if nothing is right or
     wrong.
     """
 

@@ -29,8 +29,8 @@ class HostClock:
     def seconds_between(self, earlier: Mark, later: Mark) -> float:
         """Return the seconds between two marks that the device has passed.
 
-        A device measures milliseconds in float32, which lose a quarter of one after an hour, so add up long
-        times from short ones.
+        A device measures milliseconds in float32, which lose a quarter of one after an hour, so add up short
+        times.
         """
         assert isinstance(earlier, float) and isinstance(later, float)
         return later - earlier

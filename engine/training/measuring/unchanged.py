@@ -14,8 +14,7 @@ _MOST_WEIGHTS = 2**16  # of each tensor: they tell the share to a fifth of a per
 class UnchangedWeights:
     """Compares weights before and after up to eight steps of a run, evenly spread, including the last.
 
-    Of a large tensor, only weights at even distances are compared. It never waits for the device until it is
-    read.
+    Of a large tensor, only weights at even distances are compared. It never waits for the device.
     """
 
     def __init__(self, model: nn.Module, total_steps: int) -> None:

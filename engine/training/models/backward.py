@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.training.models.libraries import is_out_of_memory
 from engine.training.models.outputs import no_gradient_error
 from engine.training.models.own import FORWARD_FRAMES, is_own_file, own_frames
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 
 _Result = TypeVar("_Result")
 _LINE = re.compile(r'\s*File "(.+)", line (\d+), in (.+)')
@@ -48,7 +48,7 @@ def with_forward_line(work: Callable[[], _Result]) -> _Result:
         is_ready = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         is_captured = is_ready and torch.cuda.is_current_stream_capturing()
         # other processes would wait for a repeated pass
-        if is_known or is_captured or here().count > 1:
+        if is_known or is_captured or current_rank().count > 1:
             raise
         failure = error
     # outside the except block, which would make the first error the context of the next

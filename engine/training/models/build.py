@@ -71,8 +71,7 @@ _MAXVIT_MULTIPLE = 224  # each of its four halvings must leave a multiple of its
 
 
 class SmallCnn(nn.Module):
-    """Classifies images (batch, channels, height, width) of 8 or more pixels per side: logits (batch,
-    classes)."""
+    """Classifies images (batch, channels, height, width) of 8 or more pixels per side."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()
@@ -125,8 +124,7 @@ def build_model(
     sizes: tuple[int, int] = (REGRESSION_FEATURES, 1),
     overrides: Sequence[str] = (),
 ) -> nn.Module:
-    """Return a model on the CPU. Its random weights depend only on the seed and the settings. Raises
-    ProblemError."""
+    """Return a model on the CPU, its weights random by the seed and the settings. Raises ProblemError."""
     of_library = {"image_size": image_size, "channels": channels, "num_classes": num_classes, "seed": seed}
     if is_timm_model(name):
         return build_timm_model(name, overrides=overrides, **of_library)

@@ -78,8 +78,7 @@ def layers_sentence(layers: Iterable[LinearLayer]) -> str:
 
 
 def layers_table(layers: Sequence[LinearLayer]) -> str:
-    """Return a line for each layer: its name, sizes, the tokens of a batch, and whether it is in FP8 or why
-    not."""
+    """Return a line for each layer: its name, sizes, the tokens of a batch, and whether it is in FP8."""
     rows = [("linear layer", "inputs", "outputs", "tokens", "in FP8")]
     for layer in layers[:_MOST_LISTED]:
         tokens = "" if layer.tokens is None else f"{layer.tokens:,}"

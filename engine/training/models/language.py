@@ -84,8 +84,7 @@ class CausalLanguageModel(nn.Module):
 
 
 def language_model_entries() -> tuple[ModelEntry, ...]:
-    """Return all sizes. Parameters are computed by formula for a vocabulary of 32,000, without building a
-    model."""
+    """Return all sizes. Parameters are computed by formula for a vocabulary of 32,000."""
     missing = TRANSFORMERS.missing if find_spec(TRANSFORMERS.package) is None else None
     return tuple(
         ModelEntry(
@@ -101,8 +100,7 @@ def language_model_entries() -> tuple[ModelEntry, ...]:
 
 
 def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
-    """Return a model with random float32 weights, on the CPU. Reseeds torch. Raises ProblemError without
-    memory."""
+    """Return a model with random float32 weights, on the CPU. Reseeds torch. Raises ProblemError."""
     check_host_memory(name, SHAPES[name].parameters(vocabulary))
     with quiet():
         return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))

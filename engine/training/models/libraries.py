@@ -1,7 +1,6 @@
 """Models of timm and transformers: their names, read from the sources, and helpers to build them.
 
-Importing a library takes seconds, listing names does not. Nothing is downloaded, because models have random
-weights.
+Importing a library takes seconds, listing names does not. Nothing is downloaded: weights are random.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ _SAYS_NOTHING, _CLASS_NAME = re.compile(r":\s*$|^\s*$"), re.compile(r"^\w+Error:
 
 
 def imported(package: str) -> Any:
-    """Return the imported library, without network access. The first import takes seconds. Raises
-    ProblemError."""
+    """The imported library, without network access. The first import takes seconds. Raises ProblemError."""
     for name, value in (*((name, "1") for name in _OFFLINE), ("TRANSFORMERS_VERBOSITY", "error")):
         os.environ.setdefault(name, value)
     try:
@@ -103,8 +101,7 @@ def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn
 
 
 def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
-    """Return the model's outputs for a small batch, None without weights. Changes neither the model nor
-    random numbers."""
+    """Return the model's outputs for a small batch, None without weights. Random numbers do not change."""
     if any(parameter.is_meta for parameter in model.parameters()):
         return None
     with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet():
@@ -137,8 +134,7 @@ def unplain(override: str) -> Problem:
 
 
 def refusal(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
-    """Return the problem of a model that cannot be trained, with the reason of its library. Overrides come
-    first."""
+    """Return the problem of a model that cannot be trained, with the reason of its library."""
     if overrides:
         message = f"with which {name} cannot be trained here: {reason}."
         return override_problem(", ".join(overrides), message, "Change or remove them.")

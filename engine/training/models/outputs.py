@@ -27,8 +27,7 @@ TARGETS = ("labels", "label", "targets", "target", "y")  # names of the targets 
 
 
 def call_model(model: nn.Module, inputs: Any) -> Any:
-    """Return the model's outputs. A mapping is passed by name or as a whole, a tuple by position. Raises
-    ProblemError."""
+    """Return the model's outputs. Inputs are passed by name, by position, or whole. Raises ProblemError."""
     if isinstance(inputs, Tensor):  # the usual case first
         return model(inputs)
     if isinstance(inputs, Mapping):
@@ -90,8 +89,7 @@ def value_words(value: object) -> str:
 
 
 def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor:
-    """Return the loss that `call` of a model's file returned, without dimensions. Raises ProblemError for
-    other values."""
+    """The loss returned by `call` of a model's file, as a scalar. Raises ProblemError if it is not one."""
     is_scalar = isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point()
     if is_scalar and (loss.requires_grad or not needs_gradient):
         scalar: Tensor = loss.reshape(())

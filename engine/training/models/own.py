@@ -179,8 +179,7 @@ def is_of_backward(error: BaseException) -> bool:
 
 
 def own_details(error: BaseException) -> str | None:
-    """Return the traceback of an error in the user's code, only with its own frames. None for any other
-    error."""
+    """Return the traceback of an error in the user's code, with its own frames. None for other errors."""
     error, frames = _own_part(error)
     if not frames:
         return None
@@ -340,7 +339,7 @@ def _may_serve(code: Code) -> bool:
     # a path of another system would be looked for wherever this process is; on another machine, which the
     # keeper of its workers tells, a folder of that name may be a stranger's
     folder = Path(code.folder)
-    if "AMMETER_FAR" in os.environ:
+    if "AMMETER_REMOTE" in os.environ:
         return folder.is_absolute() and folder.is_dir() and folder.stat().st_uid == os.getuid()
     return folder.is_absolute() and TrustedCode().may_look(code.place)
 

@@ -85,8 +85,7 @@ class _InBFloat16(Around):
 def make_bfloat16(model: nn.Module) -> None:
     """Cast floating-point weights and buffers to bfloat16, also those of norms, as trainers usually do.
 
-    Its inputs are cast when it is called, and its outputs to float32, so the loss is computed in float32, as
-    under autocast.
+    Its inputs are cast when it is called, and its outputs to float32, so the loss is in float32 as well.
     """
     put_around(model.to(torch.bfloat16), _InBFloat16)
 

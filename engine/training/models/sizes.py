@@ -22,8 +22,7 @@ _Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTran
 
 @dataclass(frozen=True)
 class OddSize:
-    """A size of matmuls that is not a multiple of 8. `is_given`: it comes from the data, as the first inputs
-    do."""
+    """A size of matmuls that is not a multiple of 8. `is_given`: it comes from the data."""
 
     side: Literal["inputs", "outputs"]
     size: int

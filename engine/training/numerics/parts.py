@@ -16,7 +16,7 @@ from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import memory_cap
-from engine.training.measuring.ranges import WatchedPass, in_fp32, measured_ranges, watched_pass
+from engine.training.measuring.ranges import RangeRecorder, in_fp32, measured_ranges, watched_pass
 from engine.training.numerics.advice import advise_on_numerics
 from engine.training.numerics.bench import Bench, StoppedError, Trainee, numerics_phase, open_bench
 from engine.training.numerics.divergence import measure_divergence
@@ -49,7 +49,7 @@ def measure_ranges(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, No
 
 def _settled_pass(
     bench: Bench, trainee: Trainee, group: Sequence[Batch], first_scale: float
-) -> tuple[WatchedPass, float]:
+) -> tuple[RangeRecorder, float]:
     settings, scaler = trainee.experiment.scaler, trainee.step.scaler
     scale, seen = first_scale, _pass(trainee, group)
     while seen.overflowed and seen.is_loss_finite and scaler.is_enabled() and not bench.is_stopped:
@@ -62,7 +62,7 @@ def _settled_pass(
     return seen, scale
 
 
-def _pass(trainee: Trainee, group: Sequence[Batch]) -> WatchedPass:
+def _pass(trainee: Trainee, group: Sequence[Batch]) -> RangeRecorder:
     # each time with the random numbers of the run's first step
     devices = [] if trainee.device.type == "cpu" else [trainee.device]
     kind = trainee.device.type if devices else "cuda"

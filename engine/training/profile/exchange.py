@@ -15,7 +15,7 @@ from engine.protocol.profiles import Remedy, larger_buckets, sent_less_often, sh
 from engine.training.profile.bar import StepBar
 from engine.training.profile.trace import Collective, Trace, joined
 from engine.training.ranks.bandwidth import bus_rates
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharing import by_rank
 from engine.words.numbers import memory_text, number, share_text
 
@@ -31,7 +31,7 @@ def exchange_of(
     ready. Its extra time relative to the rank where it is shortest is waiting for that rank. Messages are
     matched by their kind and size, in their order within a step.
     """
-    if here().count == 1:
+    if current_rank().count == 1:
         return None
     steps = max(1, len(trace.steps))
     sent_ms = sum(end - begin for begin, end in joined(trace.collectives)) / 1e3 / steps * found.scale

@@ -49,8 +49,8 @@ from engine.training.profile.recording import (
     warm_up,
 )
 from engine.training.profile.rows import tables
-from engine.training.ranks.place import here
-from engine.training.ranks.sharing import of_first
+from engine.training.ranks.rank import current_rank
+from engine.training.ranks.sharing import broadcast_from_rank0
 from engine.training.runs.prepare import RunPlan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 
@@ -69,7 +69,7 @@ def profile_steps(job: jobs.Profile, control: Control) -> Iterator[Event]:
     plan = RunPlan(job.experiment, read_catalog())
     _check_recordable(plan)
     take_device(plan)
-    kept = None if job.trace is None or not here().is_first else Path(job.trace)
+    kept = None if job.trace is None or not current_rank().is_first else Path(job.trace)
     found = None
     try:
         with ExitStack() as stack:
@@ -105,7 +105,7 @@ def _profile(
     units = formats_on_units(recorded.primitives)
     bar = step_bar(trace, timed.step_ms, timed.wait_ms, units)
     exchange = exchange_of(trace, bar, timed.step_ms, plan.device, plan.device_names)
-    if not here().is_first:
+    if not current_rank().is_first:
         return None
     rows = tables(trace, bar, units)
     limits = job.limits
@@ -117,7 +117,7 @@ def _profile(
     found = StepProfile(
         device_type=plan.device.type,
         steps=recorded.steps,
-        samples=recorded.samples * here().count,
+        samples=recorded.samples * current_rank().count,
         step_ms=timed.step_ms,
         disturbance=timed.disturbance or bar.disturbance,
         recorded_ms=bar.recorded_ms,
@@ -168,7 +168,7 @@ def _recorded(
         if steps.must_end:
             return None
         timed = yield from time_steps(steps)
-        is_short = of_first(timed.step_ms, plan.device) < _SHORT_STEP_MS
+        is_short = broadcast_from_rank0(timed.step_ms, plan.device) < _SHORT_STEP_MS
         count = _RECORDED_STEPS if is_short else _RECORDED_LONG_STEPS
         yield _profiling(f"recording {count} steps", 0.3)
         # created late, since a killed worker leaves it behind
@@ -212,7 +212,7 @@ def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
     try:
         if _compress(path, kept):
             return ()
-        if here().count > 1:
+        if current_rank().count > 1:
             # no rank may make steps that the others do not make
             return (f"No trace file was saved, because the recorded steps take more than {most}.",)
         again = path.with_name("short.json")
@@ -280,7 +280,7 @@ def _cores() -> int:
     allowed = (
         len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count()
     )
-    return max(1, min(psutil.cpu_count(logical=False) or 1, allowed or 1) // here().count)
+    return max(1, min(psutil.cpu_count(logical=False) or 1, allowed or 1) // current_rank().count)
 
 
 def _profiling(detail: str, fraction: float) -> Phase:

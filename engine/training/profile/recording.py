@@ -22,8 +22,8 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.summary import Energy
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows
-from engine.training.ranks.place import here
-from engine.training.ranks.sharing import of_first
+from engine.training.ranks.rank import current_rank
+from engine.training.ranks.sharing import broadcast_from_rank0
 from engine.training.runs.run import Run
 from engine.training.steps.own import OwnStep
 from engine.training.steps.plain import PlainStep
@@ -328,7 +328,7 @@ def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
 
 def _most_of_ranks(steps: Steps) -> int | None:
     # multiple ranks cannot each use their own clock: the first decides, by steps that do not count
-    if here().count == 1:
+    if current_rank().count == 1:
         return None
     began = time.perf_counter()
     for _ in range(_LEAST_WARMUP_STEPS):
@@ -336,7 +336,7 @@ def _most_of_ranks(steps: Steps) -> int | None:
     steps.wait()
     seconds = (time.perf_counter() - began) / _LEAST_WARMUP_STEPS
     most = min(max(_LEAST_STEPS, math.ceil(_LEAST_SECONDS / seconds)), math.ceil(_MOST_SECONDS / seconds))
-    return round(of_first(most, steps.run.device))
+    return round(broadcast_from_rank0(most, steps.run.device))
 
 
 def _timed(steps: Steps, first: int) -> Timed:
@@ -344,7 +344,7 @@ def _timed(steps: Steps, first: int) -> Timed:
     instruments = steps.run.instruments
     is_whole = samples == samples.max()
     # a CPU's counter counts the energy of all ranks on it
-    together = here().count if steps.run.device.type == "cpu" else 1
+    together = current_rank().count if steps.run.device.type == "cpu" else 1
     return Timed(
         step_ms=1e3 * _typical(seconds[is_whole]),
         wait_ms=1e3 * _typical(waits[is_whole]),

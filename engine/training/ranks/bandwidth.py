@@ -7,7 +7,7 @@ from torch import distributed
 
 from engine.protocol.profile import BusRate
 from engine.training.measuring.telemetry import clock_for
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharing import by_rank
 
 _SIZES = tuple(4**power * 2**14 for power in range(8))  # from 16 KiB to 256 MiB
@@ -23,7 +23,7 @@ def bus_rates(device: torch.device) -> tuple[BusRate, ...]:
     Each is the fastest of some calls in FP32, on the slowest process.
     """
     rates = []
-    count = here().count
+    count = current_rank().count
     for size in _SIZES:
         if device.type == "cpu" and size > _LARGEST_ON_CPU:
             break

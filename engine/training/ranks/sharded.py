@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from engine.experiment.experiment import Experiment, setting_error
 from engine.training.precision import autocast_dtype
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 
 _REDUCED = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
@@ -20,7 +20,7 @@ _LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 def shards(experiment: Experiment) -> bool:
     """Return True if this process trains a shard of the experiment's model."""
-    return experiment.ranks.strategy == "fsdp" and experiment.devices > 1 and here().count > 1
+    return experiment.ranks.strategy == "fsdp" and experiment.devices > 1 and current_rank().count > 1
 
 
 def shard(model: nn.Module, experiment: Experiment, device: torch.device) -> None:
@@ -87,8 +87,7 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Return the full tensor of a sharded one, in a call by all processes together. Others stay as they
-    are."""
+    """The full tensor of a sharded one, in a call by all processes together. Others stay as they are."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
@@ -98,9 +97,8 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def gathered(state: Any) -> Any:
-    """Return a tree with full tensors on the first process, empty ones on the others. All call it
-    together."""
-    is_first = here().is_first
+    """A tree with full tensors on the first process, empty ones on the others. All call it together."""
+    is_first = current_rank().is_first
 
     def put_together(tensor: Tensor) -> Tensor:
         if not hasattr(tensor, "full_tensor"):

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from engine.experiment.experiment import Experiment, setting_title
 from engine.experiment.problem import Problem, ProblemError, request_error, request_problem
 from engine.experiment.settings import Ranks
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharded import is_sharded
 
 SAMPLED_FIRST = 10  # DistributedDataParallel samples so many of the first steps, and then every hundredth
@@ -59,8 +59,7 @@ class Shared(DistributedDataParallel):
     def check_sent(self) -> None:
         """Raise ProblemError if the last backward pass left gradients unsent.
 
-        PyTorch itself raises only in the next forward pass, after an update with gradients that differ among
-        the processes.
+        PyTorch itself raises only in the next forward pass, after an update with differing gradients.
         """
         self._passes += 1
         # it counts a forward pass once the next has begun
@@ -83,8 +82,7 @@ class Shared(DistributedDataParallel):
         return self._own_sum is not None
 
     def take_own_inf(self) -> Tensor:
-        """Return 1 if a gradient of this process overflowed in the last step before those of the others were
-        added, else 0."""
+        """Return 1 if this process's own gradients overflowed in the last step, else 0."""
         assert self._own_sum is not None
         own_inf = self._own_sum.isfinite().logical_not().float()
         self._own_sum.zero_()
@@ -114,8 +112,7 @@ class Shared(DistributedDataParallel):
 
 
 def usual_times(sampled: Sequence[tuple[float, float]], step_ms: float) -> tuple[float, float] | None:
-    """Return the medians of both times over the later half of the samples, at most `step_ms`. None without a
-    sample.
+    """Return the medians of both times over the later half of the samples, at most `step_ms`, if any.
 
     In the first steps some ranks wait for one that started later.
     """
@@ -135,14 +132,14 @@ def _looked_at(send: Callable[..., Any], own_sum: Tensor | None, bucket: Any) ->
 
 def _sum_up(_: None, bucket: Any) -> Any:
     # to the last bit as DistributedDataParallel does it without a hook
-    work = distributed.all_reduce(bucket.buffer().mul_(1 / here().count), async_op=True)
+    work = distributed.all_reduce(bucket.buffer().mul_(1 / current_rank().count), async_op=True)
     assert work is not None
     return work.get_future().then(lambda sent: sent.value()[0])
 
 
 def shared(model: nn.Module, experiment: Experiment, device: torch.device) -> nn.Module:
     """Return the module that a step calls: the model itself if trained alone or sharded, else a `Shared`."""
-    is_shared = experiment.devices > 1 and here().count > 1 and not is_sharded(model)
+    is_shared = experiment.devices > 1 and current_rank().count > 1 and not is_sharded(model)
     is_trained = any(parameter.requires_grad for parameter in model.parameters())
     return Shared(model, experiment, device) if is_shared and is_trained else model
 
@@ -196,9 +193,8 @@ def ddp_problem(error: BaseException) -> Problem | None:
 
 
 def share_buffers(model: nn.Module) -> None:
-    """Copy the first process's buffers, such as running statistics, to all processes. They are the saved
-    ones."""
-    if here().count == 1:
+    """Copy the first process's buffers, such as running statistics, to all processes. It saves them."""
+    if current_rank().count == 1:
         return
     for buffer in model.buffers():
         if buffer.is_contiguous():
@@ -212,13 +208,12 @@ def share_buffers(model: nn.Module) -> None:
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Leave the mean gradients of all processes, for a step that is divided freely. No-op for a single
-    process.
+    """Leave the mean gradients of all processes, for any step. No-op for a single process.
 
     A parameter without a gradient here counts as zero. Without a gradient anywhere, it stays without.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    count = here().count
+    count = current_rank().count
     if count == 1 or not trained:
         return
     unused = [parameter.grad is None for parameter in trained]
@@ -241,21 +236,21 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
 
 def by_rank(figures: Sequence[float], device: torch.device) -> list[list[float]]:
     """Return these values, equally many of each process, in the order of the processes."""
-    place = here()
-    own = [0.0] * len(figures) * place.count
-    own[place.rank * len(figures) : (place.rank + 1) * len(figures)] = figures
+    rank = current_rank()
+    own = [0.0] * len(figures) * rank.count
+    own[rank.number * len(figures) : (rank.number + 1) * len(figures)] = figures
     whole = list(summed(own, device))
     return [whole[first : first + len(figures)] for first in range(0, len(whole), len(figures) or 1)]
 
 
-def of_first(figure: float, device: torch.device) -> float:
+def broadcast_from_rank0(figure: float, device: torch.device) -> float:
     """Return the first process's value, so that all of them decide the same."""
-    return summed([figure if here().is_first else 0.0], device)[0]
+    return summed([figure if current_rank().is_first else 0.0], device)[0]
 
 
 def summed(figures: Sequence[float], device: torch.device) -> Sequence[float]:
     """Return the sums of these values over all processes."""
-    if here().count == 1:
+    if current_rank().count == 1:
         return figures
     sums = torch.tensor(figures, dtype=torch.float64, device=device)
     distributed.all_reduce(sums)

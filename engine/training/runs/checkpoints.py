@@ -1,5 +1,4 @@
-"""The state that a run needs to resume bit for bit, in files that load with `weights_only=True`, or in
-memory."""
+"""The state to resume a run bit for bit, in files that load with `weights_only=True`, or in memory."""
 
 from __future__ import annotations
 
@@ -133,8 +132,7 @@ class _Progress(Bounded):
 
 
 def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
-    """Return a checkpoint's state after a check of its progress. Raises ProblemError if no run can resume
-    from it.
+    """Return a checkpoint's state after a check of its progress. Raises ProblemError if it is unusable.
 
     Weights may be NaN only if the loss was NaN before. A run from other such weights would be wasted.
     """
@@ -163,8 +161,7 @@ def capture_state(
     """Return the state to resume training from, after a full optimizer step. `progress` has plain numbers.
 
     The tensors are those in use, not copies, so save them before the next step. Synchronizes with the device.
-    Several ranks call it after the same step. Sharded tensors are complete on the first rank and empty on the
-    others.
+    Several ranks call it after the same step. Sharded tensors are complete on the first rank alone.
     """
     share_buffers(model)
     return {
@@ -300,7 +297,7 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return type(tensor).__tensor_unflatten__(parts, rest, tensor.shape, tensor.stride())
 
 
-class Rewind:
+class StateSnapshot:
     """Keeps a copy of the state of a run every `every` steps, until the run goes wrong.
 
     That is when a loss is not finite, or `most_skips` steps in a row are skipped. The copy is always from

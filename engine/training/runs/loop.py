@@ -87,7 +87,7 @@ def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
             yield from _send(run)
         if sampler is not None and sampler.is_due(run.telemetry.steps) and not run.must_end:
             yield from _sample_ranges(run, sampler, group)
-        if run.rewind is not None and run.rewind.is_due(run.telemetry.steps):
+        if run.snapshot is not None and run.snapshot.is_due(run.telemetry.steps):
             yield from _keep(run)
         if run.is_complete or run.must_end:
             break
@@ -169,8 +169,8 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
         if first_nan is not None and not had_nan:
             message = f"The loss is not a number (NaN) from step {first_nan:,} on."
             yield Log(level="warning", message=message, step=first_nan)
-        if run.rewind is not None and run.rewind.meets_trouble(rows):
-            if run.rewind.state is None:
+        if run.snapshot is not None and run.snapshot.meets_trouble(rows):
+            if run.snapshot.state is None:
                 run.not_done[_ASKED_BY["rewind"]] = "The run went wrong before a first state was saved."
                 continue
             yield from _save(run, "rewind")
@@ -204,8 +204,8 @@ def _save(run: Run, kind: CheckpointKind) -> Iterator[Event]:
         yield Log(level="warning", message=f"{problem.message} {problem.remedy} The run continues.")
         return
     run.not_done.pop(_ASKED_BY[kind], None)
-    if kind == "rewind" and run.rewind is not None:
-        message = f"The state after step {run.rewind.steps:,} is saved. “Find it” in Numerics starts there."
+    if kind == "rewind" and run.snapshot is not None:
+        message = f"The state after step {run.snapshot.steps:,} is saved. “Find it” in Numerics starts there."
         yield Log(message=message)
 
 
@@ -248,8 +248,7 @@ class RangeSampler:
         return steps % self._plan.experiment.measure.range_every == 0 and not self._has_failed
 
     def sample(self, group: Sequence[Batch], steps: int) -> Event:
-        """Return the ranges after `steps` steps, or a message on why there are none. Synchronizes with the
-        device."""
+        """Return the ranges after `steps` steps, or a message on why there are none. Waits for the device."""
         with _own_cache(self._plan.device):
             try:
                 with _own_random(self._plan.device), cudnn_search(False):

@@ -40,7 +40,7 @@ from engine.training.models.fp8 import check_recipe, convert, layers_sentence, l
 from engine.training.models.own import seed_everything
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.precision import float32_mode
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.run import Run
 from engine.training.runs.tokens import batch_tokens
@@ -67,7 +67,7 @@ class RunPlan:
         assert device is not None and model is not None and dataset is not None  # resolve() has checked it
         together = catalog.beginning_at(device) if device.is_gpu else (device,) * resolved.devices
         self.device_names = [each.name for each in together[: resolved.devices]]
-        device = together[here().rank]
+        device = together[current_rank().number]
         resolved = resolved.model_copy(update={"device": device.name})
         self.device_entry, self.model_entry, self.dataset_entry = device, model, dataset
         self.workload = Workload(resolved, model)
@@ -136,17 +136,17 @@ def prepare(
     Raises ProblemError of kind `REQUEST` before any event.
     """
     experiment = plan.experiment
-    store = None if checkpoints is None else Checkpoints(checkpoints, here().rank)
+    store = None if checkpoints is None else Checkpoints(checkpoints, current_rank().number)
     state = None
     if store is not None and resume:
         state = resumable(store.load("last"), plan.steps_per_epoch)
     memory = memory_meter(plan.device)
     model = build(plan, experiment)
-    if not here().is_first:
+    if not current_rank().is_first:
         # the same weights, and other dropout
         seed_everything(own_seed(experiment.seed))
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
-    if here().count == 1:  # several ranks have what they need before they are started
+    if current_rank().count == 1:  # several ranks have what they need before they are started
         yield from fetch_data(plan, control, None if resume else plan.total_steps)
     if control.stop_requested.is_set():
         return None
@@ -196,8 +196,7 @@ def fetch_data(plan: RunPlan, control: Control, steps: int | None) -> Generator[
 
 
 def build(plan: RunPlan, experiment: Experiment) -> nn.Module:
-    """Return the plan's model on the CPU, with the checkpointing and precision of `experiment`. Raises
-    ProblemError."""
+    """Return the plan's model on the CPU, checkpointed and cast as in `experiment`. Raises ProblemError."""
     if experiment.precision is Precision.FP8:
         _ = plan.tokens  # which are found before the model's own random numbers begin
     model = plan.workload.build()
@@ -287,7 +286,7 @@ def _notes(plan: RunPlan) -> tuple[str, ...]:
     if experiment.uses_scaler and device.is_gpu and not experiment.wants_fused:
         notes.append("The optimizer is not fused, so GradScaler.step synchronizes with the GPU each step.")
     if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
-        notes.append("The whole dataset is on the device, so no loader process is started.")
+        notes.append("The full dataset is on the device, so no loader process is started.")
     if experiment.memory_cap_gib is not None and not device.is_gpu:
         notes.append(CAPPED_CPU_NOTE)
     return tuple(notes)

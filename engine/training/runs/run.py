@@ -13,17 +13,23 @@ from engine.protocol.events import PhaseName, Samples, Summary
 from engine.protocol.jobs import Control
 from engine.protocol.summary import RankFigures
 from engine.training.data.batches import Batch, Source, asked_samples, batch_samples
-from engine.training.failures import check_normalised
+from engine.training.failures import check_normalized
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally, Validation, validate
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_event
 from engine.training.measuring.unchanged import UnchangedWeights
 from engine.training.precision import EMULATED_NOTE, float32_mode_name
-from engine.training.ranks.place import here
+from engine.training.ranks.rank import current_rank
 from engine.training.ranks.sharded import is_sharded
 from engine.training.ranks.sharing import SAMPLED_FIRST, share_buffers, summed
-from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, Rewind, capture_state, restore_state
+from engine.training.runs.checkpoints import (
+    CheckpointKind,
+    Checkpoints,
+    StateSnapshot,
+    capture_state,
+    restore_state,
+)
 from engine.training.steps.plain import PlainStep, learning_rate_at
 from engine.training.steps.recipe import cudnn_search
 
@@ -59,7 +65,7 @@ class Run:
         self._checkpoints = checkpoints
         every = self.experiment.checkpoint.rewind_every
         keeps = every and checkpoints is not None
-        self.rewind = Rewind(every, self.experiment.scaler, self.device) if keeps else None
+        self.snapshot = StateSnapshot(every, self.experiment.scaler, self.device) if keeps else None
         is_pure = self.experiment.precision is Precision.BF16_PURE
         self._unchanged = UnchangedWeights(step.model, self.total_steps) if is_pure else None
         self.not_done: dict[str, str] = {}
@@ -148,7 +154,7 @@ class Run:
             self.telemetry.begin()
         with (
             # the second step's memory is broken down: the first allocates workspaces
-            self.instruments.weighing(self.step) if begun == 1 and is_warming else nullcontext(),
+            self.instruments.measuring_memory(self.step) if begun == 1 and is_warming else nullcontext(),
             # A search for a smaller group would come in the middle of the measured steps, which its memory
             # would be counted in, and the host would wait for the device when that memory is freed.
             cudnn_search(False)
@@ -158,7 +164,7 @@ class Run:
             try:
                 figures = self.step(group)
             except ValueError as error:
-                check_normalised(error, min(map(batch_samples, group)))
+                check_normalized(error, min(map(batch_samples, group)))
                 raise
         is_reused = self.step.is_replayed
         self.telemetry.record(figures, samples, rate * self.step.rate_factor, is_reused=is_reused)
@@ -204,14 +210,14 @@ class Run:
 
     def validate(self) -> Validation | None:
         """Validate. Return None if a stop was requested, which then ends the run."""
-        place, batches = here(), self.source.validation(self.experiment.validation.limit)
+        rank, batches = current_rank(), self.source.validation(self.experiment.validation.limit)
         share_buffers(self.step.model)
         if is_sharded(self.step.model):
             # every process takes part in every pass: all of them validate on the same, and leave together
             validation = self.validate_on(batches, lambda: bool(summed([self._must_stop()], self.device)[0]))
             self.step.model.reshard()  # type: ignore[operator]
         else:
-            validation = self.validate_on(islice(batches, place.rank, None, place.count), self._must_stop)
+            validation = self.validate_on(islice(batches, rank.number, None, rank.count), self._must_stop)
         if validation is None:
             # another rank may have heard of it first
             self.control.stop_requested.set()
@@ -236,8 +242,7 @@ class Run:
         )
 
     def checkpoints_due(self, epoch: int, *, is_best: bool) -> Iterator[CheckpointKind]:
-        """Return the checkpoints to save after an epoch. At the end of the run, the last one is saved
-        anyway."""
+        """The checkpoints to save after an epoch. At the end of the run, the last one is saved anyway."""
         wanted = self.experiment.checkpoint
         if self._checkpoints is None:
             return
@@ -254,13 +259,13 @@ class Run:
         """Save a checkpoint: for the kind "rewind" the state kept in memory, else the current one, for which
         it synchronizes with the device. Raises ProblemError if it cannot be written."""
         assert self._checkpoints is not None
-        kept = self.rewind.state if kind == "rewind" and self.rewind is not None else None
+        kept = self.snapshot.state if kind == "rewind" and self.snapshot is not None else None
         self._checkpoints.save(kind, kept or self._state())
 
     def keep(self) -> None:
         """Keep the current state in memory, after all steps were added. Synchronizes with the device."""
-        if self.rewind is not None:
-            self.rewind.keep(self._state())
+        if self.snapshot is not None:
+            self.snapshot.keep(self._state())
 
     def _state(self) -> dict[str, Any]:
         progress = {
@@ -326,7 +331,7 @@ class Run:
         return missing
 
     def _as_rank(self, summary: Summary) -> Summary:
-        if here().count == 1:
+        if current_rank().count == 1:
             return summary
         step_ms = summary.step_ms
         sent, exposed = (step_ms and self.step.communication(step_ms)) or (None, None)

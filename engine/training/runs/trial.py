@@ -53,7 +53,7 @@ def try_batch(
 
     It makes at least three full optimizer steps, more until the step is steady and the optimizers have their
     state, the smaller group at the end of an epoch, a short validation, and one more step. Raises
-    ProblemError of kind `REQUEST` if the experiment cannot run here, and any error of a step except a lack of
+    ProblemError of kind `REQUEST` if the experiment cannot run here, and any other error than a lack of
     memory.
     """
     began = time.perf_counter()

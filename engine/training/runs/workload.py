@@ -160,8 +160,7 @@ class Workload:
         return ("", "") if self._task == OWN_DATA else (loss_name(self._task), loss_unit(self._task))
 
     def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
-        """Return the number of right predictions in a batch, and of all. None if there is no right or
-        wrong."""
+        """The number of right predictions in a batch, and of all. None if there is no right or wrong."""
         own = self._function("accuracy")
         if own is None:
             return default_hits(outputs, targets, samples, is_text=self._is_text)

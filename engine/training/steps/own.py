@@ -96,8 +96,7 @@ class Train:
         self._step = step
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Return the context for the forward pass and the loss. It does nothing in a precision without
-        autocast."""
+        """Return the context for the forward pass and the loss, without effect if there is no autocast."""
         return self._step.autocast()
 
     def backward(self, loss: Tensor, **settings: Any) -> None:
@@ -113,8 +112,7 @@ class Train:
         self._step.make(optimizer)
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Return True if the optimizer's last step was skipped for an overflow. Synchronizes with the
-        device."""
+        """Return True if the optimizer's last step was skipped for an overflow. Waits for the device."""
         return self._step.was_skipped(optimizer)
 
 

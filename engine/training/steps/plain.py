@@ -143,8 +143,7 @@ def reason_of(error: Exception) -> str:
 
 
 class RecipeRecord:
-    """The requested optimizations. `left_out` has those that are not active, each with the reason as a
-    clause."""
+    """The requested optimizations. `left_out` has the inactive ones, each with the reason as a clause."""
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)
@@ -181,8 +180,7 @@ class RecipeRecord:
 def found_inf_of(
     scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> Tensor:
-    """Return 1 on the device if the optimizer's gradients overflowed, else 0. Call it before
-    `scaler.update`."""
+    """1 on the device if the optimizer's gradients overflowed, else 0. Call it before `scaler.update`."""
     if scaler.is_enabled():
         # there is no public way to it that would not wait for the device
         found: Tensor
@@ -192,8 +190,7 @@ def found_inf_of(
 
 
 def has_gradients(optimizer: torch.optim.Optimizer) -> bool:
-    """Return True if a parameter of the optimizer has a gradient. GradScaler requires one, an optimizer does
-    not."""
+    """Return True if a parameter of the optimizer has a gradient, which GradScaler requires."""
     return any(it.grad is not None for group in optimizer.param_groups for it in group["params"])
 
 

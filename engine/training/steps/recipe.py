@@ -36,8 +36,7 @@ def build_step(
     own_optimizers: Callable[[nn.Module], Any] = lambda model: None,
     body: Body | None = None,
 ) -> PlainStep:
-    """Return the experiment's step. Moves the model to the device, into its memory format and into training
-    mode.
+    """Return the experiment's step. Moves the model to the device, memory format and training mode.
 
     `call` returns the model's outputs. `own_optimizers` makes the optimizers instead of the experiment's, or
     returns None. `body` is a step of the model's own. Optimizations that are not possible here are skipped.

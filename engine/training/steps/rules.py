@@ -51,8 +51,7 @@ class BrokenRuleError(ProblemError):
 
 
 class ScalerRules:
-    """Checks that a step keeps the rules. Without a loss scaler, broken ones are only kept in `broken`, with
-    places.
+    """Checks that a step keeps the rules. Without a loss scaler, broken ones are only kept in `broken`.
 
     Only in the first calls it is checked which backward pass made a gradient, because that takes time.
     """

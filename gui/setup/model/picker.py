@@ -236,7 +236,7 @@ class FileOnDisk:
         return isinstance(found, Code) and found.sha256 != code.sha256
 
     def use(self, draft: Draft) -> Draft:
-        """Return the draft with the code on disk, and with the dataset kept. Raises ProblemError."""
+        """Return the draft with the code on disk, and with the data that it provides. Raises ProblemError."""
         code = draft.code
         if code is None:
             return draft

@@ -171,7 +171,7 @@ def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) ->
 def test_an_empty_store_has_no_runs(answer, capsys):
     assert answer("runs")[1]["runs"] == []
     assert main(["runs"]) == 0
-    assert "no saved results" in capsys.readouterr().out
+    assert "No saved results" in capsys.readouterr().out
 
 
 def test_a_saved_run_is_listed_and_shown_whole(answer, saved):
@@ -284,7 +284,7 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(answer, home, capsys
     assert [run["id"] for run in told["unreadable"]] == [newer.id]
     assert main(["runs"]) == 0
     shown = capsys.readouterr()
-    assert kept.id in shown.out and f"from tomorrow ({newer.id}) is left out." in shown.err
+    assert kept.id in shown.out and f"from tomorrow ({newer.id}) is skipped." in shown.err
     status, told = answer("show", newer.id)
     assert status == 1 and "cannot be read" in told["error"]["message"]
     assert answer("delete", newer.id[:9]) == (0, {"deleted": [newer.id]})

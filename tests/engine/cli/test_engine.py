@@ -52,7 +52,7 @@ def test_removing_an_engine_in_use_says_that_its_files_stay(capsys, wheels, no_e
     name = answer(capsys, "install", "--find-links", str(wheels))["installation"]["name"]
     mark_in_use(installation_folder(no_engine, name))
     assert main(["engine", "remove"]) == 0
-    assert "A worker still uses the engine" in capsys.readouterr().out
+    assert "A worker still uses PyTorch" in capsys.readouterr().out
     assert answer(capsys, "show")["state"] == "absent"
 
 

@@ -46,7 +46,7 @@ def test_it_exits_130_without_a_traceback(module: str, at: str) -> None:
     assert (done.returncode, done.stderr) == (130, "")
     if verb:
         error = json.loads(done.stdout)["error"]
-        assert error["message"] == "It was interrupted." and set(error) == {
+        assert error["message"] == "Interrupted." and set(error) == {
             "kind",
             "message",
             "remedy",

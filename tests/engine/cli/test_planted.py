@@ -210,7 +210,7 @@ def test_a_sweep_or_a_search_from_elsewhere_does_not_go_on(planted: Planted) -> 
         sweep = store.sweeps.add("theirs", grid, Plan(), device_name="CPU", left_out={})
         answer = Tuning(experiment=planted.experiment(), plan=TuningPlan())
         tuning = store.studies.add(Study(answer=answer, device_name="CPU")).id
-    for start in (["resume", sweep], ["resume", tuning], ["tune", "--carry-on", tuning]):
+    for start in (["resume", sweep], ["resume", tuning], ["tune", "--resume", tuning]):
         assert UNACCEPTED in planted.refused(*start, *THREAD)
     TrustedCode().add(planted.code)
     assert planted.verb("resume", sweep, *THREAD)[0] == 0 and planted.was_run

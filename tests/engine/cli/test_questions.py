@@ -74,7 +74,7 @@ def test_a_largest_batch_whose_time_is_over_is_not_verified(answer, tmp_path, mo
         _, found = answer("limit", *SMALL, "--memory-gib", "0.1", "--precision", "fp32", "--time-limit", "1s")
     (result,) = found["results"]
     assert not result["verified"] and len(result["trials"]) <= 1
-    assert result["note"].startswith("It was stopped early. The largest batch is ")
+    assert result["note"].startswith("Stopped early. The largest batch is ")
 
 
 def test_both_strategies_of_several_devices_have_their_largest_batch(answer, tmp_path, monkeypatch):
@@ -179,42 +179,42 @@ def test_a_tiny_search_is_saved_exported_and_printed(answer, tmp_path, monkeypat
     assert status == 0 and found["phase"] == "over"
     assert found["experiment"]["precision"] == "fp32" and found["runs"] >= len(found["trials"])
     assert found["command"].startswith("ammeter run --set") and found["sentences"]
-    assert any("recipes were not to be tried" in sentence for sentence in found["not_tried"])
+    assert any("optimizations: not selected" in sentence for sentence in found["not_tried"])
     with Store() as store:
         (saved,) = store.studies.newest("tune")
     assert saved.id == found["id"] and saved.is_over
     assert "The fastest settings of small-cnn" in to.read_text(encoding="utf-8")
-    status, refused = answer("tune", "--carry-on", saved.id, *HERE)
-    assert status == 2 and "is over" in refused["error"]["message"]
+    status, refused = answer("tune", "--resume", saved.id, *HERE)
+    assert status == 2 and "is finished" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["limit", *SMALL, "--to", "x.docx"], "is no format of"),
+        (["limit", *SMALL, "--to", "x.docx"], "is not a format for"),
         (["limit", *SMALL, "--granularity", "0"], "--granularity"),
-        (["limit", *SMALL, "--strategy", "fsdp"], "Strategy says how several devices share a model"),
+        (["limit", *SMALL, "--strategy", "fsdp"], "Strategy applies to multiple devices"),
         (["limit", *SMALL, "--devices", "2", "--strategy", "zero"], "zero"),
         (["limit", *SMALL, "--margin", "1"], "--margin"),
-        (["limit", *SMALL, "--precision", "fp32", "--precision", "fp32"], "needed only once"),
+        (["limit", *SMALL, "--precision", "fp32", "--precision", "fp32"], "may be given only once"),
         (["limit", *SMALL, "--precision", "fp32"], "emory"),
         (["numerics", "--run", "beef"], "No run id starts with 'beef'"),
-        (["numerics", "--run", "beef", "--model", "small-cnn"], "--run takes no others"),
+        (["numerics", "--run", "beef", "--model", "small-cnn"], "--run uses the settings of the saved run"),
         (["numerics", "--precision", "fp17"], "Precision is 'fp17'"),
-        (["numerics", "--to", "x.docx"], "is no format of"),
+        (["numerics", "--to", "x.docx"], "is not a format for"),
         (["numerics", *TINY, "--set", "step.fp32_modules=nope", "--map", *HERE], "'nope'"),
         (["profile", "--run", "beef"], "No run id starts with 'beef'"),
-        (["profile", "--run", "beef", "--precision", "fp32"], "--run takes no others"),
+        (["profile", "--run", "beef", "--precision", "fp32"], "--run uses the settings of the saved run"),
         (["profile", "--precision", "fp17"], "Precision is 'fp17'"),
-        (["profile", "--to", "x.docx"], "is no format of"),
-        (["profile", "--trace", "x.json"], "is no format of traces"),
+        (["profile", "--to", "x.docx"], "is not a format for"),
+        (["profile", "--trace", "x.json"], "is not a format for traces"),
         (["profile", *TINY, "--set", "step.fp32_modules=nope", *HERE], "'nope'"),
-        (["tune", "--change", "colour"], "no kind of change"),
+        (["tune", "--change", "colour"], "not a kind of change"),
         (["tune", "--guard", "some"], "alike or none"),
         (["tune", "--time-limit", "soon"], "--time-limit is 'soon'"),
-        (["tune", "--carry-on", "beef", *HERE], "no run, sweep or study whose id starts with 'beef'"),
-        (["tune", "--carry-on", "beef", "--model", "linear"], "takes no others"),
-        (["tune", "--to", "x.docx"], "is no format of"),
+        (["tune", "--resume", "beef", *HERE], "No run, sweep or study id starts with 'beef'"),
+        (["tune", "--resume", "beef", "--model", "linear"], "--resume uses the settings"),
+        (["tune", "--to", "x.docx"], "is not a format for"),
         (["tune", "--batch-size", "0"], "Batch size"),
         (["tune", *TINY, "--set", "batch_size=65", *HERE], "has 64 samples"),
     ],

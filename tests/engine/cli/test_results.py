@@ -47,7 +47,7 @@ RESULTS = {
     "limit": "FP32 fits at least 8.",
     "numerics": "NaN",
     "profile": "FP32 4.00 ms a step",
-    "sweep": "2 cells, stopped",
+    "sweep": "2 combinations, stopped",
     "tune": "2.00 times as fast as plain FP32",
     "run": "640 img/s, 50.0%",
 }
@@ -131,7 +131,7 @@ def test_nothing_saved_is_said(answer, capsys):
     assert answer("results") == (0, {"runs": [], "sweeps": [], "studies": []})
     for verb in ("results", "runs", "sweeps"):
         assert main([verb]) == 0
-        assert "There are no saved" in capsys.readouterr().out
+        assert "No saved results" in capsys.readouterr().out
 
 
 def test_results_are_read_and_printed_in_pages(saved, answer, capsys, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 from engine.cli import main
 from engine.cli.options import asked
-from engine.cli.sweep import Request, grid_from, is_sweep, plan_from
+from engine.cli.sweep import Request, grid_from, is_sweep, parse_plan
 from engine.cli.sweep_output import SweepProgress, not_reached
 from engine.experiment.problem import ProblemError
 from engine.experiment.repeats import Plan
@@ -84,13 +84,13 @@ def test_ctrl_c_stops_a_sweep_which_then_goes_on_to_its_end(answer, capsys, monk
     with Store() as store:
         (record,) = store.sweeps.newest()
         assert 1 <= len(store.runs()) < 4 and record.ended is None
-    assert f"`ammeter resume {record.id}` goes on with it." in said
+    assert f"Resume it with `ammeter resume {record.id}`." in said
     with Store() as store:
         store.sweeps.claim(record.id)
         assert main(["show", record.id]) == 0
         store.sweeps.release(record.id)
     said = capsys.readouterr().out
-    assert said.endswith("It is running.\n") and "resume" not in said
+    assert said.endswith("The sweep is running.\n") and "resume" not in said
     status, found = answer("resume", record.id[:6], "--target", "thread")
     assert (status, found["id"], found["status"]) == (0, record.id, "finished")
     assert [(cell["status"], len(cell["runs"])) for cell in found["cells"]] == [("done", 1)] * 4
@@ -102,8 +102,8 @@ def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
         *not_reached(Plan(precision_percent=4), small_results()),
     ]
     (sentence,) = not_reached(Plan(precision_percent=2), small_results())
-    assert sentence.startswith("Not known to within 2%: BF16 AMP, batch size 32, learning rate 0.001; BF16")
-    assert sentence.count(";") == 4
+    assert sentence.startswith("Not within 2%: “BF16 AMP, batch size 32, learning rate 0.001”, “BF16")
+    assert sentence.count("”") == 5
 
 
 def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_path, monkeypatch):
@@ -112,9 +112,9 @@ def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_p
     # enough steps for a speed
     assert main(["compare", *TINY, *GRID, "--set", "measure.block_steps=1", "--steps", "15"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    mark = "* measured while the machine was disturbed: nothing follows from it."
+    mark = "* not reliable: the machine was disturbed."
     assert lines.count(mark) == 1 and sum("*" in line for line in lines) == 1 + 4
-    assert not any("fastest cell" in line or "gains most" in line for line in lines)
+    assert not any("fastest combination" in line or "largest gain" in line for line in lines)
     with Store() as store:
         (record,) = store.sweeps.newest()
     main(["export", record.id, "--to", str(tmp_path / "x.md")])
@@ -128,7 +128,7 @@ def test_a_dry_run_says_what_would_be_trained_and_trains_nothing(answer, capsys)
     cap = ["--sweep", "device=cpu,cuda:7", "--dry-run"]
     assert main(["compare", *TINY, *cap]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split()[:2] == ["cuda:7", "no:"] and lines[-2] == "2 cells, 1 run."
+    assert lines[2].split()[:2] == ["cuda:7", "no:"] and lines[-2] == "2 combinations, 1 run."
     with Store() as store:
         assert store.sweeps.newest() == () and store.runs() == ()
 
@@ -155,7 +155,7 @@ def test_model_files_of_ones_own_are_swept_with_their_code(answer, tmp_path):
         (["--sweep", "bach=8"], "There is no setting named 'bach'."),
         (["--sweep", "seed=1,2", "--to-within", "0"], "--to-within is '0'"),
         (["--sweep", "seed=1,2", "--time-limit", "soon"], "--time-limit is 'soon'"),
-        (["--sweep", "seed=1,2", "--published"], "A sweep is not compared with published figures."),
+        (["--sweep", "seed=1,2", "--published"], "--published does not apply to a sweep."),
     ],
 )
 def test_a_wrong_sweep_is_refused_before_anything_runs(answer, arguments, words):
@@ -231,7 +231,7 @@ def test_a_presets_variants_and_sweep_are_axes() -> None:
         (["batch_size=32,32"], {}, "Batch size has the value 32 twice."),
         (["nope=1"], {}, "There is no setting named 'nope'."),
         (["seed=1,2", "seed=3"], {}, "Seed is swept twice."),
-        (["batch_size=8,16"], {"preset": "resnet50-memory"}, "the variants of the preset set it themselves"),
+        (["batch_size=8,16"], {"preset": "resnet50-memory"}, "the variants of the preset also set it"),
         (["precision=fp32"], {"precisions": ["fp32", "bf16"]}, "is given by --precision and by --sweep"),
         ([f"seed={','.join(map(str, range(5_001)))}", "batch_size=1,2"], {}, "10,002 combinations, but"),
         (["model=nowhere/net.py,small-cnn"], {}, "net.py does not exist"),
@@ -243,9 +243,9 @@ def test_a_grid_that_cannot_be_is_refused(swept: list[str], options: dict[str, A
 
 
 def test_a_plan_is_read_from_percents_and_times() -> None:
-    assert plan_from(3, "2%", "1h30m") == Plan(repeats=3, precision_percent=2, time_limit_seconds=5_400)
-    assert plan_from(1, "0.5%", "45s").time_limit_seconds == 45
-    assert plan_from(1, "", "") == Plan()
+    assert parse_plan(3, "2%", "1h30m") == Plan(repeats=3, precision_percent=2, time_limit_seconds=5_400)
+    assert parse_plan(1, "0.5%", "45s").time_limit_seconds == 45
+    assert parse_plan(1, "", "") == Plan()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_plan_is_read_from_percents_and_times() -> None:
 )
 def test_a_wrong_plan_is_refused(to_within: str, limit: str) -> None:
     with pytest.raises(ProblemError, match=r"--(to-within|time-limit) is '.*', but it must be"):
-        plan_from(1, to_within, limit)
+        parse_plan(1, to_within, limit)
 
 
 @pytest.mark.slow  # trains on two devices, whose workers import torch
@@ -267,7 +267,7 @@ def test_a_sweep_over_devices_tells_its_efficiency_or_what_disturbed_it(answer, 
     main(["show", found["id"]])
     said = capsys.readouterr().out
     if all(cell["clean"] for cell in found["cells"]):
-        assert "Scaling efficiency on 2 devices, against 1 device: FP32" in said
-        assert "These devices share one processor's cores" in said
+        assert "Scaling efficiency on 2 devices, relative to 1 device: FP32" in said
+        assert "These devices share the cores of one CPU" in said
     else:
-        assert "so nothing follows from the speed there" in said
+        assert "The speed there is not reliable" in said

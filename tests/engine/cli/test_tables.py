@@ -59,7 +59,7 @@ def test_a_disturbed_run_says_so_beside_its_speed(capsys: pytest.CaptureFixture[
     assert "Not clean" not in capsys.readouterr().out
     output.run_summary(busy)
     assert f"the run was disturbed: {note}" in " ".join(capsys.readouterr().out.split())
-    assert [row_of(run)[-1] for run in (quiet, busy)] == ["487 img/s", "102 img/s, not clean"]
+    assert [row_of(run)[-1] for run in (quiet, busy)] == ["487 img/s", "102 img/s, unreliable"]
 
 
 def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +85,7 @@ def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.C
         "Accuracy       61.2%",
         "Skipped steps  3",
         "Steps          94",
-        "Finished; saved as 000000000001.",
+        "Finished. Saved as 000000000001.",
     ]
 
 
@@ -120,22 +120,22 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
     output.run_summary(run)
     assert capsys.readouterr().out.splitlines() == [
         "Run 1: small-cnn on fashion, FP16 AMP",
-        "Speed          none",
-        "Not clean      the run shared the GPU: other programs used 2.0 GiB of its memory",
+        "Speed          not measured",
+        "Unreliable     the run shared the GPU: other programs used 2.0 GiB of its memory",
         "Training time  0 s",
         "Accuracy       50.0% (best 61.2% after epoch 2)",
         "NaN loss       since step 1,200",
         "Steps          94",
         "",
-        "How it trained",
-        "Recipe               channels_last+fused",
-        "Left out             capture: only CUDA devices support CUDA graphs",
-        "Products in float32  TF32",
-        "Waiting for data     3.2% of the time",
-        "Warm-up              12.3 s, of which compiling 8.0 s and capturing 0.5 s",
-        "Paused               60.0 s, not counted in any other figure",
+        "Training",
+        "Optimizations     channels_last+fused",
+        "Skipped           capture: only CUDA devices support CUDA graphs",
+        "FP32 matmul       TF32",
+        "Waiting for data  3.2% of the time",
+        "Warm-up           12.3 s, of which compiling 8.0 s and capturing 0.5 s",
+        "Paused            60.0 s, excluded from all other metrics",
         "",
-        "Memory of a step",
+        "Memory per step",
         "Parameters       98 MiB",
         "Gradients        98 MiB",
         "Optimizer state  195 MiB",
@@ -143,19 +143,19 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         "Other            0 MiB",
         "",
         "GPU",
-        "Utilisation     99%",
+        "Utilization     99%",
         "Power           612 W",
-        "Temperature     64 °C at most",
+        "Temperature     up to 64 °C",
         "Clock           1,980 MHz",
-        "Other programs  2.0 GiB at most",
+        "Other programs  up to 2.0 GiB",
         "",
-        "Finished; saved as 000000000001.",
+        "Finished. Saved as 000000000001.",
     ]
 
 
 def test_a_run_without_a_speed_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     output.run_summary(finished(1, "FP32", Precision.FP32, speed_note="It was too short"))
-    assert "none: it was too short" in capsys.readouterr().out
+    assert "not measured: it was too short" in capsys.readouterr().out
 
 
 def test_memory_below_a_gib_is_told_in_mib(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,7 @@ def test_the_preset_of_a_limit_is_not_trained(capsys: Capture, verb: str) -> Non
 def test_the_help_names_the_precisions_and_those_without_any(capsys: Capture, verb: str) -> None:
     shown = told(capsys, verb, "--help")
     assert all(precision.value in shown for precision in Precision)
-    assert "Default: fp32 and fp16, without a GPU fp32 and bf16." in shown
+    assert "Default: fp32 and fp16 (without a GPU: fp32 and bf16)." in shown
 
 
 def test_a_run_is_shown_without_settings_that_mean_nothing_to_it(capsys: Capture) -> None:

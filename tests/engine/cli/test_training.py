@@ -120,7 +120,7 @@ def test_a_run_that_lacks_what_was_asked_for_says_so_everywhere(answer, capsys, 
     assert "Not done" in capsys.readouterr().out
     with Store() as store:
         assert status_of(store.runs()) == 4
-    assert f"lacks what {key} asks for" in capsys.readouterr().err
+    assert f"{key} was not done" in capsys.readouterr().err
 
 
 @pytest.fixture

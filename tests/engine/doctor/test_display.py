@@ -60,10 +60,9 @@ def test_without_a_display_it_names_the_verbs() -> None:
     told = ammeter()
     assert told.returncode == 2
     assert told.stdout == ""
-    assert told.stderr.startswith("There is no display here")
+    assert told.stderr.startswith("No display was found")
     assert told.stderr.count("\n") == 1
-    for verb in ("run", "compare", "runs", "show", "delete", "presets", "catalog", "doctor"):
-        assert verb in told.stderr
+    assert "ammeter run" in told.stderr
 
 
 def test_without_a_display_nothing_of_qt_or_torch_is_loaded() -> None:
@@ -120,9 +119,7 @@ def test_a_display_that_cannot_be_had_is_told_in_one_line(settings: dict[str, st
     assert told.returncode in (1, 2)
     assert told.stderr.count("\n") == 1
     assert "Traceback" not in told.stderr
-    assert any(
-        words in told.stderr for words in ("does not answer", "names no display", "no platform", "Install")
-    )
+    assert any(words in told.stderr for words in ("does not answer", "is not set", "no platform", "Install"))
 
 
 def test_an_unknown_platform_is_told_with_those_there_are() -> None:

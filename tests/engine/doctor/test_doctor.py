@@ -18,10 +18,10 @@ from engine.worker.launcher import Launcher, Target
 def test_without_an_engine_the_verb_says_so_and_tells_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
-    (engine,) = [check for check in answer["checks"] if check["name"] == "Engine"]
+    (engine,) = [check for check in answer["checks"] if check["name"] == "PyTorch"]
     assert engine["status"] == "problem" and "ammeter engine install" in engine["remedy"]
     assert answer["error"]["remedy"] == engine["remedy"]
-    assert {"Ammeter", "System", "Processor", "Saved runs", "Disk"} <= {c["name"] for c in answer["checks"]}
+    assert {"Ammeter", "System", "CPU", "Saved runs", "Disk"} <= {c["name"] for c in answer["checks"]}
     assert main(["doctor", "--report"]) == 1
     report = capsys.readouterr().out
     assert report.startswith("| Check |") and __version__ in report and str(Path.home()) not in report
@@ -57,7 +57,7 @@ OF_ANNA = ("anna", "meier", "secret", "thesis", "laptop", "Ammeter/run")
         (r"1.0 GiB free at C:\Users\anna.meier\thesis", "1.0 GiB free"),
         (r"\\meier-laptop\thesis cannot be written", "cannot be written"),
         ("The display 'meier-laptop:10.0' of Anna.Meier does not answer.", "does not answer"),
-        ("LD_LIBRARY_PATH names /usr/local/cuda/lib64, whose libcudnn.so.9", "/usr/local/cuda/lib64"),
+        ("LD_LIBRARY_PATH has /usr/local/cuda/lib64, whose libcudnn.so.9", "/usr/local/cuda/lib64"),
         (
             "Install it from https://www.nvidia.com/drivers or set 1/2",
             "https://www.nvidia.com/drivers or set 1/2",

@@ -60,16 +60,16 @@ def test_a_machine_whose_engine_fits_has_nothing_wrong() -> None:
     assert not wrong(checks)
     told = " ".join(check.detail for check in checks)
     assert "PyTorch 2.11.0+cu130, torchvision 0.26.0" in told
-    assert "RTX 4090 (compute capability 8.9); driver 580.65 for CUDA up to 13.0" in told
+    assert "RTX 4090 (compute capability 8.9), driver 580.65 for CUDA up to 13.0" in told
 
 
 @pytest.mark.parametrize(
     ("backend", "hardware", "sentence", "instead"),
     [
-        ("cu130", machine(CARD, driver="550.54"), "the driver here is 550.54", "cu128"),
-        ("cu130", machine(PASCAL), "older than the cards", "cu126"),
-        ("cu130", machine(PASCAL, ON_BOARD), "older than the cards", "cu126"),
-        ("cu126", machine(BLACKWELL), "newer than the cards", "cu132"),
+        ("cu130", machine(CARD, driver="550.54"), "Version 550.54 is installed", "cu128"),
+        ("cu130", machine(PASCAL), "older than the GPUs", "cu126"),
+        ("cu130", machine(PASCAL, ON_BOARD), "older than the GPUs", "cu126"),
+        ("cu126", machine(BLACKWELL), "newer than the GPUs", "cu132"),
         ("cpu", machine(CARD), "although CUDA 13.2 fits", "cu132"),
     ],
 )
@@ -117,7 +117,7 @@ BOTH = ("xcb", "wayland")
     ("environment", "platforms", "status", "sentence"),
     [
         (WAYLAND, ("xcb",), "problem", "no plugin for Wayland"),
-        ({**WAYLAND, "DISPLAY": ":0"}, ("xcb",), "note", "through XWayland"),
+        ({**WAYLAND, "DISPLAY": ":0"}, ("xcb",), "note", "uses XWayland"),
         ({**WAYLAND, "DISPLAY": ":0", "QT_QPA_PLATFORM": "xcb"}, BOTH, "note", "QT_QPA_PLATFORM is xcb"),
         ({"XDG_SESSION_TYPE": "wayland", "DISPLAY": ":0"}, BOTH, "note", "WAYLAND_DISPLAY is not set"),
         ({"DISPLAY": ":0", "QT_SCALE_FACTOR": "1.5"}, BOTH, "note", "QT_SCALE_FACTOR is set to 1.5"),
@@ -154,10 +154,10 @@ def test_variables_that_point_nowhere_and_paths_that_shadow_are_told(tmp_path: P
     told = " ".join(f"{check.detail} {check.remedy}" for check in wrong(variable_checks(environment)))
     for words in (
         f"{tmp_path / 'gone'}, which does not exist",
-        f"AMMETER_DATA names {file}, where no folder",
+        f"AMMETER_DATA is {file}, where no folder",
         "Did you mean AMMETER_HOME?",
-        "which is no file",
-        "sees no graphics card",
+        "which is not a file",
+        "hides all GPUs",
         "libcudnn.so.9 may be loaded",
         "whose torch is imported",
     ):
@@ -197,4 +197,4 @@ def test_how_the_program_was_installed_is_told(tmp_path: Path) -> None:
     (prefix / "package.json").write_text('{"package": "deb", "version": "0.1.0"}')
     assert package_here(app, prefix) == "the .deb package"
     (app / "pyproject.toml").touch()
-    assert package_here(app, prefix) == "a checkout of its source"
+    assert package_here(app, prefix) == "a source checkout"

@@ -18,8 +18,8 @@ from engine.experiment.presets import broken_presets, parse_toml
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import Message
 from engine.export.archive.container import Manifest, RecordPart
-from engine.machines.far_worker import Header
 from engine.machines.machine import Machines
+from engine.machines.remote_worker import Header
 from engine.protocol import events, jobs
 from engine.protocol.events import Environment
 

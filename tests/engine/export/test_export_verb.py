@@ -62,7 +62,7 @@ def test_what_is_there_stays_unless_force_is_given(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("x.docx", "ends in .docx, which is no format of runs"),
+        ("x.docx", "ends in .docx, which is not a format for runs"),
         ("x", "has no ending that names a format"),
         ("folder", "is a folder"),
         ("none/x.pdf", "does not exist"),
@@ -81,8 +81,8 @@ def test_a_path_that_will_not_do_is_answered_in_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ffff"], "No run id starts"),
-        (["{id}", "--plot", "loss"], "--plot, --by and --theme are for pictures"),
+        (["ffff"], "No run, sweep or study id starts"),
+        (["{id}", "--plot", "loss"], "--plot, --by and --theme apply to images only"),
         (["{id}", "--baseline", "ffff"], "No run id starts"),
     ],
 )

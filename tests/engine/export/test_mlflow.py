@@ -157,7 +157,7 @@ def test_what_mlflow_refuses_is_told_in_a_sentence(content: Content, folder: Pat
 
     client = MlflowClient(tracking_uri=folder.as_uri())
     client.delete_experiment(client.create_experiment(EXPERIMENT))
-    with pytest.raises(ProblemError, match="MLflow could not take the runs") as raised:
+    with pytest.raises(ProblemError, match="Could not send the runs") as raised:
         log_runs(content, f"mlflow:{folder}")
     assert "\n" not in raised.value.problem.message
 
@@ -179,9 +179,9 @@ def test_nothing_is_told_to_the_makers_of_mlflow(
 @pytest.mark.parametrize(
     ("destination", "sentence"),
     [
-        ("mlflow:", "names no place"),
-        ("mlflow:ftp://host/runs", "keeps no runs in ftp"),
-        ("mlflow:http://", "names no server"),
+        ("mlflow:", "needs a destination"),
+        ("mlflow:ftp://host/runs", "does not support ftp"),
+        ("mlflow:http://", "does not name a server"),
         ("mlflow:{here}/none/mlruns", "does not exist"),
         ("mlflow:{here}/file.txt", "is a file"),
         ("mlflow:{here}", "contains other files"),

@@ -92,7 +92,7 @@ def test_show_prints_the_kept_text(net: Path, trained: Trained, capsys: pytest.C
     run_id, code = trained(**settings(read_code(net))), read_code(net)
     net.unlink()
     assert main(["show", run_id, "--code"]) == 0
-    assert capsys.readouterr().out == f"{FILE}\n# layers.py, beside net.py\n{BESIDE}"
+    assert capsys.readouterr().out == f"{FILE}\n# layers.py, next to net.py\n{BESIDE}"
     assert main(["show", run_id, "--code", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["code"]["text"] == FILE and found["code"]["sha256"] == code.sha256
@@ -101,7 +101,7 @@ def test_show_prints_the_kept_text(net: Path, trained: Trained, capsys: pytest.C
     shown = capsys.readouterr().out
     assert f"net.py, {code.sha256[:8]}" in shown and "was_here" not in shown
     assert main(["show", trained(), "--code"]) == 2
-    assert "has no code of its own" in capsys.readouterr().err
+    assert "has no model file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".md", ".html", ".tex"])

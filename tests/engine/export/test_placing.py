@@ -88,10 +88,10 @@ def test_a_folder_with_other_things_keeps_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "kind", "words"),
     [
-        (errno.ENOSPC, Kind.DISK_FULL, "The disk is full"),
+        (errno.ENOSPC, Kind.DISK_FULL, "the disk is full"),
         (errno.EROFS, Kind.REQUEST, "No permission to write"),
         (errno.ENAMETOOLONG, Kind.REQUEST, "is too long"),
-        (errno.EIO, Kind.STORE, "could not be written"),
+        (errno.EIO, Kind.STORE, "Could not write"),
     ],
 )
 def test_what_the_system_says_becomes_a_plain_sentence(
@@ -113,7 +113,7 @@ def test_a_place_that_cannot_be_is_answered(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="The disk is full"), place(tmp_path / "report.pdf") as temporary:
+    with pytest.raises(ProblemError, match="the disk is full"), place(tmp_path / "report.pdf") as temporary:
         temporary.symlink_to("/dev/full")
         temporary.write_text("some")
     assert names_in(tmp_path) == []

@@ -94,7 +94,7 @@ def test_memory_and_doubts_stand_on_the_card(exports_store: Store, trained: Trai
         assert any("Less than three quarters" in text for text in texts), texts
     ids = [trained("fp32"), trained("fp16", model="resnet18", speed=2_500.0)]
     write_card_svg(content_of(exports_store, ids), tmp_path / "x.svg")
-    assert "With caution:" in (tmp_path / "x.svg").read_text()
+    assert "Caution:" in (tmp_path / "x.svg").read_text()
 
 
 def test_the_picture_says_what_was_measured_on_what_and_when(pair: Content, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
 def test_what_does_not_change_is_one_frame(
     exports_store: Store, trained: Trained, tmp_path: Path, suffix: str
 ) -> None:
-    # tanks would fill all the time
+    # gauges would fill all the time
     one = {"batch_size": 1, "peak_mib": None}
     ids = [trained(name, speed=speed, steps=20, **one) for name, speed in (("fp32", 1.0), ("fp16", 2.0))]
     content = content_of(exports_store, ids)

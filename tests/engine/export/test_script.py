@@ -145,7 +145,7 @@ def test_what_there_is_no_room_for_is_told(run_of: Callable[..., RunRecord], tmp
     assert text.count("\n") <= MOST_LINES
     told = " ".join((ast.get_docstring(ast.parse(text)) or "").split())
     assert "Omitted to keep it short: its checkpoints, its stop at NaN" in told
-    assert "captured in a CUDA graph; here they are not" in told
+    assert "The run used a CUDA graph. This script does not" in told
     (tmp_path / "run.py").write_text(text)
     check_style(tmp_path)
 
@@ -289,7 +289,7 @@ def test_the_built_in_pictures_come_with_their_licence(run_of: Callable[..., Run
 
 def test_a_script_is_of_one_run(exports_store: Store, trained: Callable[..., str], tmp_path: Path) -> None:
     content = content_of(exports_store, [trained(), trained("fp16")])
-    with pytest.raises(ProblemError, match="one run, and these are 2"):
+    with pytest.raises(ProblemError, match="exactly one run, but 2 were given"):
         COMPARISON.export(content, tmp_path / "run.py")
     assert not list(tmp_path.glob("*.py"))
 

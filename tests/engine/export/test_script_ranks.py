@@ -176,7 +176,7 @@ def test_without_torchrun_it_says_how_to_start_it(
         out, err = process.communicate()
     assert process.returncode == 1 and out == b""
     assert err.decode() == (
-        "This trains on 2 devices, with a process on each. Start it with:\n"
+        "This script trains on 2 devices, one process per device. Start it with:\n"
         f"  torchrun --standalone --nproc-per-node 2 {path}\n"
     )
 
@@ -210,7 +210,7 @@ def test_of_a_sharded_run_it_says_that_it_does_not_shard(run_of: Callable[..., R
 
 def test_how_many_devices_it_is_for_must_be_known(run_of: Callable[..., RunRecord]) -> None:
     for device, devices in (("cpu", 0), ("auto", 2)):
-        with pytest.raises(ProblemError, match="Devices is not known yet"):
+        with pytest.raises(ProblemError, match="Devices is not known until"):
             script_of(run_of(**NUMBERS, device=device, devices=devices))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.experiment.problem import ProblemError
 from engine.installation.installer import Installer
-from engine.installation.wanted import InstallEvent, Source, Wanted
+from engine.installation.request import InstallEvent, InstallRequest, Source
 from tests.wheel_index import WheelIndex, stand_in_wheel
 
 
@@ -35,8 +35,8 @@ def index(wheels: Path) -> Iterator[WheelIndex]:
 
 
 @pytest.fixture
-def wanted(index: WheelIndex) -> Wanted:
-    return Wanted(source=Source(mirror=index.simple))
+def wanted(index: WheelIndex) -> InstallRequest:
+    return InstallRequest(source=Source(mirror=index.simple))
 
 
 @pytest.fixture
@@ -48,11 +48,13 @@ def useful(packages: Path) -> None:
     """A trial that succeeds, since a stand-in cannot train."""
 
 
-def events_of(engines: Path, wanted: Wanted, try_out: Callable[[Path], None] = useful) -> list[InstallEvent]:
+def events_of(
+    engines: Path, wanted: InstallRequest, try_out: Callable[[Path], None] = useful
+) -> list[InstallEvent]:
     return list(Installer(engines, try_out).install(wanted))
 
 
-def problem_of(engines: Path, wanted: Wanted, try_out: Callable[[Path], None] = useful) -> str:
+def problem_of(engines: Path, wanted: InstallRequest, try_out: Callable[[Path], None] = useful) -> str:
     """The sentence and the remedy with which an installation fails."""
     with pytest.raises(ProblemError) as failed:
         events_of(engines, wanted, try_out)

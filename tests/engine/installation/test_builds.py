@@ -11,9 +11,9 @@ from engine.doctor.doctor import backend_in
 from engine.installation.builds import (
     automatic_backend,
     builds_for,
-    card_problem,
+    cpu_problem,
     driver_problem,
-    processor_problem,
+    gpu_problem,
 )
 from engine.installation.hardware import Gpu, Hardware, Vendor
 
@@ -68,34 +68,34 @@ def test_the_best_build_is_first_and_uv_is_asked_for_it(hardware: Hardware, best
 def test_a_reason_names_driver_and_card() -> None:
     why = {build.backend: build.why for build in builds_for(machine(GTX_1080, driver="550.54.14"))}
     assert why["cu126"] == (
-        "Driver 550.54.14 runs CUDA 12.6, and the build is made for the NVIDIA GeForce GTX 1080 "
-        "(compute capability 6.1). PyTorch 2.14 is the last that has it."
+        "Driver 550.54.14 runs CUDA 12.6, and the build supports the NVIDIA GeForce GTX 1080 "
+        "(compute capability 6.1). PyTorch 2.14 is the last release with it."
     )
     assert why["cu128"] == (
-        "The NVIDIA GeForce GTX 1080 (compute capability 6.1) is older than the cards that PyTorch for "
-        "CUDA 12.8 is made for (7.5 to 12.0)."
+        "The NVIDIA GeForce GTX 1080 (compute capability 6.1) is older than the GPUs that PyTorch for "
+        "CUDA 12.8 supports (7.5 to 12.0)."
     )
-    assert why["cu132"] == "CUDA 13.2 needs NVIDIA's driver 580 or newer, and the driver here is 550.54.14."
-    assert why["rocm7.2"] == "There is no AMD graphics card here."
+    assert why["cu132"] == "CUDA 13.2 needs NVIDIA driver 580 or newer. Version 550.54.14 is installed."
+    assert why["rocm7.2"] == "No AMD GPU was found."
 
 
 def test_problems_of_a_build_that_is_there() -> None:
-    newer = card_problem("cu126", RTX_5090, machine(RTX_5090))
+    newer = gpu_problem("cu126", RTX_5090, machine(RTX_5090))
     assert newer is not None
-    assert "is newer than the cards" in newer.message
+    assert "is newer than the GPUs" in newer.message
     missing = driver_problem("cu130", machine(GTX_1080))
     assert missing is not None
-    assert "there is none for the NVIDIA GeForce GTX 1080" in missing.message
+    assert "no driver was found for the NVIDIA GeForce GTX 1080" in missing.message
     # a build that is in no table is judged by its CUDA alone
     assert driver_problem("cu129", machine(T4, driver="525.60.13")) is None
-    assert card_problem("cu129", K80, machine(K80)) is None
+    assert gpu_problem("cu129", K80, machine(K80)) is None
     assert driver_problem("cpu", machine()) is None
     raphael = Gpu(Vendor.AMD, "Raphael", architecture="gfx1036")
-    assert card_problem("rocm7.2", raphael, machine(raphael)) is not None
+    assert gpu_problem("rocm7.2", raphael, machine(raphael)) is not None
     old = Hardware("linux", "x86_64", "Core 2 Duo", has_avx2=False)
-    assert (problem := processor_problem(old)) is not None
-    assert "Core 2 Duo lacks AVX2" in problem.message
-    assert processor_problem(machine()) is None
+    assert (problem := cpu_problem(old)) is not None
+    assert "Core 2 Duo does not support AVX2" in problem.message
+    assert cpu_problem(machine()) is None
 
 
 def test_the_torch_of_the_tests_has_kernels_for_the_cards_that_are_named() -> None:
@@ -109,7 +109,7 @@ def test_the_torch_of_the_tests_has_kernels_for_the_cards_that_are_named() -> No
     here = machine(kind=platform.machine())
     cards = [Gpu(Vendor.NVIDIA, "a card", capability) for capability in {*capabilities, (11, 0), (13, 0)}]
     assert {
-        card.capability for card in cards if card_problem(str(backend), card, here) is None
+        card.capability for card in cards if gpu_problem(str(backend), card, here) is None
     } == capabilities
 
 
@@ -119,10 +119,10 @@ def test_no_card_translates_kernels_for_older_ones(system: str, backend: str) ->
     """Releases of PyTorch have no PTX, so a card newer than the last kernels runs none of them."""
     spark, rubin = Gpu(Vendor.NVIDIA, "GB10", (12, 1)), Gpu(Vendor.NVIDIA, "Rubin", (13, 0))
     here = machine(spark, rubin, driver="590.1", system=system)
-    assert card_problem(backend, spark, here) is None
-    problem = card_problem(backend, rubin, here)
+    assert gpu_problem(backend, spark, here) is None
+    problem = gpu_problem(backend, rubin, here)
     assert problem is not None
-    assert "(compute capability 13.0) is newer than the cards" in problem.message
+    assert "(compute capability 13.0) is newer than the GPUs" in problem.message
     assert builds_for(machine(rubin, driver="590.1", system=system))[0].backend == "cpu"
 
 
@@ -130,11 +130,11 @@ def test_builds_for_arm_have_other_kernels() -> None:
     thor, t4g = Gpu(Vendor.NVIDIA, "NVIDIA Thor", (11, 0)), Gpu(Vendor.NVIDIA, "NVIDIA T4G", (7, 5))
     for kind, serves_thor in (("x86_64", False), ("aarch64", True)):
         here = machine(thor, t4g, driver="590.1", kind=kind)
-        assert (card_problem("cu132", thor, here) is None) is serves_thor
-        assert (card_problem("cu132", t4g, here) is None) is not serves_thor
-    problem = card_problem("cu132", thor, machine(thor))
+        assert (gpu_problem("cu132", thor, here) is None) is serves_thor
+        assert (gpu_problem("cu132", t4g, here) is None) is not serves_thor
+    problem = gpu_problem("cu132", thor, machine(thor))
     assert problem is not None
-    assert "is not among the cards that PyTorch for CUDA 13.2 is made for (7.5 to 12.0)" in problem.message
+    assert "is not among the GPUs that PyTorch for CUDA 13.2 supports (7.5 to 12.0)" in problem.message
 
 
 def test_each_system_is_offered_what_exists_for_it() -> None:

@@ -14,7 +14,7 @@ from engine.experiment.paths import part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.control import Control, Stopped
 from engine.installation.download import Downloads
-from engine.installation.wanted import Fetched, Plan, Source, Wanted, Wheel
+from engine.installation.request import Fetched, InstallRequest, Plan, Source, Wheel
 from tests.wheel_index import Fault, OfficialIndexes, WheelIndex
 
 TORCH = "torch-2.15.0-py3-none-any.whl"
@@ -31,7 +31,7 @@ def plan_of(address: str, wheels: Path, *, has_hashes: bool = True) -> Plan:
     content = (wheels / TORCH).read_bytes()
     sha256 = hashlib.sha256(content).hexdigest() if has_hashes else None
     wheel = Wheel("torch", "2.15.0", TORCH, f"{address}/packages/{TORCH}", len(content), sha256)
-    return Plan(Wanted(source=Source(mirror=address)), "cpu", "2.15.0", (wheel,), wheels, 0, 0, 0)
+    return Plan(InstallRequest(source=Source(mirror=address)), "cpu", "2.15.0", (wheel,), wheels, 0, 0, 0)
 
 
 def fetch(plan: Plan, folder: Path, control: Control | None = None) -> Iterator[Fetched]:
@@ -53,7 +53,7 @@ def begins(index: WheelIndex) -> list[int | None]:
 def test_a_cut_connection_is_told_and_resumed(index, wheels, folder, has_hashes):
     index.order(Fault(cut_after=HALF, times=1))
     events = list(fetch(plan_of(index.address, wheels, has_hashes=has_hashes), folder))
-    assert "The connection to 127.0.0.1 was cut; trying again." in {event.retry for event in events}
+    assert "The connection to 127.0.0.1 was lost. Trying again." in {event.retry for event in events}
     assert begins(index) == [None, HALF]
     assert events[-1].done_bytes == events[-1].total_bytes
     assert (folder / TORCH).read_bytes() == (wheels / TORCH).read_bytes()
@@ -91,7 +91,7 @@ def test_a_wheel_of_the_users_folder_is_used_there_and_never_touched(wheels: Pat
     list(fetch(replace(plan, wheels=(wheel,)), folder))
     assert not list(folder.iterdir())
     (wheels / TORCH).write_bytes(b"half")
-    assert "not whole" in failure(replace(plan, wheels=(wheel,)), folder).message
+    assert "is incomplete" in failure(replace(plan, wheels=(wheel,)), folder).message
     assert (wheels / TORCH).read_bytes() == b"half"
 
 
@@ -108,7 +108,7 @@ def test_a_wrong_hash_is_fetched_once_more_and_then_refused(index, wheels, folde
 
 @pytest.mark.parametrize(
     ("status", "sentence"),
-    [(403, "127.0.0.1 refuses access"), (404, f"{TORCH} is not at 127.0.0.1"), (410, "is not at")],
+    [(403, "127.0.0.1 denied access"), (404, f"{TORCH} is not at 127.0.0.1"), (410, "is not at")],
 )
 def test_an_answer_that_stays_the_same_is_not_tried_again(index, wheels, folder, status, sentence):
     index.order(Fault(status=status))
@@ -128,7 +128,7 @@ def test_an_answer_that_stays_the_same_is_not_tried_again(index, wheels, folder,
 def test_a_redirection_to_no_address_is_not_followed(index, wheels, folder, target, status):
     index.order(Fault(status=status, headers={"Location": target}))
     problem = failure(plan_of(index.address, wheels), folder)
-    assert problem.message == "127.0.0.1 leads to an address that cannot be used."
+    assert problem.message == "127.0.0.1 returned an address that cannot be used."
     assert problem.kind is Kind.DOWNLOAD
 
 
@@ -142,7 +142,7 @@ def test_a_redirection_to_an_address_is_followed(index: WheelIndex, wheels: Path
 def test_a_server_that_is_busy_is_tried_again(index: WheelIndex, wheels: Path, folder: Path) -> None:
     index.order(Fault(status=503, times=1))
     events = list(fetch(plan_of(index.address, wheels), folder))
-    assert "127.0.0.1 answers with HTTP 503; trying again." in {event.retry for event in events}
+    assert "127.0.0.1 answered with HTTP 503. Trying again." in {event.retry for event in events}
 
 
 def test_a_pause_leaves_the_line_and_going_on_takes_it_up_there(index, wheels, folder):

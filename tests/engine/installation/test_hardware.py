@@ -70,9 +70,7 @@ def test_a_card_of_nvidia_without_its_driver(root: Path) -> None:
     assert hardware.gpus == (Gpu(Vendor.NVIDIA, "GeForce GTX 1080"),)
     best, *others = builds_for(hardware)
     assert best.backend == "cpu"
-    assert others[0].why == (
-        "CUDA 13.2 needs NVIDIA's driver 580 or newer, and there is none for the GeForce GTX 1080."
-    )
+    assert "no driver was found for the GeForce GTX 1080" in others[0].why
 
 
 def test_wsl_has_a_driver_and_no_card_in_sight(root: Path) -> None:
@@ -97,7 +95,7 @@ def test_a_card_without_a_name(root: Path) -> None:
     (root / "usr/share/misc/pci.ids").unlink()
     add_card(root, "0000:03:00.0", 0x8086, 0x56A0)
     hardware = hardware_here(linux(root))
-    assert hardware.gpus == (Gpu(Vendor.INTEL, "card 8086:56a0"),)
+    assert hardware.gpus == (Gpu(Vendor.INTEL, "GPU 8086:56a0"),)
     assert builds_for(hardware)[0].backend == "cpu"
     write(root / "usr/share/hwdata/pci.ids", _PCI_IDS)
     assert builds_for(hardware_here(linux(root)))[0].backend == "xpu"

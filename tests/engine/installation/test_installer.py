@@ -22,10 +22,10 @@ from engine.installation.installed import (
     engine_here,
     installation_folder,
     installations_folder,
-    whole_problem,
+    missing_files_problem,
 )
 from engine.installation.installer import Installer, remove
-from engine.installation.wanted import Installed, Stage, StageBegan, Wanted
+from engine.installation.request import Installed, InstallRequest, Stage, StageBegan
 from tests.engine.installation.conftest import events_of, problem_of, write_wheels
 from tests.wheel_index import Fault, WheelIndex, stand_in_wheel
 
@@ -43,7 +43,9 @@ def names(engines: Path) -> list[str]:
     return [place.name for place in installations_folder(engines).iterdir()]
 
 
-def test_it_is_in_use_once_it_was_tried_and_leaves_no_downloads(engines: Path, wanted: Wanted) -> None:
+def test_it_is_in_use_once_it_was_tried_and_leaves_no_downloads(
+    engines: Path, wanted: InstallRequest
+) -> None:
     tried: list[tuple[bool, State]] = []
 
     def try_out(packages: Path) -> None:
@@ -58,16 +60,18 @@ def test_it_is_in_use_once_it_was_tried_and_leaves_no_downloads(engines: Path, w
     assert events[-1] == Installed(engine.installation)
     assert engine.installation.packages == {"torch": "2.15.0", "torchvision": "0.30.0"}
     assert not downloads_folder(engines).exists()
-    assert whole_problem(engines) is None
+    assert missing_files_problem(engines) is None
 
 
-def test_a_failed_trial_leaves_the_old_engine_in_use(engines: Path, wanted: Wanted, wheels: Path) -> None:
+def test_a_failed_trial_leaves_the_old_engine_in_use(
+    engines: Path, wanted: InstallRequest, wheels: Path
+) -> None:
     events_of(engines, wanted)
     (before,) = names(engines)
     write_wheels(wheels, "2.16.0")
     assert problem_of(engines, wanted, useless) == "It does not train. Choose another."
     assert names(engines) == [before]
-    assert whole_problem(engines) is None
+    assert missing_files_problem(engines) is None
     assert (downloads_folder(engines) / "torch-2.16.0-py3-none-any.whl").exists()
 
 
@@ -92,14 +96,14 @@ def test_updating_leaves_the_old_engine_only_where_a_worker_has_it(engines, want
 SET_UP = """
 import sys
 from pathlib import Path
-from engine.installation.wanted import Fetched, StageBegan
+from engine.installation.request import Fetched, StageBegan
 from engine.installation.installer import Installer
-from engine.installation.wanted import Source, Wanted
+from engine.installation.request import Source, InstallRequest
 
 def try_out(packages):
     sys.stdin.read()
 
-for event in Installer(Path(sys.argv[1]), try_out).install(Wanted(source=Source(mirror=sys.argv[2]))):
+for event in Installer(Path(sys.argv[1]), try_out).install(InstallRequest(source=Source(mirror=sys.argv[2]))):
     if isinstance(event, StageBegan):
         print(event.stage.value, flush=True)
     if isinstance(event, Fetched) and event.done_bytes > 1_000_000:
@@ -130,11 +134,11 @@ def test_killed_in_any_stage_it_goes_on_and_never_claims_to_be_whole(engines, wa
     ]
     assert len(asked) == 2 and asked[1] is not None and asked[1] > 1_000_000
     events_of(engines, wanted)
-    assert whole_problem(engines) is None
+    assert missing_files_problem(engines) is None
     assert len(names(engines)) == 1
 
 
-def test_a_stop_while_it_is_tried_waits_for_nothing(engines: Path, wanted: Wanted) -> None:
+def test_a_stop_while_it_is_tried_waits_for_nothing(engines: Path, wanted: InstallRequest) -> None:
     is_over = threading.Event()
 
     def try_out(packages: Path) -> None:
@@ -154,37 +158,37 @@ def test_a_uv_that_is_killed_is_told(engines, wanted, tmp_path, monkeypatch):
     uv.write_text("#!/bin/sh\nkill -9 $$\n")
     uv.chmod(0o755)
     monkeypatch.setenv("AMMETER_UV", str(uv))
-    assert "uv could not prepare the engine: it ended with exit status -9." in problem_of(engines, wanted)
+    assert "uv could not install PyTorch: it ended with exit status -9." in problem_of(engines, wanted)
 
 
 def test_without_room_nothing_is_fetched(engines, wanted, index, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(5 * 2**20))
-    assert f"and 5.0 MiB are free at {engines}." in problem_of(engines, wanted)
+    assert f"only 5.0 MiB are free at {engines}." in problem_of(engines, wanted)
     assert not index.fetched()
 
 
-def test_a_pointer_that_cannot_be_read_is_a_problem_in_words(engines: Path, wanted: Wanted) -> None:
+def test_a_pointer_that_cannot_be_read_is_a_problem_in_words(engines: Path, wanted: InstallRequest) -> None:
     (engines / CURRENT).mkdir(parents=True)
     installations_folder(engines).mkdir()
     assert f"cannot be written to {engines}: it is a folder." in problem_of(engines, wanted)
 
 
-def test_one_engine_is_set_up_at_a_time(engines: Path, wanted: Wanted) -> None:
+def test_one_engine_is_set_up_at_a_time(engines: Path, wanted: InstallRequest) -> None:
     with sole(engines):
-        assert "another Ammeter" in problem_of(engines, wanted)
+        assert "Another Ammeter process" in problem_of(engines, wanted)
 
 
-def test_a_broken_engine_is_named_by_its_file_and_repaired(engines: Path, wanted: Wanted) -> None:
+def test_a_broken_engine_is_named_by_its_file_and_repaired(engines: Path, wanted: InstallRequest) -> None:
     events_of(engines, wanted)
     packages = engine_here(engines).packages
     assert packages is not None
     file = packages / "torch" / "lib" / "part7.bin"
-    for harm, break_it in (("not whole", lambda: file.write_bytes(b"half")), ("missing", file.unlink)):
+    for harm, break_it in (("incomplete", lambda: file.write_bytes(b"half")), ("missing", file.unlink)):
         break_it()
-        problem = whole_problem(engines)
+        problem = missing_files_problem(engines)
         assert problem is not None and problem.message.endswith(f"its file torch/lib/part7.bin is {harm}.")
     events_of(engines, wanted)
-    assert whole_problem(engines) is None
+    assert missing_files_problem(engines) is None
 
 
 def test_a_wheel_that_cannot_be_unpacked_is_not_blamed_on_the_folder(engines, wanted, wheels):
@@ -193,7 +197,7 @@ def test_a_wheel_that_cannot_be_unpacked_is_not_blamed_on_the_folder(engines, wa
     # what uv says depends on which of its threads was first
     assert re.fullmatch(
         r"(torch-2\.15\.0-py3-none-any\.whl|A wheel) cannot be unpacked: (File exists|Is a directory)\. "
-        r"The wheel is at fault: choose a mirror or a folder of wheels\.",
+        r"The wheel is faulty\. Choose a mirror or a folder of wheels\.",
         told,
     ), told
 

@@ -45,6 +45,6 @@ def test_the_command_adds_it_where_the_worker_finds_torch(
     # as where the program was installed, and its engine was fetched
     monkeypatch.setenv("AMMETER_ENGINE", str(Path(torch.__file__).parents[2]))
     assert "`ammeter engine install --with not-there`" in str(package_remedy(error, "net.py"))
-    monkeypatch.setenv("AMMETER_FAR", "1")
+    monkeypatch.setenv("AMMETER_REMOTE", "1")
     assert "`ammeter engine install --machine NAME --with not-there`" in str(package_remedy(error, "net.py"))
     assert package_remedy(ValueError("pip install x"), "net.py") is None

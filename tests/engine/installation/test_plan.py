@@ -18,7 +18,7 @@ from engine.installation.builds import builds_for
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import downloads_folder
 from engine.installation.plan import REQUIREMENTS, make_plan
-from engine.installation.wanted import Plan, Source, Wanted
+from engine.installation.request import InstallRequest, Plan, Source
 from tests.wheel_index import Fault, OfficialIndexes, WheelIndex, stand_in_wheel
 
 
@@ -52,7 +52,7 @@ def test_a_mirror_without_folders_of_builds_serves_what_pypi_has(wheels: Path, t
     part.parent.mkdir(parents=True)
     part.write_bytes(b"x" * 100)
     with WheelIndex(wheels) as index:
-        plan = make_plan(Wanted(source=Source(mirror=index.simple)), engines)
+        plan = make_plan(InstallRequest(source=Source(mirror=index.simple)), engines)
         assert index.fetched() == [], "a plan fetches no wheel"
     assert (plan.backend, plan.torch) == ("cu132", "2.15.0")
     # numpy and what else the program has stays the program's
@@ -68,15 +68,15 @@ def test_a_mirror_without_folders_of_builds_serves_what_pypi_has(wheels: Path, t
 def test_a_mirror_with_folders_of_builds_serves_the_one_that_is_wanted(wheels: Path, tmp_path: Path) -> None:
     with WheelIndex(wheels) as index:
         source = Source(mirror=index.simple)
-        plan = make_plan(Wanted("cu130", source, extras=("small-extra",)), tmp_path)
+        plan = make_plan(InstallRequest("cu130", source, extras=("small-extra",)), tmp_path)
         assert (plan.backend, plan.torch) == ("cu130", "2.15.0")
         assert any("/simple/cu130/" in request.path for request in index.requests)
         assert _names(plan) == {"torch", "torchvision", "small-thing", "small-extra"}
         assert all(wheel.size_bytes > 0 for wheel in plan.wheels), "where the index tells no size either"
         with pytest.raises(ProblemError) as failed:
-            make_plan(Wanted("rocm7.2", source), tmp_path)
+            make_plan(InstallRequest("rocm7.2", source), tmp_path)
     assert failed.value.problem.message == (
-        "The mirror has no build rocm7.2 of PyTorch for this machine, only cu132."
+        "The mirror has no PyTorch build rocm7.2 for this machine, only cu132."
     )
 
 
@@ -87,7 +87,7 @@ def test_a_folder_serves_the_wanted_of_several_builds(wheels: Path, tmp_path: Pa
         shutil.copy(wheel, folder)
     stand_in_wheel(folder, "torch", "2.9.0+cu130")
     for backend in ("cpu", "cu130"):
-        plan = make_plan(Wanted(backend, Source(folder=folder)), tmp_path)
+        plan = make_plan(InstallRequest(backend, Source(folder=folder)), tmp_path)
         assert (plan.backend, plan.torch) == (backend, "2.15.0")
         # numpy is not in the folder, but the program has it
         assert {wheel.version for wheel in plan.wheels} == {f"2.15.0+{backend}", f"0.30.0+{backend}", "1.5"}
@@ -97,7 +97,7 @@ def test_a_folder_serves_the_wanted_of_several_builds(wheels: Path, tmp_path: Pa
         assert plan.needed_bytes < 5 * plan.download_bytes
     next(folder.glob("small_thing*")).unlink()
     with pytest.raises(ProblemError) as failed:
-        make_plan(Wanted("cpu", Source(folder=folder)), tmp_path)
+        make_plan(InstallRequest("cpu", Source(folder=folder)), tmp_path)
     assert failed.value.problem.message == f"The package small-thing is not in the folder {folder}."
     assert failed.value.problem.remedy.startswith("Copy its wheel for Python ")
 
@@ -114,7 +114,7 @@ def test_uv_finds_the_build_that_is_recommended(wheels, tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         for driver, backend in (("580.65.06", "cu132"), ("550.54.14", "cu128")):
             monkeypatch.setenv("UV_CUDA_DRIVER_VERSION", driver)
-            assert make_plan(Wanted(), tmp_path).backend == backend
+            assert make_plan(InstallRequest(), tmp_path).backend == backend
             assert builds_for(Hardware("linux", "x86_64", "", (gpu,), driver))[0].backend == backend
 
 
@@ -142,7 +142,7 @@ def on(monkeypatch: pytest.MonkeyPatch, *gpus: Gpu) -> None:
 def test_without_pytorchs_own_index_the_same_build_comes_from_pypi(tmp_path, monkeypatch):
     on(monkeypatch, T4)
     for backend in ("auto", "cu132"):
-        plan = make_plan(Wanted(backend), tmp_path)
+        plan = make_plan(InstallRequest(backend), tmp_path)
         assert (plan.backend, plan.torch) == ("cu132", "2.15.0")
         assert re.fullmatch(r"\S+ cannot be reached. PyPI has the same build.", plan.note)
 
@@ -157,24 +157,24 @@ def test_another_build_of_pypi_is_only_offered_and_only_where_it_would_do(
 ):
     on(monkeypatch, *cards)
     with pytest.raises(ProblemError) as failed:
-        make_plan(Wanted(backend), tmp_path)
+        make_plan(InstallRequest(backend), tmp_path)
     problem = failed.value.problem
     assert problem.message.endswith(" cannot be reached.")
-    assert ("Choose the build cu132 for CUDA 13.2, which PyPI has" in (problem.remedy or "")) is offered
+    assert ("Choose the build cu132 (CUDA 13.2), which PyPI has" in (problem.remedy or "")) is offered
 
 
 def test_where_neither_index_answers_the_first_is_told(blocked, tmp_path, monkeypatch):
     on(monkeypatch, T4)
     blocked.order(Fault(path="/simple/", status=500))
     with pytest.raises(ProblemError, match=r" cannot be reached\."):
-        make_plan(Wanted(), tmp_path)
+        make_plan(InstallRequest(), tmp_path)
 
 
 def test_a_mirror_that_refuses_access_is_not_taken_for_an_empty_one(wheels: Path, tmp_path: Path) -> None:
     with WheelIndex(wheels) as index:
         index.order(Fault(path="/simple/", status=401))
-        with pytest.raises(ProblemError, match=r"127\.0\.0\.1 refuses access \(HTTP 401\)"):
-            make_plan(Wanted(source=Source(mirror=index.simple)), tmp_path)
+        with pytest.raises(ProblemError, match=r"127\.0\.0\.1 denied access \(HTTP 401\)"):
+            make_plan(InstallRequest(source=Source(mirror=index.simple)), tmp_path)
 
 
 @pytest.mark.parametrize("size", ["\N{SUPERSCRIPT TWO}", "9" * 5_000, "0", "-1", "*"])
@@ -183,8 +183,8 @@ def test_a_size_that_is_none_is_refused(wheels: Path, tmp_path: Path, size: str)
         before = set(threading.enumerate())
         told = {"Content-Range": f"bytes 0-0/{size}"}
         index.order(Fault(path="/whl/cu130/torch-2.15.0", status=206, headers=told))
-        with pytest.raises(ProblemError, match=r"127\.0\.0\.1 does not tell the size of torch-2\.15\.0"):
-            make_plan(Wanted("cu130", Source(mirror=index.simple)), tmp_path)
+        with pytest.raises(ProblemError, match=r"127\.0\.0\.1 does not report the size of torch-2\.15\.0"):
+            make_plan(InstallRequest("cu130", Source(mirror=index.simple)), tmp_path)
         # the other sizes are being asked for meanwhile
         while asking := set(threading.enumerate()) - before:
             for thread in asking:
@@ -196,20 +196,20 @@ def test_a_name_that_is_too_long_for_a_file_is_refused(wheels: Path, tmp_path: P
     build = "1" + "a" * (250 - len("torch-2.15.0--py3-none-any.whl"))
     (wheels / "torch-2.15.0-py3-none-any.whl").rename(wheels / f"torch-2.15.0-{build}-py3-none-any.whl")
     with WheelIndex(wheels) as index, pytest.raises(ProblemError, match="an address that cannot be used"):
-        make_plan(Wanted("cu132", Source(mirror=index.simple)), tmp_path)
+        make_plan(InstallRequest("cu132", Source(mirror=index.simple)), tmp_path)
 
 
 @pytest.mark.parametrize("mirror", ["h.example", "user:secret@h.example", "http://user:secret@h.example:x"])
 def test_a_mirror_has_an_address_and_its_password_is_not_shown(tmp_path: Path, mirror: str) -> None:
-    with pytest.raises(ProblemError, match=r"'h\.example(:x)?' is no address") as failed:
-        make_plan(Wanted(source=Source(mirror=mirror)), tmp_path)
+    with pytest.raises(ProblemError, match=r"'h\.example(:x)?' is not the address") as failed:
+        make_plan(InstallRequest(source=Source(mirror=mirror)), tmp_path)
     assert "secret" not in failed.value.problem.model_dump_json()
 
 
 @pytest.mark.parametrize("extra", ["-r /etc/passwd", "../timm", "timm @ file:///timm.whl", "timm\n--pre"])
 def test_more_packages_are_names_and_not_options_of_uv(tmp_path: Path, extra: str) -> None:
-    with pytest.raises(ProblemError, match="is no package of an index"):
-        make_plan(Wanted(extras=("timm[a,b]>=1.0", extra)), tmp_path)
+    with pytest.raises(ProblemError, match="is not a package name"):
+        make_plan(InstallRequest(extras=("timm[a,b]>=1.0", extra)), tmp_path)
 
 
 def _names(plan: Plan) -> set[str]:

@@ -11,8 +11,8 @@ import pytest
 
 from engine.experiment.problem import ProblemError
 from engine.installation.control import Stopped
+from engine.installation.request import Source
 from engine.installation.uv import find_uv, run_uv
-from engine.installation.wanted import Source
 from tests.wheel_index import Fault, OfficialIndexes, WheelIndex, stand_in_wheel
 
 
@@ -57,10 +57,10 @@ def test_failures_of_a_mirror(wheels: Path) -> None:
         assert too_old.startswith("No build of PyTorch in the mirror 127.0.0.1 fits Python ")
         assert "only torch==2.9.0 is available" in too_old
         index.order(Fault(path="/simple/", status=403))
-        assert from_mirror(index.simple) == "127.0.0.1 refuses access (HTTP 403)."
+        assert from_mirror(index.simple) == "127.0.0.1 denied access (HTTP 403)."
         index.mend()
         index.order(Fault(path="/simple/", status=500))
-        assert from_mirror(index.simple) == "127.0.0.1 answers with HTTP 500."
+        assert from_mirror(index.simple) == "127.0.0.1 answered with HTTP 500."
         address = index.simple
     assert from_mirror(address) == "127.0.0.1 cannot be reached."
 
@@ -72,10 +72,10 @@ def test_failures_of_a_proxy(wheels: Path, tmp_path: Path, monkeypatch: pytest.M
         assert "torch==2.9.0" in compiles(text="torch")
         official.is_trusted = False
         assert re.fullmatch(
-            r"The certificate of [a-z.]+ is not trusted, so nothing was fetched from it.", problem()
+            r"The certificate of [a-z.]+ is not trusted, so nothing was downloaded.", problem()
         )
         official.needs_password = True
-        assert problem() == "The proxy asks for a name and a password (HTTP 407)."
+        assert problem() == "The proxy requires a name and a password (HTTP 407)."
         official.needs_password = False
         monkeypatch.setattr(official, "tls", lambda host: None)
         assert re.fullmatch(r"The proxy does not connect to [a-z.]+\.", problem())
@@ -102,11 +102,11 @@ def test_a_disk_that_cannot_be_written(wheels: Path, tmp_path: Path) -> None:
 def test_uv_is_named_or_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_uv().name.startswith("uv")
     monkeypatch.setenv("AMMETER_UV", str(tmp_path / "uv"))
-    with pytest.raises(ProblemError, match=r"uv, which fetches the engine, does not start: No such file"):
+    with pytest.raises(ProblemError, match=r"uv, which installs PyTorch, does not start: No such file"):
         compiles()
     monkeypatch.delenv("AMMETER_UV")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProblemError, match=r"uv, which fetches the engine, is missing"):
+    with pytest.raises(ProblemError, match=r"uv, which installs PyTorch, is missing"):
         compiles()
 
 

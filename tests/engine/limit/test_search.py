@@ -316,9 +316,9 @@ def test_a_search_that_goes_on_says_no_more_than_it_knows():
     [
         (None, "fits"),
         ("memory", "out of memory"),
-        ("spill", "spilled to the host"),
+        ("spill", "spilled to system memory"),
         ("error", "failed"),
-        ("death", "worker died"),
+        ("death", "worker crashed"),
         ("hang", "hung"),
     ],
 )

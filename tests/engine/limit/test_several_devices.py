@@ -21,7 +21,7 @@ from engine.protocol.trials import Limit, LimitSide, Trial, Tried
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.training.doctor import read_catalog
-from engine.training.ranks.place import Place
+from engine.training.ranks.rank import Rank
 from engine.training.runs import prepare
 from engine.training.runs.prepare import RunPlan
 from engine.worker.launcher import Launcher, Target, iterate
@@ -169,7 +169,7 @@ def test_a_rank_has_the_card_of_its_number(monkeypatch: pytest.MonkeyPatch) -> N
     cpu = known.devices[-1]
     cards = [cpu.model_copy(update={"name": f"cuda:{number}"}) for number in range(3)]
     catalog = known.model_copy(update={"devices": (*cards, cpu)})
-    monkeypatch.setattr(prepare, "here", lambda: Place(rank=1, count=2))
+    monkeypatch.setattr(prepare, "current_rank", lambda: Rank(number=1, count=2))
     experiment = Experiment.model_validate(
         {**TINY, "device": "cuda:1", "devices": 2, "memory_cap_gib": None, "batch_size": 8}
     )

@@ -12,16 +12,16 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.machines import far_worker
-from engine.machines.far_site import FarSite
+from engine.machines import remote_worker
 from engine.machines.line import Channel, Line
 from engine.machines.machine import Machine
+from engine.machines.remote_site import RemoteSite
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Log
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, iterate
 from engine.worker.supervision import ProcessSession
-from tests.far import eventually, put_first
+from tests.remote import eventually, put_first
 
 JOB = jobs.Train(experiment=Experiment(device="cpu"))
 MACHINE = Machine(name="bad", host="bad", folder="/there", home="/there")
@@ -36,19 +36,19 @@ def greet(**more):
 def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Launcher]]:
     """Puts a program in place of ssh that runs the given lines of Python; `greet()` is a good header."""
     # it never ends by itself, nor says that it has ended what it was asked to end
-    monkeypatch.setattr(far_worker, "_REAP_SECONDS", 0.1)
-    monkeypatch.setattr(far_worker, "_FORGET_SECONDS", 0.1)
-    for close in (far_worker.FarWorker.close, Channel.close):
+    monkeypatch.setattr(remote_worker, "_REAP_SECONDS", 0.1)
+    monkeypatch.setattr(remote_worker, "_FORGET_SECONDS", 0.1)
+    for close in (remote_worker.RemoteWorker.close, Channel.close):
         monkeypatch.setattr(close, "__defaults__", (0.1,))
 
     def put(script: str) -> Launcher:
         head = f"#!{sys.executable}\nimport json, sys, time\nNONCE = sys.argv[-1].split()[-1]\n"
         put_first(tmp_path / "bin", f"{head}{GREET}\n{script}\n", monkeypatch)
-        return Launcher(site=FarSite(MACHINE))
+        return Launcher(site=RemoteSite(MACHINE))
 
     yield put
     # with these times still
-    eventually(lambda: not any(thread.name == "far-worker" for thread in threading.enumerate()))
+    eventually(lambda: not any(thread.name == "remote-worker" for thread in threading.enumerate()))
 
 
 def refusal(launcher: Launcher) -> str:
@@ -58,7 +58,7 @@ def refusal(launcher: Launcher) -> str:
 
 
 def taken_up(launcher: Launcher) -> list[Event]:
-    with launcher, closing(launcher.take_up(FarPlace("bad", "0" * 32), JOB)) as session:
+    with launcher, closing(launcher.take_up(RemotePlace("bad", "0" * 32), JOB)) as session:
         assert isinstance(session, ProcessSession)
         return [event for event in iterate(session) if event is not None]
 
@@ -161,4 +161,4 @@ def test_nothing_that_a_shell_reads_otherwise_is_passed_to_one(word: str) -> Non
 def test_a_worker_whose_name_is_none_is_not_looked_for(says: Callable[[str], Launcher], worker: str) -> None:
     launcher = says("greet()")
     with pytest.raises(ProblemError, match="is not a worker of bad"):
-        launcher.take_up(FarPlace("bad", worker), JOB)
+        launcher.take_up(RemotePlace("bad", worker), JOB)

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.installation.wanted import Source, Stage, StageBegan, Wanted
+from engine.installation.request import InstallRequest, Source, Stage, StageBegan
 from engine.machines.bundle import program_id
 from engine.machines.machine import Machine
-from engine.machines.program import FarInstaller, remove_all
+from engine.machines.program import RemoteInstaller, remove_all
 from tests.engine.machines.conftest import put_python
 from tests.wheel_index import WheelIndex
 
@@ -27,7 +27,7 @@ def test_what_cannot_be_fetched_is_told_and_the_next_attempt_sends_nothing_again
     with WheelIndex(tmp_path / "empty") as empty:
         for _ in range(2):
             with pytest.raises(ProblemError) as failed:
-                list(FarInstaller(FAR, line).install(Wanted(source=Source(mirror=empty.simple))))
+                list(RemoteInstaller(FAR, line).install(InstallRequest(source=Source(mirror=empty.simple))))
             assert "is not in the mirror 127.0.0.1" in failed.value.problem.message
     assert len([words for words in line.asked if words[0] == "tar"]) == 1
     assert not (home / ".ammeter" / "program" / "current").exists()
@@ -40,7 +40,7 @@ def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line, folde
         (home / name).mkdir()
     machine, line = FAR.model_copy(update={"folder": folder.format(home=home)}), near_line()
     with pytest.raises(ProblemError, match="contains other files"):
-        list(FarInstaller(machine, line).install(Wanted()))
+        list(RemoteInstaller(machine, line).install(InstallRequest()))
     remove_all(machine, line)
     assert {each.name for each in home.iterdir()} == {".ammeter", "datasets", "home", "program"}
 
@@ -58,7 +58,7 @@ def test_a_folder_with_other_files_gets_and_loses_nothing(home, near_line, folde
 def test_events_that_are_none_end_it_with_a_sentence(home, near_line, line):
     put_python(home, '{"stage": "resolving"}', line)
     with pytest.raises(ProblemError) as failed:
-        list(FarInstaller(FAR, near_line()).install(Wanted()))
+        list(RemoteInstaller(FAR, near_line()).install(InstallRequest()))
     assert "does not understand" in failed.value.problem.message
 
 
@@ -66,14 +66,14 @@ def test_a_problem_there_is_told_without_what_a_terminal_would_obey(home, near_l
     problem = {"kind": "download", "message": "PyPI \x1b[31mcannot be reached.", "remedy": "Check it."}
     put_python(home, json.dumps(problem))
     with pytest.raises(ProblemError) as failed:
-        list(FarInstaller(FAR, near_line()).install(Wanted()))
+        list(RemoteInstaller(FAR, near_line()).install(InstallRequest()))
     assert failed.value.problem.message == "PyPI �[31mcannot be reached."
 
 
 def test_an_installation_that_is_cut_says_that_it_goes_on(home, near_line):
     put_python(home, '{"stage": "fetching"}')
     with pytest.raises(ProblemError, match="stopped before it was finished") as failed:
-        list(FarInstaller(FAR, near_line()).install(Wanted()))
+        list(RemoteInstaller(FAR, near_line()).install(InstallRequest()))
     assert "continues with the files already downloaded" in failed.value.problem.remedy
 
 
@@ -81,8 +81,8 @@ def test_stop_ends_it_without_an_installation(home, near_line):
     put_python(home, '{"stage": "resolving"}')
     script = home / ".ammeter" / "program" / program_id() / "bin" / "python"
     script.write_text(script.read_text().replace("};;", "cat\n};;"))
-    installer, seen = FarInstaller(FAR, near_line()), []
-    for event in installer.install(Wanted()):
+    installer, seen = RemoteInstaller(FAR, near_line()), []
+    for event in installer.install(InstallRequest()):
         seen.append(event)
         installer.stop()
     assert stages(seen) == [Stage.RESOLVING]
@@ -92,4 +92,4 @@ def test_a_plan_is_made_there(home, near_line):
     plan = {"wanted": {}, "backend": "cpu", "torch": "2.15.0", "wheels": [], "folder": "/e"}
     plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
     put_python(home, json.dumps({"plan": plan}))
-    assert FarInstaller(FAR, near_line()).plan(Wanted()).needed_bytes == 5
+    assert RemoteInstaller(FAR, near_line()).plan(InstallRequest()).needed_bytes == 5

@@ -9,14 +9,14 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.machines.far_site import FarSite
+from engine.machines.remote_site import RemoteSite
 from engine.machines.slurm import Slurm
 from engine.protocol import jobs
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Phase, PhaseName
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import ProcessSession
-from tests.far import eventually
+from tests.remote import eventually
 from tests.slurm import NODES, Cluster
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ LONG = {"TALK": "[1000000, 0.01]"}
 @contextmanager
 def launcher_of(cluster: Cluster, talk: dict[str, str]) -> Iterator[Launcher]:
     cluster.talk()
-    with Launcher(environment=talk, site=FarSite(cluster.machine)) as launcher:
+    with Launcher(environment=talk, site=RemoteSite(cluster.machine)) as launcher:
         yield launcher
 
 
@@ -69,7 +69,7 @@ def test_one_that_waits_says_why_and_is_stopped_by_cancelling_its_job(cluster: C
         assert last.summary.speed_note == "Stopped before training began."
         eventually(lambda: len(cluster.jobs()) == 2)
         # one that is to be kept waits on without its program
-        places: list[FarPlace] = []
+        places: list[RemotePlace] = []
         kept = launcher.start(JOB, keep=places.append)
         assert isinstance(kept, ProcessSession)
         until(kept, Phase)
@@ -106,7 +106,7 @@ def test_what_slurm_does_to_a_job_is_told(cluster: Cluster) -> None:
 
 def test_what_sbatch_refuses_is_told_in_its_words(cluster: Cluster) -> None:
     machine = cluster.machine.model_copy(update={"slurm": Slurm(partition="nosuch")})
-    with Launcher(site=FarSite(machine)) as launcher, pytest.raises(ProblemError) as raised:
+    with Launcher(site=RemoteSite(machine)) as launcher, pytest.raises(ProblemError) as raised:
         launcher.start(JOB)
     assert "refused the job: invalid partition specified: nosuch" in raised.value.problem.message
     assert raised.value.problem.kind is Kind.REQUEST and cluster.folders() == []

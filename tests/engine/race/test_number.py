@@ -13,7 +13,7 @@ from engine.drawing.shapes import Words
 from engine.experiment.experiment import Precision
 from engine.race import headline, words
 from engine.race.lanes import LONGEST_SECONDS
-from engine.race.memory import Rect, Tank, TankPair
+from engine.race.memory import Gauge, GaugePair, Rect
 from engine.race.parts import laid_out
 from engine.race.race import Race
 from engine.words.numbers import number_text, times
@@ -76,7 +76,7 @@ def test_only_the_first_moments_have_none(racers: Any) -> None:
     assert race.at(0).number is None and race.at(0.79).number is None
     assert race.at(0.81).number == pytest.approx(2.5, rel=0.01)
     assert [words.counted_text(race, race.at(at)) for at in (0.7, 0.9)] == ["", "2.50"]
-    assert words.caption(race, race.at(0.7)) == ("Just begun", "")
+    assert words.caption(race, race.at(0.7)) == ("Just started", "")
     racers.runs.clear()
     race = racers.of_two(64, 128, steps=1)
     assert race.at(race.seconds / 2).number == race.figure == 2.0
@@ -107,11 +107,11 @@ def test_the_part_goes_at_the_usual_pace_and_runs_without_one_are_replayed_whole
     for part in range(11):
         moment = race.at(race.seconds * part / 10)
         assert moment.number is None and words.counted_text(race, moment) is None
-        assert words.caption(race, moment) == ("No fair figure", "since the speed was not steady")
+        assert words.caption(race, moment) == ("No fair comparison", "because the speed was not steady")
     assert "vary too much" in headline.sentence(race)
     (doubt,) = words.doubt_words(race)
-    assert doubt.startswith("The speed was not steady: these two whole runs come to 3.28 times as long, and")
-    assert doubt.endswith("the comparison to 2.50 times as fast.")
+    assert doubt.startswith("The speed was not steady. These two runs give 3.28 times as long, the")
+    assert doubt.endswith("the comparison 2.50 times as fast.")
 
 
 @pytest.mark.parametrize("full", [1_000, 997.3, 404.04])
@@ -129,9 +129,9 @@ def test_a_run_that_did_not_keep_its_pace_is_a_reason_for_caution(racers: Any) -
     racers.add(FP32, 1_000, figures={"samples_per_second_ci": (964.0, 2_313.0)})
     racers.add(FP16, 1_170)
     race = racers.race()
-    assert race.claim == 1.17 and words.caution(race) == "With caution"
-    assert words.doubt_words(race) == ("A run in full precision did not keep its pace.",)
-    assert words.sure_words(race).startswith("With caution: ")
+    assert race.claim == 1.17 and words.caution(race) == "Caution"
+    assert words.doubt_words(race) == ("A run in full precision varied in speed.",)
+    assert words.sure_words(race).startswith("Caution: ")
 
 
 def test_a_loss_is_told_as_times_as_long_and_a_gain_as_times_as_many(racers: Any) -> None:
@@ -153,7 +153,7 @@ def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[s
     assert headline.title(race) == "Two different trainings, side by side"
     for at in (0.0, race.seconds / 2, race.seconds):
         assert words.counted_text(race, race.at(at)) is None
-        assert words.caption(race, race.at(at))[0] == "No fair figure"
+        assert words.caption(race, race.at(at))[0] == "No fair comparison"
     assert "leaves open" not in words.certainty(race)
 
 
@@ -168,13 +168,13 @@ def test_the_sign_stands_still_and_figures_begin_at_their_outline() -> None:
 
 def plan(
     full: float | None, mixed: float | None, fill: float = 1.0, size: tuple[float, float] = (216.0, 500.0)
-) -> TankPair:
-    tanks = (
-        Tank(("Full",), precision_look(Precision.FP32), full),
-        Tank(("Mixed",), precision_look(Precision.FP16), mixed),
+) -> GaugePair:
+    gauges = (
+        Gauge(("Full",), precision_look(Precision.FP32), full),
+        Gauge(("Mixed",), precision_look(Precision.FP16), mixed),
     )
     scale = min(size[0] / 216, size[1] / 500)
-    return TankPair(tanks, Rect(0.0, 0.0, *size), scale, fill)
+    return GaugePair(gauges, Rect(0.0, 0.0, *size), scale, fill)
 
 
 def contains(outer: Rect, inner: Rect) -> bool:
@@ -185,9 +185,9 @@ def contains(outer: Rect, inner: Rect) -> bool:
 
 def test_levels_stand_on_one_scale_and_rise_together() -> None:
     shown = plan(10_240, 5_120)
-    tank = shown.rects[0]
-    assert tank.bottom - shown.level(0) == pytest.approx(0.894 * tank.height, abs=1)
-    assert tank.bottom - shown.level(1) == pytest.approx(0.447 * tank.height, abs=1)
+    gauge = shown.rects[0]
+    assert gauge.bottom - shown.level(0) == pytest.approx(0.894 * gauge.height, abs=1)
+    assert gauge.bottom - shown.level(1) == pytest.approx(0.447 * gauge.height, abs=1)
     assert plan(10_240, 5_120, 0.0).level(0) == plan(10_240, 5_120, 0.0).rects[0].bottom
     half = plan(10_240, 5_120, 0.5)
     assert half.level(0) == pytest.approx(plan(10_240, 5_120).level(1), abs=1)
@@ -218,7 +218,7 @@ def test_nothing_is_spared_where_one_is_unknown_or_both_are_alike(
 
 @pytest.mark.parametrize("size", [(110, 140), (140, 300), (216, 500), (600, 1_400), (400, 200)])
 @pytest.mark.parametrize("fill", [0.0, 0.5, 1.0])
-def test_amounts_stay_inside_their_tanks(size: tuple[int, int], fill: float) -> None:
+def test_amounts_stay_inside_their_gauges(size: tuple[int, int], fill: float) -> None:
     shown = plan(10_240, 3_200, fill, size)
     for which in (0, 1):
         assert contains(shown.rects[which], shown.label_rect(which))

@@ -255,24 +255,24 @@ def test_what_cannot_race_is_refused_with_a_remedy(racers: Any) -> None:
     racers.runs.clear()
     racers.add(FP32, None, speeds=[math.nan] * 9)
     racers.add(FP16, 1_280)
-    assert "FP32 ended before any of its steps was counted" in refusal(racers).message
+    assert "FP32 ended before its first counted step" in refusal(racers).message
     racers.runs.clear()
     racers.add(FP32, 1_000)
-    assert "only one side" in refusal(racers).message
+    assert "only one configuration" in refusal(racers).message
     racers.runs.clear()
     base = racers.add(FP32, 1_000)
     racers.add(FP16, 2_500)
     problem = refusal(racers, side_id=base.id)
     assert "race against itself" in problem.message and problem.remedy == "Choose one of: FP16 AMP."
-    assert "is not among those" in refusal(racers, side_id="beef").message
+    assert "is not part of" in refusal(racers, side_id="beef").message
 
 
 @pytest.mark.parametrize(
     ("status", "words", "remedy"),
     [
-        (Status.QUEUED, "has not been trained yet", "Let it train first."),
-        (Status.RUNNING, "is still warming up", "Wait until its warm-up is over."),
-        (Status.FINISHED, "ended before any of its steps was counted", "Train it for at least 60 steps."),
+        (Status.QUEUED, "has not started", "Train it first."),
+        (Status.RUNNING, "is still warming up", "Wait until its warm-up ends."),
+        (Status.FINISHED, "ended before its first counted step", "Train it for at least 60 steps."),
         (Status.INTERRUPTED, "was interrupted before its first counted step", "Train it again to the end."),
     ],
 )

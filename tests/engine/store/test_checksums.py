@@ -70,8 +70,8 @@ READ: dict[str, Callable[[Store, str], object]] = {
         ("data FROM samples", "curves", "samples"),
         ("data FROM outlines", "curves", "curves"),
         ("line FROM events", "events", "events"),
-        ("summary FROM runs", "settings or figures", "record"),
-        ("experiment FROM runs", "settings or figures", "record"),
+        ("summary FROM runs", "settings or results", "record"),
+        ("experiment FROM runs", "settings or results", "record"),
     ],
 )
 def test_a_flipped_bit_is_told_with_its_run_and_hides_no_other(

@@ -11,7 +11,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.jobs import FarPlace
+from engine.protocol.jobs import RemotePlace
 from engine.store import database
 from engine.store.database import open_database
 from engine.store.schema import VERSION
@@ -154,5 +154,5 @@ def test_a_store_of_format_16_gets_the_machines_of_its_runs(path, older):
     older()
     with Store(path) as store:
         run = store.add(Experiment())
-        store.keep(run.id, FarPlace("far", "a" * 32, 7, 8))
-        assert store.kept_place(run.id) == FarPlace("far", "a" * 32, 7, 8)
+        store.keep(run.id, RemotePlace("far", "a" * 32, 7, 8))
+        assert store.kept_place(run.id) == RemotePlace("far", "a" * 32, 7, 8)

@@ -14,8 +14,8 @@ from engine.experiment.problem import Kind
 from engine.experiment.repeats import Plan
 from engine.experiment.sweep import Axis, Grid, grid_of
 from engine.protocol import jobs
-from engine.protocol.events import Event, Finished, Started, Summary
-from engine.protocol.jobs import FarPlace
+from engine.protocol.events import Finished, Started, Summary
+from engine.protocol.jobs import RemotePlace
 from engine.store.record import Status
 from engine.store.store import Store
 from engine.sweep.order import TurnEnded
@@ -23,7 +23,7 @@ from engine.sweep.results import Results, results_of
 from engine.sweep.sweeper import Sweeper
 from engine.sweep.words import columns_of
 from engine.worker.launcher import Launcher
-from engine.worker.process import End, Garbage, Lost
+from engine.worker.process import Item, WorkerLost
 from engine.worker.site import ThisMachine
 from engine.worker.supervision import Limits, ProcessSession
 from tests.gui.machines import CATALOG
@@ -41,26 +41,26 @@ class Worker:
 
     pid, stderr_tail, is_alive, has_spoken = os.getpid(), "", True, True
     is_away, is_waiting, delay_seconds = False, False, 0.0
-    place = FarPlace("cluster", "0" * 32)
+    place = RemotePlace("cluster", "0" * 32)
 
     def __init__(self, node: str, started: Callable[..., Started], *, is_lost: bool) -> None:
         self._node, self._started, self._is_lost = node, started, is_lost
-        self._items: Iterator[Event | Garbage | End] = iter(())
+        self._items: Iterator[Item] = iter(())
 
     def send(self, request: jobs.Request) -> None:
         if isinstance(request, jobs.Train):
             self._items = self._said(request.experiment)
 
-    def _said(self, experiment: Experiment) -> Iterator[Event | Garbage | End]:
+    def _said(self, experiment: Experiment) -> Iterator[Item]:
         begun = self._started(experiment)
         environment = begun.environment.model_copy(update={"node": self._node})
         yield begun.model_copy(update={"environment": environment})
         if self._is_lost:
-            yield Lost(f"Slurm lost {self._node}.", Kind.NODE_LOST)
+            yield WorkerLost(f"Slurm lost {self._node}.", Kind.NODE_LOST)
         speed = 100.0 / SLOWNESS[self._node] * (GAIN if experiment.precision == "bf16" else 1.0)
         yield Finished(summary=Summary(steps=40, seconds=1.0, step_ms=10.0, samples_per_second=speed))
 
-    def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None:
+    def next_item(self, timeout_seconds: float) -> Item | None:
         return next(self._items)
 
     def close(self, timeout_seconds: float = 2.0) -> int:
@@ -103,7 +103,7 @@ class Cluster(Launcher):
         super().__init__(site=site)
         self.nodes, self._started, self._loses, self.count = site, started, loses, 0
 
-    def start(self, job: jobs.Job, keep: Callable[[FarPlace], None] | None = None) -> ProcessSession:
+    def start(self, job: jobs.Job, keep: Callable[[RemotePlace], None] | None = None) -> ProcessSession:
         node = self.nodes.here()
         worker = Worker(node, self._started, is_lost=self._loses(node, self.count))
         self.count += 1

@@ -182,7 +182,7 @@ def test_a_cell_that_does_not_fit_is_left_out_with_what_it_needs(catalog, keep):
 
     fit = fit_of(grid_of(BASE, axes), catalog, forecasts)
 
-    assert fit.why == {2: "It needs about 3.1 GiB of 2.0 GiB, and does not fit."}
+    assert fit.why == {2: "It needs about 3.1 GiB of 2.0 GiB, so it does not fit."}
     assert fit.needed_mib[5] == 100 + 12 * 128
     assert not fit.unknown
 
@@ -193,7 +193,9 @@ def test_a_memory_cap_counts_in_place_of_the_card(catalog, keep):
         BASE, [Axis(key="memory_cap_gib", values=(None, 0.5)), Axis(key="batch_size", values=(32,))]
     )
 
-    assert why_unfit(grid, catalog, forecasts) == {1: "It needs about 868 MiB of 512 MiB, and does not fit."}
+    assert why_unfit(grid, catalog, forecasts) == {
+        1: "It needs about 868 MiB of 512 MiB, so it does not fit."
+    }
 
 
 def test_a_cell_that_cannot_be_trained_here_says_why(catalog, keep):
@@ -235,4 +237,4 @@ def test_one_device_is_trained_once_however_several_would_share(catalog, tmp_pat
     strategies = Axis(key="ranks.strategy", values=("ddp", "fsdp"))
     grid = grid_of(BASE, [Axis(key="devices", values=(1,)), strategies])
     why = why_unfit(grid, catalog, Forecasts(tmp_path))
-    assert why == {1: "On one device it is the same as 1 device, strategy DDP."}
+    assert why == {1: "On one device this is the same as 1 device, strategy DDP."}

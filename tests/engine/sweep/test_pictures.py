@@ -73,7 +73,7 @@ def test_the_heat_map_writes_values_and_ratios_and_says_what_has_none():
 def test_a_disturbed_cell_says_so_in_place_of_its_ratio_and_is_not_judged():
     cells = tuple(replace(cell, is_disturbed=cell.index == 11) for cell in RESULTS.cells)
     shown = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, SPEED, AT, (800.0, 400.0)).drawing)
-    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not judged (1)" in shown
+    assert shown[shown.index("2,880") + 1] == "disturbed" and "disturbed, not reliable (1)" in shown
     assert not any(text.startswith("best: 2,880") for text in shown)
     memory = texts_of(heat_map(replace(RESULTS, cells=cells), 1, 0, PEAK_MEMORY, AT, (800.0, 400.0)).drawing)
     assert "disturbed" not in memory
@@ -189,7 +189,7 @@ def test_a_sweep_that_has_just_begun_has_pictures_too():
     ):
         assert picture.drawing.description
     blank = heat_map(empty, 1, 0, SPEED, AT, size).drawing
-    assert texts_of(blank).count("waits") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
+    assert texts_of(blank).count("waiting") == 6 and any(isinstance(shape, Box) for shape in blank.shapes)
 
 
 def test_many_lines_have_neither_bands_nor_whiskers():

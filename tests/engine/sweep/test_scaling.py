@@ -85,10 +85,10 @@ def test_efficiency_is_the_speed_per_device_against_one(sweep: Sweeps) -> None:
 
 def test_sentences_tell_efficiency_and_the_gain_over_devices(sweep: Sweeps) -> None:
     *_, efficiency, gain, sent, cores = answers(results_of(sweep(SPEEDS, sent_ms=3.0, spread=0.001)))
-    assert efficiency == "Scaling efficiency on 4 devices, against 1 device: FP32 90.0%, BF16 AMP 70.0%."
+    assert efficiency == "Scaling efficiency on 4 devices, relative to 1 device: FP32 90.0%, BF16 AMP 70.0%."
     assert gain == "BF16 AMP is 2.00 times as fast as FP32 on 1 device, and 1.56 times on 4 devices."
-    assert sent == "BF16 AMP on 4 devices takes 30.0% of a step to exchange gradients."
-    assert cores.startswith("These devices share one processor's cores")
+    assert sent == "BF16 AMP on 4 devices takes 30.0% of a step to synchronize gradients."
+    assert cores.startswith("These devices share the cores of one CPU")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_nothing_follows_from_a_disturbed_cell_or_its_base(sweep: Sweeps) -> Non
     assert [cell["scaling_clean"] for cell in told.values()["cells"]] == [True, False] * 3
     assert [row["is_scaling_disturbed"] for row in told.tables[""]()] == [False, True] * 3
     said = "\n".join(answers(results))
-    assert "4 devices, against 1 device: FP32 90.0%." in said and "times on 4 devices" not in said
+    assert "4 devices, relative to 1 device: FP32 90.0%." in said and "times on 4 devices" not in said
 
 
 def test_without_one_device_the_fewest_are_the_base(sweep: Sweeps) -> None:
@@ -121,13 +121,13 @@ def test_without_one_device_the_fewest_are_the_base(sweep: Sweeps) -> None:
     assert at(results, "2 devices, FP32").value(WEAK) == 100
     assert at(results, "4 devices, FP32").value(WEAK) == pytest.approx(94.7, abs=0.1)
     assert at(results, "1 device, FP32").value(WEAK) is None
-    assert any("on 4 devices, against 2 devices" in answer for answer in answers(results))
+    assert any("on 4 devices, relative to 2 devices" in answer for answer in answers(results))
 
 
 def test_a_precision_without_the_fewest_devices_is_not_told_against_them(sweep: Sweeps) -> None:
     known = {key: speed for key, speed in SPEEDS.items() if key != (1, "fp32")}
     said = answers(results_of(sweep(known)))
-    assert "Scaling efficiency on 4 devices, against 1 device: BF16 AMP 70.0%." in said
+    assert "Scaling efficiency on 4 devices, relative to 1 device: BF16 AMP 70.0%." in said
 
 
 def test_nothing_is_told_against_a_base_that_diverged(sweep: Sweeps) -> None:
@@ -142,7 +142,7 @@ def test_cells_of_one_global_batch_scale_strongly(sweep: Sweeps) -> None:
     results = results_of(sweep(speeds, grid))
     strong = {cell.name: cell.value(STRONG) for cell in results.cells if cell.value(STRONG) is not None}
     said = answers(results)
-    assert "Scaling efficiency on 4 devices, against 1 device, at batch size 16: 75.0%." in said
+    assert "Scaling efficiency on 4 devices, relative to 1 device, at batch size 16: 75.0%." in said
     assert strong == pytest.approx(
         {"1 device, batch size 64": 100, "2 devices, batch size 32": 80, "4 devices, batch size 16": 60}
     )

@@ -159,7 +159,7 @@ def test_a_stopped_run_is_trained_anew_and_a_skipped_one_is_not(night):
     assert stopped.status is Status.STOPPED and stopped.cell == 0
     assert not night.interrupt(waits, Sweeper.skip).stopped
     problems = [cell.problem and cell.problem.message for cell in night.record.cells]
-    assert problems == ["The cell was skipped."] * 2
+    assert problems == ["This combination was skipped."] * 2
     runs = night.store.runs()
     assert len(runs) == 2 and stopped.id not in {run.id for run in runs}
 
@@ -196,7 +196,7 @@ def test_cells_that_cannot_be_trained_are_left_out(night):
     night.prepare(grid_of(OF_GRID, [Axis(key="batch_size", values=(4, 65))]))
     cells = night.record.cells
     assert cells[0].left_out == "" and "64 samples" in cells[1].left_out
-    with pytest.raises(ProblemError, match="None of the sweep's 2 cells can be trained here"):
+    with pytest.raises(ProblemError, match="None of the sweep's 2 combinations can be trained here"):
         night.prepare(grid_of(OF_GRID, [Axis(key="batch_size", values=(65, 66))]))
     assert len(night.store.sweeps.newest()) == 1
 

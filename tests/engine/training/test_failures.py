@@ -9,7 +9,7 @@ from torch import nn
 from engine.experiment.checks import Catalog
 from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.training.doctor import examine_torch, read_catalog
-from engine.training.failures import capped, check_normalised, not_a_number, problem_of, summary_so_far
+from engine.training.failures import capped, check_normalized, not_a_number, problem_of, summary_so_far
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_one_value_of_several_samples_is_the_models_matter() -> None:
     error = ValueError(
         "Expected more than 1 value per channel when training, got input size torch.Size([1, 4])"
     )
-    check_normalised(error, 1)
-    check_normalised(ValueError("Something else."), 8)
+    check_normalized(error, 1)
+    check_normalized(ValueError("Something else."), 8)
     with pytest.raises(ProblemError) as raised:
-        check_normalised(error, 8)
+        check_normalized(error, 8)
     problem = raised.value.problem
     assert problem.key == "model" and "batch size" not in problem.remedy
     assert "shape (1, 4)" in problem.message and "8 samples" in problem.message

@@ -126,7 +126,7 @@ def test_it_gives_way_and_goes_on_where_it_stood(store, catalog, scripted):
     tuning = store.studies.find(study.id).answer
     assert tuning.phase == "over" and tuning.runs == wanted.runs
     assert [trial.changes for trial in tuning.trials] == [trial.changes for trial in wanted.trials]
-    with pytest.raises(ProblemError, match="Tuning 2 is over"):
+    with pytest.raises(ProblemError, match="Tuning 2 is finished"):
         next(iter(driver.follow(study)))
 
 
@@ -186,16 +186,16 @@ started()"""
     tuning = newest(store)
     assert tuning.winner_changes == {"ranks.reduction": "bf16"}
     assert tuning.winner is not None and (tuning.winner.devices, tuning.winner.ranks.reduction) == (2, "bf16")
-    assert [gain.words for gain in tuning.gains] == ["gradients sent in BF16"]
+    assert [gain.words for gain in tuning.gains] == ["gradients in BF16"]
     tried = {trial.words for trial in tuning.trials}
-    assert {"buckets of 100 MiB", "gradients sent in BF16 and buckets of 100 MiB", "static graph"} <= tried
+    assert {"buckets of 100 MiB", "gradients in BF16 and buckets of 100 MiB", "static graph"} <= tried
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"devices": 1}, []),
-        ({"devices": 2, "ranks": {"strategy": "fsdp"}}, ["gradients sent in BF16"]),
+        ({"devices": 2, "ranks": {"strategy": "fsdp"}}, ["gradients in BF16"]),
         *(
             ({"devices": 2, **more, "ranks": {"reduction": "fp16", **ranks}}, ["buckets of 100 MiB"])
             for more, ranks in (
@@ -224,17 +224,17 @@ def test_fp8_and_pure_bf16_are_tried_only_where_that_is_allowed(catalog):
 
     words, said = space("lm", allowed=False)
     assert words == ["BF16 AMP"]
-    assert "FP8: numbers of 8 bits" in said and "Allow coarser formats to have it tried." in said
+    assert "FP8: 8-bit numbers" in said and "Allow lower precisions to try it." in said
     words, said = space("lm", allowed=True)
     scaled = ["FP8 tensorwise", "FP8 rowwise", "FP8 rowwise_with_gw_hp"]
     assert words == ["BF16 AMP", *scaled, "Pure BF16"] and "FP8" not in said
     words, said = space("small-cnn", allowed=True)
-    assert words == ["BF16 AMP", "Pure BF16"] and "FP8: it does nothing for convolutions." in said
+    assert words == ["BF16 AMP", "Pure BF16"] and "FP8: it does not apply to convolutions." in said
 
 
 def test_where_fp8_is_emulated_it_is_never_tried_and_that_is_said_once():
     plan, given = TuningPlan(coarse_formats=True), baseline_of(GIVEN)
     space = space_of(given, plan, read_catalog(), {})
     told = [sentence for sentence in space.not_tried if "FP8" in sentence and "AdamW" not in sentence]
-    assert told == ["FP8 was left out: FP8 is emulated, which shows losses but not speed."]
+    assert told == ["FP8 was skipped: FP8 is emulated, which shows losses but not speed."]
     assert not any("fp8" in option.changes.values() for option in space.options["precision"])

@@ -30,7 +30,7 @@ TUNING = Tuning(
     gains=(
         Gain(words="BF16 AMP", changes={"precision": "bf16"}, speedup=1.5, speedup_ci=(1.45, 1.55)),
         Gain(words="batch 128", changes={"batch_size": 128}, speedup=1.3),
-        Gain(words="Whole runs against short ones", changes={}, speedup=0.98),
+        Gain(words="Full runs vs. short runs", changes={}, speedup=0.98),
     ),
     proof=Proof(changes=CHANGES, speedup=1.911, sentence="The winner trains 1.91 times as fast."),
     not_tried=("TF32: a format of NVIDIA GPUs.",),
@@ -48,7 +48,7 @@ def test_the_outcome_says_what_gained_how_much_and_what_was_not_tried():
         "FP32, plain",
         "BF16 AMP",
         "Batch 128",
-        "Whole runs against short ones",
+        "Full runs vs. short runs",
         "Fastest",
     ]
     assert gained.rows[1][1:] == ("1.50", "1.45 to 1.55", "1.50")
@@ -95,7 +95,7 @@ def test_a_proof_whose_interval_reaches_below_one_is_open():
     fp32 = SideRuns((100, 100, 100), losses, 32)
     unsure = proven(Proof(), fp32, SideRuns((90, 250, 120), losses, 32))
     sure = proven(Proof(), fp32, SideRuns((200, 201, 199), losses, 32))
-    assert "remains open" in unsure.sentence
+    assert "still unknown" in unsure.sentence
     assert sure.sentence.startswith("The winner trains 2.00 times as fast") and sure.speedup is not None
 
 
@@ -103,12 +103,12 @@ def test_nothing_follows_from_a_disturbed_proof_nor_from_disturbed_short_runs():
     losses = tuple(curve(level, 40) for level in (1.0, 1.01, 1.02))
     disturbed = SideRuns((200, 201, 199), losses, 32, is_disturbed=True)
     found = proven(Proof(), SideRuns((100, 100, 100), losses, 32), disturbed)
-    assert found.sentence.startswith("Not a clean measurement: ") and "As measured" in found.sentence
+    assert found.sentence.startswith("Not reliable: ") and "Tune again" in found.sentence
     assert (found.speedup, found.speedup_ci) == (None, None)
     (plain, fast) = TUNING.trials
     unclean = TUNING.model_copy(
         update={"proof": None, "trials": (plain, fast.model_copy(update={"is_disturbed": True}))}
     )
     said = " ".join(answers(unclean))
-    assert "times as fast" not in said and "nothing follows from them" in said
-    assert "disturbed in 1 short run, so that a faster combination may have been passed over" in said
+    assert "times as fast" not in said and "not reliable" in said
+    assert "disturbed in 1 short run, so a faster combination may have been missed" in said

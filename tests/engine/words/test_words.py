@@ -162,8 +162,8 @@ def test_a_time_in_words(seconds: float, text: str) -> None:
 
 
 def test_the_ends_of_an_interval_differ_where_they_can() -> None:
-    assert [range_text(5.5, 5.9), range_text(5.68, 5.72)] == ["5.50 and 5.90", "5.68 and 5.72"]
-    assert range_text(2.0, 2.0) == "2.0000 and 2.0000"
+    assert [range_text(5.5, 5.9), range_text(5.68, 5.72)] == ["5.50 to 5.90", "5.68 to 5.72"]
+    assert range_text(2.0, 2.0) == "2.0000 to 2.0000"
     assert [pace_text(ratio) for ratio in (2.5, 1.0, 0.4, 0.0)] == [
         "2.50 times as fast",
         "1.00 times as fast",

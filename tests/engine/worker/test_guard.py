@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.engine.worker.test_keeper import begun
-from tests.far import FarMachine, eventually
+from tests.remote import RemoteMachine, eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a guard reads /proc")
 
@@ -59,7 +59,7 @@ def test_a_killed_program_leaves_neither_a_hung_worker_nor_what_that_started(sta
         eventually(lambda: all(map(is_gone, pids)), 30)
 
 
-def test_a_killed_keeper_leaves_no_stopped_worker(near: FarMachine) -> None:
+def test_a_killed_keeper_leaves_no_stopped_worker(near: RemoteMachine) -> None:
     line = begun(near, lines=1_000_000)
     line.until("o")
     pids = near.kept(near.folders()[0])

@@ -18,7 +18,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Failed, to_line
 from engine.runner import Runner
 from engine.store.store import Store
-from engine.worker.process import End, Garbage, item_of
+from engine.worker.process import Item, WorkerExited, item_of
 from engine.worker.site import HERE
 from engine.worker.supervision import Limits, ProcessSession
 from tests.engine.conftest import started_of
@@ -101,9 +101,9 @@ class Said:
     is_away, is_waiting, place, delay_seconds = False, False, None, 0.0
 
     def __init__(self, said: Iterable[bytes]) -> None:
-        self._items = iter([*map(item_of, said), End()])
+        self._items = iter([*map(item_of, said), WorkerExited()])
 
-    def next_item(self, timeout_seconds: float) -> Event | Garbage | End:
+    def next_item(self, timeout_seconds: float) -> Item:
         return next(self._items)
 
     def send(self, request: object) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from engine.worker import relay
 from engine.worker.keeper import is_kept, requests_in, worker_environment
-from tests.far import CLONE, FarMachine, eventually
+from tests.remote import CLONE, RemoteMachine, eventually
 
 WORKER = "0" * 32
 
@@ -50,7 +50,7 @@ def opening(lines: int = 100, patience: tuple[float, float] = (60, 600)) -> dict
     return {"open": {"environment": {"TALK": f"[{lines}, 0.01]"}, "patience": patience}}
 
 
-def begun(near: FarMachine, **more: object) -> Line:
+def begun(near: RemoteMachine, **more: object) -> Line:
     near.talk()
     line = Line(near.home)
     line.put(opening(**more))  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_neither_imports_what_takes_time_or_room():
     assert done.stdout.strip() == "[]"
 
 
-def test_opening_it_twice_is_the_same_worker_and_a_number_is_taken_once(near: FarMachine) -> None:
+def test_opening_it_twice_is_the_same_worker_and_a_number_is_taken_once(near: RemoteMachine) -> None:
     first = begun(near)
     first.until("o")
     second = Line(near.home)
@@ -85,7 +85,7 @@ def test_opening_it_twice_is_the_same_worker_and_a_number_is_taken_once(near: Fa
     assert near.folders() == []
 
 
-def test_half_a_request_of_a_relay_that_was_killed_spoils_none(near: FarMachine) -> None:
+def test_half_a_request_of_a_relay_that_was_killed_spoils_none(near: RemoteMachine) -> None:
     line = begun(near, lines=1_000_000)
     line.until("o")
     folder = near.home / "workers" / WORKER
@@ -103,7 +103,7 @@ def test_half_a_request_of_a_relay_that_was_killed_spoils_none(near: FarMachine)
     again.close()
 
 
-def test_files_and_folders_are_their_owners_only(near: FarMachine) -> None:
+def test_files_and_folders_are_their_owners_only(near: RemoteMachine) -> None:
     line = begun(near)
     line.until("x")
     folder = near.home / "workers" / WORKER
@@ -114,7 +114,7 @@ def test_files_and_folders_are_their_owners_only(near: FarMachine) -> None:
     line.close()
 
 
-def test_it_answers_a_ping_and_goes_with_its_line(near: FarMachine) -> None:
+def test_it_answers_a_ping_and_goes_with_its_line(near: RemoteMachine) -> None:
     line = begun(near, lines=1_000_000)
     line.put({"ping": 7})
     line.until(".7")
@@ -128,7 +128,7 @@ def test_it_answers_a_ping_and_goes_with_its_line(near: FarMachine) -> None:
     line.close()
 
 
-def test_endless_errors_take_no_more_room_than_they_may(near: FarMachine) -> None:
+def test_endless_errors_take_no_more_room_than_they_may(near: RemoteMachine) -> None:
     near.talk()
     (near.home / "stub" / "sitecustomize.py").write_text(
         "import os, sys\n"
@@ -151,7 +151,7 @@ def test_endless_errors_take_no_more_room_than_they_may(near: FarMachine) -> Non
     line.close()
 
 
-def test_a_full_disk_ends_it_and_the_end_is_written_all_the_same(near: FarMachine) -> None:
+def test_a_full_disk_ends_it_and_the_end_is_written_all_the_same(near: RemoteMachine) -> None:
     disk = near.home / "workers"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], check=False)
@@ -174,7 +174,7 @@ def test_a_full_disk_ends_it_and_the_end_is_written_all_the_same(near: FarMachin
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: FarMachine) -> None:
+def test_what_nobody_came_back_for_is_removed_after_two_weeks(near: RemoteMachine) -> None:
     old, young, lived = (near.home / "workers" / (digit * 32) for digit in "123")
     for folder in (old, young, lived):
         folder.mkdir(parents=True)

@@ -31,7 +31,7 @@ from engine.worker.endings import last_words
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.supervision import Limits, Progress
 from tests.engine.conftest import samples_of, started_of
-from tests.far import eventually
+from tests.remote import eventually
 
 # what a real worker does before its first job, and the user's file as it is executed there
 WORKER = """

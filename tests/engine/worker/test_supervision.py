@@ -19,7 +19,7 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, Phase, PhaseName, Started
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
-from engine.worker.process import End, WorkerProcess
+from engine.worker.process import WorkerExited, WorkerProcess
 from engine.worker.supervision import Limits, ProcessSession, Watch
 
 USUAL = Limits()
@@ -274,5 +274,5 @@ def test_a_worker_that_cannot_be_started_is_told_in_words(tmp_path):
 def test_a_program_that_ends_at_once_is_noticed_at_once() -> None:
     for _ in range(20):
         worker = WorkerProcess(("true",))
-        assert isinstance(worker.next_item(30), End)
+        assert isinstance(worker.next_item(30), WorkerExited)
         assert worker.close() == 0

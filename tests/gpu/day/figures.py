@@ -117,7 +117,7 @@ FIGURES: Mapping[str, Figure] = {
     "unnamed": Figure("profile", "kernels above 1% of the time without a family", "=", 0),
     "mfu": Figure("profile", "the highest fraction of the measured peak", "<", 1),
     "profile-tests": Figure("profile", "tests of profiles that failed or did not run", "=", 0),
-    "show": Figure("show", "from *Show me* to the end of the race", "<", 60, "s"),
+    "show": Figure("show", "from *Run demo* to the end of the race", "<", 60, "s"),
     "numerics": Figure("numerics", "map and ranges of ResNet-50", "≤", 20, "s"),
     "planted": Figure("numerics", "planted overflows and NaNs not named", "=", 0),
     "energy": Figure(

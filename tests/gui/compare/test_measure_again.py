@@ -117,7 +117,7 @@ def test_the_live_cards_give_no_ratio_of_a_disturbed_pair(qtbot: QtBot) -> None:
         runs.append(run)
     cards.show_runs(runs)
     assert cards.throughput.texts() == ("FP32 43.8", "BF16 AMP 43.8")
-    assert (cards.throughput.ratio(), cards.step_time.ratio()) == ("not clean", "not clean")
+    assert (cards.throughput.ratio(), cards.step_time.ratio()) == ("unreliable", "unreliable")
     assert cards.memory.ratio() == "1.00×"
 
 
@@ -127,7 +127,7 @@ def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: R
     model.take([replace(run, comparison="c" * 12) for run in (base, slow, fine)])
     cells = {model.shown[row].key: model.index(row, Column.RATIO) for row in range(model.rowCount())}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
-    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, not clean"
+    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "Ratio: 0.12×, not reliable"
     assert BUSY in cells[slow.id].data(Qt.ItemDataRole.ToolTipRole)
     assert not model.is_spoiled(cells[fine.id].row())
 

@@ -25,7 +25,7 @@ from gui.help.browser import (
     matching,
     picture,
     picture_bytes,
-    recoloured,
+    recolored,
 )
 from gui.help.dialog import GuideDialog, make_help, show_help
 from gui.theme.stylesheet import DARK, LIGHT
@@ -174,7 +174,7 @@ def test_the_pictures_are_those_that_the_script_draws(tmp_path: Path) -> None:
 def test_pictures_hold_tokens_alone_and_turn_dark() -> None:
     for path in (ROOT / "resources" / "guide" / "pictures").iterdir():
         light = path.read_bytes()
-        dark = recoloured(light, DARK)
+        dark = recolored(light, DARK)
         colors = set(re.findall(rb"#[0-9A-Fa-f]{6}", light))
         assert colors.isdisjoint(re.findall(rb"#[0-9A-Fa-f]{6}", dark))
         assert picture(dark, DARK, 1.0).pixelColor(6, 6) == QColor(DARK.bg1)

@@ -15,8 +15,8 @@ from engine.installation.builds import Build
 from engine.installation.description import Description
 from engine.installation.hardware import Gpu, Hardware, Vendor
 from engine.installation.installed import Installation, State
-from engine.installation.wanted import AUTOMATIC, InstallEvent, Plan, Wanted, Wheel
-from gui.installation.setup import EngineSetup, Means
+from engine.installation.request import AUTOMATIC, InstallEvent, InstallRequest, Plan, Wheel
+from gui.installation.setup import EngineSetup, InstallerBackend
 
 GIB = 2**30
 CARD = Description(
@@ -32,8 +32,8 @@ CARD = Description(
     ),
     builds=(
         Build("cu130", "CUDA 13.0", "The newest CUDA that driver 580.65 runs.", True, 2 * GIB),
-        Build("cpu", "Processor only", "Runs everywhere, without the graphics card.", True, GIB // 5),
-        Build("rocm6.4", "ROCm 6.4", "There is no AMD graphics card.", False, 4 * GIB),
+        Build("cpu", "CPU only", "Runs everywhere, but does not use the GPU.", True, GIB // 5),
+        Build("rocm6.4", "ROCm 6.4", "No AMD GPU was found.", False, 4 * GIB),
     ),
 )
 BARE = CARD.model_copy(
@@ -61,9 +61,9 @@ class Performed:
     def __init__(self) -> None:
         self.events: Queue[InstallEvent | Problem | None] = Queue()
         self.asked: list[str] = []
-        self.wanted: list[Wanted] = []
+        self.wanted: list[InstallRequest] = []
 
-    def install(self, wanted: Wanted) -> Iterator[InstallEvent]:
+    def install(self, wanted: InstallRequest) -> Iterator[InstallEvent]:
         self.wanted.append(wanted)
         while (event := self.events.get()) is not None:
             if isinstance(event, Problem):
@@ -81,7 +81,7 @@ class Performed:
         self.events.put(None)
 
 
-def plan_of(wanted: Wanted, *, free_bytes: int = 100 * GIB) -> Plan:
+def plan_of(wanted: InstallRequest, *, free_bytes: int = 100 * GIB) -> Plan:
     """The plan that uv could have made of the choice."""
     backend = "cu130" if wanted.backend == AUTOMATIC else wanted.backend
     wheels = (
@@ -103,15 +103,15 @@ def found() -> Description:
 
 
 @pytest.fixture
-def answer() -> Callable[[Wanted], Plan]:
+def answer() -> Callable[[InstallRequest], Plan]:
     """What planning answers."""
     return plan_of
 
 
 @pytest.fixture
 def setup(
-    qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[Wanted], Plan]
+    qtbot: QtBot, performed: Performed, found: Description, answer: Callable[[InstallRequest], Plan]
 ) -> Iterator[EngineSetup]:
-    made = EngineSetup(Means(lambda: found, lambda wanted, _: answer(wanted), lambda: performed))
+    made = EngineSetup(InstallerBackend(lambda: found, lambda wanted, _: answer(wanted), lambda: performed))
     yield made
     made.shut_down()

@@ -1,4 +1,4 @@
-"""Help > Engine: what is there, whether it is whole, and its removal."""
+"""Help > PyTorch: what is there, whether it is whole, and its removal."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import Engine, State
-from engine.installation.wanted import Fetched, Installed, Stage, StageBegan
+from engine.installation.request import Fetched, Installed, Stage, StageBegan
 from engine.protocol.events import Check
 from gui.installation.dialog import EngineDialog
 from gui.installation.doctor_page import DoctorDialog

@@ -1,4 +1,4 @@
-"""The page *Setting up the engine*: from the choice to the first training, and what can come between."""
+"""The page *Install PyTorch*: from the choice to the first training, and what can come between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.installation.installed import Engine, State
-from engine.installation.wanted import Fetched, Installed, Plan, Source, Stage, StageBegan, Wanted
+from engine.installation.request import Fetched, Installed, InstallRequest, Plan, Source, Stage, StageBegan
 from gui.installation.choice import ChoiceView
 from gui.installation.page import SetupPage
 from gui.installation.progress import Progress, SetupChip
@@ -66,7 +66,7 @@ def test_from_the_machine_to_training(qtbot: QtBot, page: SetupPage, performed: 
         performed.events.put(last)
     qtbot.waitUntil(page.train_button.isVisible)
     assert page.words().startswith("PyTorch 2.15.0 for CUDA 13.0 is ready")
-    assert chip.isHidden() and performed.wanted == [Wanted()] and page.state() == {}
+    assert chip.isHidden() and performed.wanted == [InstallRequest()] and page.state() == {}
     with qtbot.waitSignal(page.train_wanted):
         press(qtbot, page.train_button)
 
@@ -76,7 +76,7 @@ def test_the_size_is_known_roughly_at_once_and_exactly_once_resolved(qtbot, foun
     qtbot.addWidget(choice)
     choice.show_found(found)
     assert "about 2.0 GiB" in choice.texts() and not choice.can_begin
-    choice.show_plan(plan_of(Wanted()))
+    choice.show_plan(plan_of(InstallRequest()))
     assert "2.5 GiB in 2 files" in choice.texts() and choice.can_begin
 
 
@@ -87,7 +87,7 @@ def test_a_failure_is_told_and_tried_again(qtbot: QtBot, page: SetupPage, perfor
     qtbot.waitUntil(page.again_button.isVisible)
     assert page.words().endswith("There is no network. Connect to one.")
     press(qtbot, page.again_button)
-    qtbot.waitUntil(lambda: performed.wanted == [Wanted(), Wanted()])
+    qtbot.waitUntil(lambda: performed.wanted == [InstallRequest(), InstallRequest()])
     assert page.progress.isVisible()
 
 
@@ -98,12 +98,12 @@ def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(qtbot, p
     performed.events.put(HALF)
     qtbot.waitUntil(page.progress.pause_button.isEnabled)
     press(qtbot, page.progress.pause_button)
-    assert page.progress.pause_button.text() == "Go on"
+    assert page.progress.pause_button.text() == "Resume"
     press(qtbot, page.progress.pause_button)
     with qtbot.waitSignal(setup.ended):
         press(qtbot, page.progress.stop_button)
     assert performed.asked == ["pause", "go on", "stop"]
-    assert page.begin_button.text() == "Go on" and "kept" in page.words()
+    assert page.begin_button.text() == "Resume" and "kept" in page.words()
     later = SetupPage(setup, Engine(State.ABSENT))
     qtbot.addWidget(later)
     later.restore(page.state())
@@ -114,7 +114,7 @@ def test_pause_go_on_and_stop_which_keeps_the_choice_for_the_next_start(qtbot, p
 def test_another_build_is_chosen_after_a_warning_and_another_source(qtbot, page, setup, performed, tmp_path):
     page.choice.builds.setFocus()
     qtbot.keyClick(page.choice.builds, Qt.Key.Key_End)
-    assert "There is no AMD graphics card. It can be set up all the same" in page.choice.texts()
+    assert "No AMD GPU was found. You can still install it" in page.choice.texts()
     options = page.choice.options
     press(qtbot, page.choice.more)
     press(qtbot, options.kind.button("mirror"))
@@ -125,7 +125,7 @@ def test_another_build_is_chosen_after_a_warning_and_another_source(qtbot, page,
     qtbot.keyClicks(options.folder, str(tmp_path))
     resolved(qtbot, page)
     press(qtbot, page.begin_button)
-    qtbot.waitUntil(lambda: performed.wanted == [Wanted("rocm6.4", Source(folder=tmp_path))])
+    qtbot.waitUntil(lambda: performed.wanted == [InstallRequest("rocm6.4", Source(folder=tmp_path))])
     performed.events.put(Installed(INSTALLATION))
     performed.events.put(None)
     qtbot.waitUntil(page.train_button.isVisible)
@@ -139,8 +139,8 @@ def test_another_build_is_chosen_after_a_warning_and_another_source(qtbot, page,
 @pytest.mark.parametrize("answer", [lambda wanted: plan_of(wanted, free_bytes=GIB)])
 @pytest.mark.parametrize("found", [BARE])
 def test_without_room_nothing_begins(qtbot: QtBot, page: SetupPage) -> None:
-    assert "No graphics card was found" in page.choice.texts()
-    qtbot.waitUntil(lambda: "Too little room: 8.0 GiB needed, 1.0 GiB free." in page.choice.texts())
+    assert "No GPU found" in page.choice.texts()
+    qtbot.waitUntil(lambda: "Not enough disk space: 8.0 GiB needed, 1.0 GiB free." in page.choice.texts())
     assert not page.begin_button.isEnabled()
 
 
@@ -150,7 +150,7 @@ def test_where_a_build_comes_from_is_said(qtbot: QtBot, page: SetupPage) -> None
     assert "runs. It comes from elsewhere." in page.choice.texts()
 
 
-def refuse(wanted: Wanted) -> Plan:
+def refuse(wanted: InstallRequest) -> Plan:
     raise ProblemError(NO_NETWORK)
 
 
@@ -187,9 +187,9 @@ def test_a_broken_engine_is_mended_by_one_button(qtbot: QtBot, page: SetupPage, 
     ("environment", "words"),
     [
         ({}, ""),
-        ({"HTTPS_PROXY": "http://me:secret@proxy:3128"}, "Through the proxy http://proxy:3128 (HTTPS_PROXY)"),
-        ({"https_proxy": "me:secret@proxy:3128"}, "Through the proxy proxy:3128 (https_proxy)"),
-        ({"SSL_CERT_FILE": "/own.pem"}, "Certificates of /own.pem (SSL_CERT_FILE)"),
+        ({"HTTPS_PROXY": "http://me:secret@proxy:3128"}, "Proxy http://proxy:3128 (HTTPS_PROXY)"),
+        ({"https_proxy": "me:secret@proxy:3128"}, "Proxy proxy:3128 (https_proxy)"),
+        ({"SSL_CERT_FILE": "/own.pem"}, "Certificates from /own.pem (SSL_CERT_FILE)"),
     ],
 )
 def test_proxy_and_certificates_in_force_are_told(environment: dict[str, str], words: str) -> None:

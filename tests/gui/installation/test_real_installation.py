@@ -13,11 +13,11 @@ from engine.installation import installed
 from engine.installation.installed import State, engine_here
 from engine.installation.installer import Installer
 from engine.installation.plan import make_plan
-from engine.installation.wanted import Source, Wanted
+from engine.installation.request import InstallRequest, Source
 from gui.installation import dialog as engine_dialog
 from gui.installation.dialog import EngineDialog
 from gui.installation.page import SetupPage
-from gui.installation.setup import EngineSetup, Means
+from gui.installation.setup import EngineSetup, InstallerBackend
 from gui.installation.words import Purpose
 from tests.engine.installation.conftest import useful, write_wheels
 from tests.gui.installation.conftest import BARE
@@ -36,7 +36,7 @@ def real(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setenv("AMMETER_ENGINE", str(tmp_path / "engine"))
     monkeypatch.setattr(installed, "has_own_torch", lambda: False)
     made = EngineSetup(
-        Means(
+        InstallerBackend(
             lambda: BARE,
             lambda wanted, is_stopped: make_plan(wanted, None, is_stopped),
             lambda: Installer(None, useful),
@@ -50,7 +50,7 @@ def test_it_is_set_up_found_damaged_and_removed(qtbot, real, index, monkeypatch)
     window = QWidget()
     qtbot.addWidget(window)
     page = SetupPage(real, engine_here(), window)
-    page.choice.set_wanted(Wanted(source=Source(mirror=index.simple)))
+    page.choice.set_wanted(InstallRequest(source=Source(mirror=index.simple)))
     # Qt's event loop leaves the threads more time than `waitUntil` does
     with qtbot.waitSignal(real.planned, timeout=30_000):
         window.show()
@@ -65,12 +65,12 @@ def test_it_is_set_up_found_damaged_and_removed(qtbot, real, index, monkeypatch)
     dialog.show()
     with qtbot.waitSignal(real.checked):
         dialog.check_button.click()
-    assert dialog.answer() == "Every file is there, and whole."
+    assert dialog.answer() == "All files are complete."
     assert engine.packages is not None
     (engine.packages / "torch" / "lib" / "part3.bin").write_bytes(b"short")
     with qtbot.waitSignal(real.checked):
         dialog.check_button.click()
-    assert "part3.bin is not whole" in dialog.answer()
+    assert "part3.bin is incomplete" in dialog.answer()
     with qtbot.waitSignal(dialog.page_wanted) as wanted:
         dialog.repair_button.click()
     assert wanted.args == [Purpose.REPAIR]
@@ -84,5 +84,5 @@ def test_it_is_set_up_found_damaged_and_removed(qtbot, real, index, monkeypatch)
     with qtbot.waitSignal(real.removed):
         dialog.remove_button.click()
     assert engine_here().state is State.ABSENT and not dialog.set_up_button.isHidden()
-    assert "Your runs are all here" in dialog.answer()
+    assert "Your runs are kept" in dialog.answer()
     dialog.close()

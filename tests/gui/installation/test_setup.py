@@ -9,13 +9,13 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import engine_here, installation_folder
-from engine.installation.wanted import Installed, Stage, StageBegan, Wanted
+from engine.installation.request import Installed, InstallRequest, Stage, StageBegan
 from gui.installation import setup
 from gui.installation.setup import EngineSetup, look_after
 from tests.gui.installation.conftest import INSTALLATION, Performed, plan_of
 from tests.installations import put_installation
 
-CHOICE = Wanted("cpu")
+CHOICE = InstallRequest("cpu")
 
 
 def test_an_installation_is_told_event_by_event_and_ends(qtbot, setup, performed):
@@ -37,7 +37,7 @@ def test_pause_and_stop_reach_the_installer_and_a_stop_is_no_failure(qtbot, setu
     setup.pause()
     assert setup.is_paused
     setup.pause(False)
-    setup.start(Wanted())
+    setup.start(InstallRequest())
     with qtbot.waitSignal(setup.ended) as ended:
         setup.stop()
     assert (performed.asked, ended.args) == (["pause", "go on", "stop"], [None])
@@ -57,7 +57,7 @@ def test_a_failure_is_told_and_it_can_be_tried_again(qtbot, setup, performed):
 def test_only_the_last_choice_is_answered(qtbot: QtBot, setup: EngineSetup) -> None:
     answers: list[object] = []
     setup.planned.connect(lambda wanted, plan: answers.append((wanted, plan)))
-    setup.plan(Wanted("cu130"))
+    setup.plan(InstallRequest("cu130"))
     with qtbot.waitSignal(setup.planned):
         setup.plan(CHOICE)
     assert answers == [(CHOICE, plan_of(CHOICE))]
@@ -80,7 +80,7 @@ def test_files_are_looked_at_once_after_each_start_of_the_machine(no_engine, mon
     assert look_after(engine_here()) is None
     monkeypatch.setattr(setup.psutil, "boot_time", lambda: 4e9)
     problem = look_after(engine_here())
-    assert problem is not None and "torch/__init__.py is not whole" in problem.message
+    assert problem is not None and "torch/__init__.py is incomplete" in problem.message
 
 
 def test_an_installation_that_was_replaced_while_in_use_is_removed(no_engine: Path) -> None:

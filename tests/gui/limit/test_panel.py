@@ -28,7 +28,7 @@ def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: LimitPanel, limits:
     panel.show_view(limits.both())
     text = panel.result.words.text()
     assert text.startswith("FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch.")
-    assert "289 was trained and passed, 290 was trained and failed" in text
+    assert "A trial with 289 passed, one with 290 failed" in text
     assert panel.result.ratio_text() == "1.94×"
     assert panel.chart.accessibleName().startswith("FP32 fits 289, FP16 AMP fits 561")
     assert panel.stop.isHidden()
@@ -130,7 +130,7 @@ def test_without_a_search_it_says_what_one_is_and_offers_it(
 ) -> None:
     panel.show_view(None)
     assert panel.empty.isVisible() and not panel.chart.isVisible()
-    assert panel.empty.words().startswith("How large a batch fits into memory")
+    assert panel.empty.words().startswith("How large a batch fits in memory")
     with qtbot.waitSignal(panel.find_wanted):
         panel.empty.button.click()
     assert panel.trials.view.accessibleDescription() and not panel.trials.export.isEnabled()
@@ -185,7 +185,7 @@ def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(
     panel.show_view(limits.both())
     panel.resize(740, 430)
     assert panel.result.words.isHidden() and panel.result._short.isVisible()
-    assert panel.result._short.text() == "Proven: 289 fits, 290 fails; 561 fits, 562 fails."
+    assert panel.result._short.text() == "Verified: 289 fits and 290 fails, 561 fits and 562 fails."
     assert panel.result._short.toolTip() == plain_tip(panel.result.words.text())
     panel.resize(740, 700)
     assert panel.result._short.isHidden()
@@ -202,7 +202,7 @@ def test_tab_goes_through_the_page_in_reading_order(panel: LimitPanel, qtbot: Qt
         qtbot.keyClick(panel.focusWidget(), Qt.Key.Key_Tab)
         names.append(panel.focusWidget().accessibleName())
     assert names == [
-        "More about this limit",
+        "More about this search",
         "Margin",
         "Use batch 250, FP32",
         "Use batch 504, FP16 AMP",
@@ -298,4 +298,4 @@ def test_a_file_in_any_format_is_asked_for(
     monkeypatch.setattr(buttons, "ask_where", lambda _parent, _title, name, _kind: tmp_path / name)
     with qtbot.waitSignal(panel.export.asked) as asked:
         menu.actions()[0].trigger()
-    assert asked.args == [tmp_path / "limit.html"]
+    assert asked.args == [tmp_path / "largest-batch.html"]

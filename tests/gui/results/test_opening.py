@@ -313,7 +313,7 @@ def test_a_profile_opens_beside_a_narrow_list_is_deleted_from_its_row_and_brough
     put(store, profiles)
     results = opened(qtbot, start)
     window, item = results.window, results.item("profile")
-    assert item.title == "Profile of both" and item.result.endswith("ms a step") and item.ratio is not None
+    assert item.title == "Profile of both" and item.result.endswith("ms per step") and item.ratio is not None
     results.open(item)
     assert window.results.table_width(1_440) == NARROW
     saved = store.studies.find(item.id)

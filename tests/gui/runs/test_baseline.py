@@ -1,4 +1,4 @@
-"""A baseline of one's choice, pinned runs, runs in a colour of their own, and runs of a sweep."""
+"""A baseline of one's choice, pinned runs, runs in a color of their own, and runs of a sweep."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def test_a_colour_is_chosen_in_the_menu_and_painted(
     panel: RunsPanel, qtbot: QtBot, rows: Any, edits: MagicMock
 ) -> None:
     before = panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage()
-    colours = panel.menu_for(rows.runs[2]).findChild(QMenu, "color")
-    assert colours is not None and entry(colours, "Default").isChecked()
-    entry(colours, "Teal").trigger()
+    colors = panel.menu_for(rows.runs[2]).findChild(QMenu, "color")
+    assert colors is not None and entry(colors, "Default").isChecked()
+    entry(colors, "Teal").trigger()
     edits.runs.set_colour.assert_called_with((rows.runs[2].id,), "teal")
     panel.update_run(replace(rows.runs[2], colour="teal"))
     assert panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage() != before

@@ -77,7 +77,7 @@ def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_perso
     assert desk.notice.offers() == ("Open", "Show in folder")
     assert desk.notice.messages()[-1].path == target
     assert "FP16 AMP" in target.read_text(encoding="utf-8")
-    beside = "runs-runs.csv and runs-summary.csv beside it."
+    beside = "runs-runs.csv and runs-summary.csv."
     for request, place, told in (
         (pair, "runs.csv", f"Wrote 2 runs to runs.csv, with {beside}"),
         (pair, "gone/report.html", "does not exist"),

@@ -231,7 +231,7 @@ def test_advice_sets_how_is_trained_and_never_what(panel: SetupPanel, planted: P
     assert panel.state() == before and not asked["notify_change"]
     panel.use_changes((*forbidden, ("optimizer.learning_rate", "0.5"), ("step.fp32_modules", "fc")))
     assert [words for words, _undo in asked["notify_change"]] == [
-        "Changed in the form: Learning rate: 0.5; Modules kept in FP32: fc."
+        "Changed in the form: Learning rate: 0.5 · Modules kept in FP32: fc."
     ]
     assert (panel.text("model"), panel.text("optimizer.learning_rate")) == ("small-cnn", "0.5")
     advice = Advice(kind=AdviceKind.RANGE, message="Try it.", evidence="", changes=forbidden)

@@ -74,7 +74,7 @@ def test_what_a_search_found_is_shown_used_and_exported(
     text = panel.page.text()
     assert "2.1 times as fast" in text and "9 runs" in text and "torch.compile" in text
     assert panel.page.findChildren(Waterfall) and not panel.resume.isVisibleTo(window)
-    assert [candidate.state for candidate in candidates(tuned)] == ["winner", "out after round 1"]
+    assert [candidate.state for candidate in candidates(tuned)] == ["winner", "eliminated in round 1"]
     panel.page.use_wanted.emit()
     assert window.setup.text("batch_size") == "5"
     with qtbot.waitSignal(fastest.written, timeout=WAIT_MS):
@@ -107,7 +107,7 @@ def test_a_search_shows_what_it_tries_and_its_runs_are_told_like_any_other(
     tunings._pass_on(key, replace(study, answer=tuned))
     assert window.experiments.running is None
     words = [label.text() for label in panel.page.findChildren(QLabel)]
-    assert "What was not tried" in words
+    assert "Not tried" in words
     tunings._end(key, None)
     assert "finished" in panel.head.note.whole_text()
 

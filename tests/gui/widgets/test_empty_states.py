@@ -46,7 +46,7 @@ def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start:
     trained(store, 2)
     window.experiments.runs.reload()
     assert window.runs.pages.currentIndex() == 0
-    assert window.others.compare.headline.text().startswith("Click what you want to see")
+    assert window.others.compare.headline.text().startswith("Click a result to open it")
 
 
 def test_with_one_press_those_are_compared_that_were_trained_to_be_else_the_newest_two(

@@ -94,7 +94,7 @@ def painted(frame: Frame, traces: Sequence[Trace]) -> QImage:
 
 
 def ink_along(picture: QImage, color: str, trace: Trace, frame: Frame) -> int:
-    """How many pixels of a colour lie within two of the curve."""
+    """How many pixels of a color lie within two of the curve."""
     (low, high), (least, most) = frame.x_range, frame.y_range
     columns = np.arange(int(AREA.left()) + 1, int(AREA.right()) - 1)
     levels = np.interp(low + (columns - AREA.left()) / AREA.width() * (high - low), *trace)

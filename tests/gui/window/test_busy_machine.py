@@ -14,7 +14,7 @@ from gui.setup.panel import FormActions, SetupPanel
 from gui.window.busy_machine import BusyMachineMonitor
 from tests.gui.setup.conftest import catalog, device
 
-BUSY = "This machine is busy: other programs take 45% of the processor, mostly firefox."
+BUSY = "This machine is busy: other programs use 45% of the CPU, mostly firefox."
 
 
 class Around:

@@ -15,8 +15,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.installation.wanted import Wanted
-from engine.machines import far_site
+from engine.installation.request import InstallRequest
+from engine.machines import remote_site
 from engine.machines.catalogs import keep_catalog, kept_catalog
 from engine.machines.machine import Machine, Machines, new_machine
 from engine.protocol import jobs
@@ -26,7 +26,7 @@ from engine.store.saved.forecasts import Forecasts
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session
 from engine.worker.site import ThisMachine
-from gui.installation.setup import EngineSetup, far_means
+from gui.installation.setup import EngineSetup, remote_backend
 from gui.widgets.messages import LEAVE, STOP
 from gui.window.add_machine import MachineDialog
 from gui.window.main_window import MainWindow
@@ -35,7 +35,7 @@ from tests.engine.machines.conftest import put_python
 from tests.gui.installation.conftest import INSTALLATION
 from tests.gui.machines import CATALOG, WAIT_MS, Told
 
-FAR_CATALOG = CATALOG.model_copy(
+REMOTE_CATALOG = CATALOG.model_copy(
     update={"devices": (CATALOG.devices[0].model_copy(update={"title": "A far card"}),)}
 )
 SETTINGS = {"model": "linear", "dataset": "synthetic-regression", "device": "cpu"}
@@ -62,7 +62,7 @@ class Answering(Launcher):
         if isinstance(job, jobs.ReadCatalog):
             if self.problem is not None:
                 raise ProblemError(self.problem)
-            return Told(CatalogRead(catalog=FAR_CATALOG if self.site.name else CATALOG))
+            return Told(CatalogRead(catalog=REMOTE_CATALOG if self.site.name else CATALOG))
         self.trained.append(job)
         return Told()
 
@@ -81,7 +81,7 @@ class Waiting(Told):
 def launchers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Answering]:
     """Those of the machines, by name."""
     made = {"": Answering(""), "box": Answering("box")}
-    monkeypatch.setattr(far_site, "launcher_on", lambda machine: made[machine.name])
+    monkeypatch.setattr(remote_site, "launcher_on", lambda machine: made[machine.name])
     return made
 
 
@@ -299,8 +299,8 @@ def test_a_clusters_devices_are_read_once_and_again_when_asked(qtbot, window, la
     assert window.experiments.catalog.devices == CATALOG.devices, "those that were kept"
     (again,) = (each for each in window.machines.list_menu().actions() if "Refresh" in each.text())
     again.trigger()
-    qtbot.waitUntil(lambda: devices(window) == FAR_CATALOG.devices, timeout=WAIT_MS)
-    assert kept_catalog("box")[0].devices == FAR_CATALOG.devices
+    qtbot.waitUntil(lambda: devices(window) == REMOTE_CATALOG.devices, timeout=WAIT_MS)
+    assert kept_catalog("box")[0].devices == REMOTE_CATALOG.devices
 
 
 def devices(window):
@@ -373,16 +373,16 @@ def test_the_engine_there_is_looked_at_planned_and_set_up_by_the_same_page(qtbot
     plan |= {"fetched_bytes": 0, "needed_bytes": 5, "free_bytes": 9}
     put_python(near_ssh, json.dumps({"plan": plan}))
     Machines().put(new_machine("box", "me@box"))
-    setup = EngineSetup(far_means("box"))
+    setup = EngineSetup(remote_backend("box"))
     with qtbot.waitSignal(setup.found, timeout=WAIT_MS) as found:
         setup.look()
     assert found.args[0].hardware.machine == "x86_64"
     with qtbot.waitSignal(setup.planned, timeout=WAIT_MS) as planned:
-        setup.plan(Wanted())
+        setup.plan(InstallRequest())
     assert planned.args[1].needed_bytes == 5
     place = put_python_again(near_ssh)
     with qtbot.waitSignal(setup.ended, timeout=WAIT_MS) as ended:
-        setup.start(Wanted())
+        setup.start(InstallRequest())
     assert ended.args[0].torch == "2.15.0" and Machines().find("box").home == str(place)
     setup.shut_down()
 

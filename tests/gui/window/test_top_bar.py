@@ -69,7 +69,7 @@ def picture(widget: QWidget) -> QImage:
 def test_a_tab_asks_for_its_place_and_the_name_for_the_welcome(qtbot: QtBot, bar: TopBar) -> None:
     assert button(bar, "Experiment").isChecked()
     bar.set_place("show")
-    assert button(bar, "Show").isChecked() and not told, "the window set it"
+    assert button(bar, "Demo").isChecked() and not told, "the window set it"
     for name in ("Results", "Welcome"):
         qtbot.mouseClick(button(bar, name), Qt.MouseButton.LeftButton)
     assert told == ["results", "welcome"] and not button(bar, "Experiment").isChecked()
@@ -112,7 +112,7 @@ def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar:
     assert bar.minimumSizeHint().width() <= LEAST_WINDOW_WIDTH
     help_button = button(bar, "Help")
     qtbot.waitUntil(lambda: bar.device.geometry().right() < help_button.geometry().left())
-    assert button(bar, "Show").geometry().right() < bar.activity.geometry().left()
+    assert button(bar, "Demo").geometry().right() < bar.activity.geometry().left()
     assert bar.activity.geometry().right() < bar.device.geometry().left()
     tabs = [one for one in bar.findChildren(QPushButton) if one.property("kind") == "tab"]
     assert all(tab.width() >= tab.sizeHint().width() for tab in tabs)

@@ -21,7 +21,7 @@ from gui.window.body import ModelDrops
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
-BUTTONS = ["Show me", "Run an experiment", "Find the largest batch"]
+BUTTONS = ["Run demo", "Run an experiment", "Find the largest batch"]
 
 
 def shown(qtbot: QtBot, widget: QWidget, width: int, height: int) -> None:
@@ -131,7 +131,7 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
     buttons = {one.accessibleName(): one for one in window.top_bar.findChildren(QPushButton)}
     buttons["Welcome"].click()
     assert (window.page, panel.page) == ("show", "welcome")
-    buttons["Show"].click()
+    buttons["Demo"].click()
     assert panel.page == "refused"
 
 

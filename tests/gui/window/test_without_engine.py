@@ -15,13 +15,13 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.installation.installed import State, engine_here
-from engine.installation.wanted import Fetched, Installed, Wanted
+from engine.installation.request import Fetched, Installed, InstallRequest
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
 from gui.installation.dialog import EngineDialog
 from gui.installation.progress import SetupChip
-from gui.installation.setup import Means
+from gui.installation.setup import InstallerBackend
 from gui.session.experiments import WAITS_FOR_ENGINE
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
@@ -40,12 +40,12 @@ def performed() -> Performed:
 def open_window(qtbot: QtBot, store: Store, no_engine: Path, performed: Performed) -> Iterator[Open]:
     """Opens a window on a machine without torch; keywords are what it remembers."""
     opened: list[MainWindow] = []
-    means = Means(lambda: CARD, lambda wanted, _: plan_of(wanted), lambda: performed)
+    backend = InstallerBackend(lambda: CARD, lambda wanted, _: plan_of(wanted), lambda: performed)
     with Launcher(Target.THREAD) as launcher:
 
         def open_one(used: Store = store, **remembered: object) -> MainWindow:
             settings = Settings(no_engine / "window.json", dict(remembered))
-            window = MainWindow(used, launcher, settings, means=means)
+            window = MainWindow(used, launcher, settings, installer_backend=backend)
             opened.append(window)
             qtbot.addWidget(window)
             with qtbot.waitSignal(window.painted):
@@ -64,7 +64,10 @@ def test_the_first_start_tells_one_story_which_ends_with_a_run(
     window = open_window()
     page = window.engine.page
     assert window.page == "compare" and page.isVisible() and not window.notice.messages()
-    assert "downloaded" in window.setup.foot.line.text() and not window.setup.run_action.isEnabled()
+    assert (
+        window.setup.foot.line.text() == "PyTorch is not installed."
+        and not window.setup.run_action.isEnabled()
+    )
     qtbot.waitUntil(page.begin_button.isEnabled)
     assert "RTX 4090" in window.top_bar.device.accessibleName()
     window.setup.use_settings(tiny)
@@ -162,7 +165,7 @@ def test_an_installation_waits_for_what_is_measured_and_what_is_queued_waits_for
     experiments, installing = window.experiments, window.engine.installing
     with qtbot.waitSignal(experiments.began, timeout=60_000):
         experiments.submit("", [("", tiny.model_copy(update={"steps": 1_000_000}))])
-    installing.start(Wanted("cpu"))
+    installing.start(InstallRequest("cpu"))
     installing.stop()
     assert not installing.is_busy and not performed.wanted
     # its stop is not that of the next

@@ -183,7 +183,7 @@ def profiled(profiles: Profiles, tmp_path: Path) -> Study[Profiles]:
 
 @pytest.fixture
 def swept(store: Store) -> SweepRecord:
-    """Two precisions and two batch sizes: one cell is left out, one waits, the loss of one diverged."""
+    """Two precisions and two batch sizes: one cell is excluded, one waits, the loss of one diverged."""
     grid = grid_of(
         {"steps": 10},
         [Axis(key="precision", values=("fp32", "bf16")), Axis(key="batch_size", values=(32, 64))],

@@ -228,8 +228,8 @@ def test_a_tuning_is_data_and_the_script_of_its_winner(store: Store, tmp_path: P
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
     [
-        (NUMERICS, "x.docx", "ends in .docx, which is no format of the numerics"),
-        (TRACES, "x.json", "is no format of traces"),
+        (NUMERICS, "x.docx", "ends in .docx, which is not a format for the numerics"),
+        (TRACES, "x.json", "is not a format for traces"),
         (PROFILE, "x", "has no ending"),
         (SWEEP, "", "is empty"),
         (LIMIT, "gone/x.csv", "does not exist"),
@@ -246,7 +246,7 @@ def test_a_sweep_is_a_table_data_and_a_report_with_pictures(swept: SweepRecord, 
     path = SWEEP.export(swept, tmp_path / "x.csv")
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["state"] for row in rows] == ["done", "waiting", "done", "left out"]
+    assert [row["state"] for row in rows] == ["done", "waiting", "done", "excluded"]
     assert rows[2]["precision"] == "bf16" and rows[2]["batch_size"] == "32"
     assert float(rows[2]["samples_per_second"]) == 1_500.0 and float(rows[2]["ratio"]) == 1.5
     assert rows[3]["why"] == "It will not fit." and rows[3]["ratio"] == ""

@@ -34,7 +34,7 @@ def test_the_sections_hold_the_sides_against_each_other_as_far_as_there_is_room(
     assert list(parts) == [BAR, LIMITS, "Energy", "Kernels", "Operations", "Modules", "Advice"]
     assert parts[BAR].sentences[0].startswith("FP16 AMP is 2.")
     assert parts[BAR].rows[1][:2] == ("Matrix work without Tensor Cores", "58.0")
-    assert parts[BAR].rows[-1][0] == "A validation batch, apart"
+    assert parts[BAR].rows[-1][0] == "Validation batch (separate)"
     assert [row[0] for row in parts[LIMITS].rows] == ["FP32", "FP16 AMP"]
     assert parts[LIMITS].notes[0].startswith(PEAK_TITLE) and PEAK_TITLE in parts[LIMITS].headings
     norm = next(row for row in parts["Operations"].rows if row[0] == "aten::cudnn_batch_norm")
@@ -67,7 +67,7 @@ def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
 ) -> None:
     alone = Profiles(sides=profiles.sides[:1])
     parts = by_title(alone)
-    assert parts[BAR].sentences[0].startswith("Matrix work") and parts["Advice"].headings[0] == "Advice"
+    assert parts[BAR].sentences[0].startswith("Compute-bound") and parts["Advice"].headings[0] == "Advice"
     assert parts["Operations"].headings[1] == "Share" and "Ratio" not in parts["Kernels"].headings
     failed = alone.with_side(0, profile=None, problem=PROBLEM)
     assert sections(failed) == () and failures(failed)[0].endswith("Use a smaller batch.")

@@ -17,10 +17,10 @@ from engine.training.data.batches import (
     seed_of,
     turns_of,
 )
-from engine.training.data.pictures import PADDING, Colours, PreparePictures, ShiftAndFlip
+from engine.training.data.pictures import PADDING, Normalization, PreparePictures, ShiftAndFlip
 
 CPU = torch.device("cpu")
-GREY = Colours((0.5,), (0.25,))
+GRAY = Normalization((0.5,), (0.25,))
 
 
 def numbered(samples: int) -> DataSplit:
@@ -101,18 +101,18 @@ def test_each_place_has_a_seed_of_its_own() -> None:
 
 
 def test_preparing_normalises_each_channel_by_its_own_and_keeps_black_black() -> None:
-    prepare = PreparePictures(GREY, image_size=16, channels=1, device=CPU)
+    prepare = PreparePictures(GRAY, image_size=16, channels=1, device=CPU)
     assert torch.equal(prepare(torch.zeros(1, 1, 8, 8, dtype=torch.uint8)), torch.full((1, 1, 16, 16), -2.0))
-    colours = Colours((0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
+    normalization = Normalization((0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
     white = torch.full((2, 3, 4, 4), 255, dtype=torch.uint8)
-    prepared = PreparePictures(colours, image_size=4, channels=3, device=CPU)(white)
+    prepared = PreparePictures(normalization, image_size=4, channels=3, device=CPU)(white)
     torch.testing.assert_close(prepared[0, :, 0, 0], torch.tensor([1.0, 1.0, 0.0]))
 
 
 @pytest.mark.parametrize("image_size", [8, 12])
 def test_grey_pictures_get_three_channels_in_the_layout_that_is_asked_for(image_size: int) -> None:
     prepare = PreparePictures(
-        GREY, image_size=image_size, channels=3, device=CPU, memory_format=torch.channels_last
+        GRAY, image_size=image_size, channels=3, device=CPU, memory_format=torch.channels_last
     )
     pictures = torch.randint(256, (2, 1, 8, 8), dtype=torch.uint8)
     before = pictures.clone()

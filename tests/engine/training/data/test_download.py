@@ -249,5 +249,5 @@ def test_a_damaged_file_of_cifar_is_noticed(tmp_path: Path, monkeypatch: pytest.
 def test_each_set_is_described_as_torchvision_reads_it(name: str) -> None:
     pictures: Any = SETS[name]
     entry = next(entry for entry in dataset_entries() if entry.name == name)
-    assert entry.needs_download and entry.channels == len(pictures.colours.deviation)
+    assert entry.needs_download and entry.channels == len(pictures.normalization.deviation)
     assert all(len(archive.md5) == 32 and archive.urls for archive in pictures.archives())

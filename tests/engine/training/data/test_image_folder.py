@@ -164,7 +164,7 @@ def test_unreadable_pictures_are_counted_and_the_first_is_named(pets: Path) -> N
         file.write_bytes(b"no picture at all")
     problem = problem_of(pets)
     assert problem.kind is Kind.REQUEST and problem.key == "path"
-    assert problem.message.startswith("2 of 22 pictures in")
+    assert problem.message.startswith("2 of 22 images in")
     assert any(str(Path("dogs", file.name)) in problem.message for file in broken)
     for file in broken:
         file.unlink()

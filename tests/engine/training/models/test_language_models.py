@@ -115,7 +115,7 @@ def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built()
         build_language_model("causal-lm-8b", vocabulary=128_256, seed=0)
     problem = caught.value.problem
     assert (problem.kind, problem.key, problem.value) == (Kind.REQUEST, "model", "causal-lm-8b")
-    assert "29.9 GiB" in problem.message and "1.0 are free" in problem.message
+    assert "29.9 GiB" in problem.message and "1.0 GiB are free" in problem.message
 
 
 def test_a_library_that_cannot_be_imported_is_told_in_words(monkeypatch):

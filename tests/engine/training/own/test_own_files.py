@@ -463,7 +463,7 @@ def test_on_another_machine_only_a_folder_of_the_users_own_is_moved_to(
     own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = own.experiment(own.write(LINES)).own_code
-    monkeypatch.setenv("AMMETER_FAR", "1")
+    monkeypatch.setenv("AMMETER_REMOTE", "1")
     monkeypatch.chdir(tmp_path.parent)
     real = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: real + 1)

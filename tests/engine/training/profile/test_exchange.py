@@ -15,7 +15,7 @@ from engine.protocol.profile import Exchange, StepPart, StepProfile
 from engine.training.profile import exchange as module
 from engine.training.profile.bar import step_bar
 from engine.training.profile.exchange import advise_on_exchange, exchange_of
-from engine.training.ranks.place import Place
+from engine.training.ranks.rank import Rank
 from tests.engine.training.profile.recorded import Recorded
 from tests.profiles import exchange
 
@@ -81,7 +81,7 @@ def of_two(
 ) -> Exchange | None:
     """The exchange of this rank and another, which answers in turn with the figures `other`."""
     answers = iter(other)
-    monkeypatch.setattr(module, "here", lambda: Place(0, 2))
+    monkeypatch.setattr(module, "current_rank", lambda: Rank(0, 2))
     monkeypatch.setattr(module, "bus_rates", lambda device: ())
     monkeypatch.setattr(module, "by_rank", lambda figures, device: [list(figures), list(next(answers))])
     trace = on_cpu().read(folder)

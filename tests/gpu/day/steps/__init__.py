@@ -51,6 +51,6 @@ STEPS: Mapping[str, Step] = {
     "numerics": Step("numerics:numerics", 300, "the map and the ranges of ResNet-50, planted faults"),
     "energy": Step("energy:energy", 90, "the counter of energy beside the sensor of power"),
     "tune": Step("tune:tune", 520, "Tuning beside every combination"),
-    "show": Step("show:show", 300, "*Show me*, its pictures, the race and the report"),
+    "show": Step("show:show", 300, "*Run demo*, its pictures, the race and the report"),
 }
 """By name; `speed` is followed by the name of a workload."""

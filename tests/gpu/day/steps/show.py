@@ -1,4 +1,4 @@
-"""*Show me* in the real window on the card: how long it takes, its pages, the race and the report."""
+"""*Run demo* in the real window on the card: how long it takes, its pages, the race and the report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.race.race import Race
 from engine.race.showcase import Showcase, Span
 from engine.store.store import Store
-from gui.show import measurement
+from gui.demo import measurement
 from gui.theme.theme import set_reduced_motion, theme
 from gui.window.app import make_application
 from gui.window.main_window import MainWindow
@@ -29,7 +29,7 @@ _ANY = Span(0.0, 1.0, 600.0)
 
 
 def show(work: Work) -> None:
-    """Presses *Show me* in a new store and plays the race to its end; then exports the two runs."""
+    """Presses *Run demo* in a new store and plays the race to its end; then exports the two runs."""
     application = make_application([])
     # what the desktop asks for must not cut the race short
     set_reduced_motion(False)
@@ -88,4 +88,4 @@ def _small_case(_: Catalog) -> Showcase:
     }
     full: Experiment = experiment_from(settings)
     mixed = full.model_copy(update={"precision": Precision.BF16})
-    return Showcase("Show me", (("FP32", full), ("BF16 AMP", mixed)), "A rehearsal.")
+    return Showcase("Demo", (("FP32", full), ("BF16 AMP", mixed)), "A rehearsal.")

@@ -1,0 +1,118 @@
+"""The site of a remote machine: its workers have keepers there, and its files have paths there."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from engine.experiment.paths import part_path
+from engine.experiment.problem import ProblemError, request_error
+from engine.machines.line import Line
+from engine.machines.machine import Machine
+from engine.machines.remote_worker import PROGRAM, Allocation, Opening, RemoteWorker
+from engine.machines.script import look_at
+from engine.protocol import jobs
+from engine.protocol.jobs import RemotePlace
+from engine.worker.launcher import Launcher
+from engine.worker.site import Worker
+from engine.worker.supervision import Limits
+
+_ANSWER_SECONDS, _GIVE_BACK_SECONDS = 30.0, 10.0
+_FETCH_SECONDS = 3_600.0
+_MOST_FETCHED_BYTES = 512 * 2**20
+_GZIP = b"\x1f\x8b"
+
+
+class RemoteSite:
+    """The workers and files of a remote machine. `patience` is as in `Opening`."""
+
+    def __init__(self, machine: Machine, patience: tuple[float, float] = (60.0, 600.0)) -> None:
+        self.name = machine.name
+        # a spare would keep a node from others
+        self.keeps_spare, self.has_nodes = machine.slurm is None, machine.slurm is not None
+        self._allocation: Allocation | None = None
+        self._node = ""
+        self._line = Line(machine)
+        self._patience = patience
+        self._home = machine.home
+
+    def worker(self, command: tuple[str, ...], environment: dict[str, str]) -> Worker:
+        """Return a new worker. `command` is not used: the program there has its own."""
+        if (slurm := self._line.machine.slurm) is not None and self._allocation is None:
+            pinned = (f"--nodelist={self._node}",) if self._node else ()
+            self._allocation = Allocation(uuid.uuid4().hex, (*slurm.arguments, *pinned))
+        opening = Opening(environment, self._patience, self._allocation)
+        return self._reached(RemoteWorker(self._line, uuid.uuid4().hex, opening=opening))
+
+    def take_up(self, place: RemotePlace, job: jobs.Job) -> Worker:
+        if not re.fullmatch(r"[0-9a-f]{32}", place.worker):
+            raise request_error(f"'{place.worker}' is not a worker of {self.name}.", "Start the run again.")
+        at = (place.events_at, place.errors_at)
+        worker = RemoteWorker(self._line, place.worker, opening=None, at=at, first=job)
+        # in case the program that started it was killed before it could ask for that
+        worker.keep()
+        return self._reached(worker)
+
+    def _reached(self, worker: RemoteWorker) -> Worker:
+        worker.wait()
+        if worker.header is not None:
+            self._home = worker.header.home
+        return worker
+
+    @property
+    def engine(self) -> object:
+        return self._line.machine.program
+
+    def require_engine(self) -> None:
+        """Only the machine knows: a worker without an engine says so."""
+
+    # the far side is a Linux for which there are builds of torch, which have no other C library
+    is_glibc = True
+
+    def checkpoints(self, folder: Path) -> str:
+        return f"{self._there}/home/checkpoints/{folder.name}"
+
+    def trace(self, path: Path) -> str:
+        return f"{self._there}/home/traces/{path.name}"
+
+    def fetch(self, path: Path) -> None:
+        # not the whole path, which may have characters that a shell reads
+        there = f"{self._line.machine.folder}/home/traces/{path.name}"
+        part = part_path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("wb") as file:
+                self._line.save(("cat", there), file, most_bytes=_MOST_FETCHED_BYTES, seconds=_FETCH_SECONDS)
+            with part.open("rb") as file:
+                if file.read(len(_GZIP)) != _GZIP:
+                    raise self._line.problem("it sent something other than a trace")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        self._line.ask(("rm", "-f", there), seconds=_ANSWER_SECONDS)
+
+    def begin_block(self, node: str = "") -> None:
+        self.close()
+        self._node = node
+
+    def close(self) -> None:
+        given, self._allocation = self._allocation, None
+        if given is not None:
+            folder = self._line.machine.folder
+            words = f"{folder}/{PROGRAM} -P -m engine.worker.slurm give-back {folder} {given.name}".split()
+            # it ends by itself too, some time later
+            with suppress(ProblemError):
+                self._line.ask(words, seconds=_GIVE_BACK_SECONDS)
+
+    @property
+    def _there(self) -> str:
+        """Ammeter's folder there, as an absolute path."""
+        self._home = self._home or look_at(self._line, self._line.machine).home
+        return self._home
+
+
+def launcher_on(machine: Machine, limits: Limits | None = None) -> Launcher:
+    """Return a launcher whose workers run on that machine."""
+    return Launcher(limits=limits, site=RemoteSite(machine))

@@ -1,0 +1,70 @@
+"""The program on a remote machine: `python -P -m engine.remote_main HOME engine show` runs a command.
+
+With HOME and `install` or `plan` it installs PyTorch as requested by lines of JSON on stdin. It writes only
+in the folder HOME.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.worker.relay import FOLDERS
+
+if TYPE_CHECKING:
+    from engine.installation.installer import Installer
+    from engine.installation.request import InstallEvent
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command in `arguments[1:]` with the folder `arguments[0]`, and return the exit status."""
+    home, *verb = arguments
+    os.environ.update({name: str(Path(home, folder)) for name, folder in FOLDERS.items()})
+    # imported once the folders are known
+    from engine.cli import main as run
+
+    return _install(only_plans=verb == ["plan"]) if len(verb) == 1 else run(verb)
+
+
+def _install(*, only_plans: bool) -> int:
+    from engine.cli.engine import checked_request
+    from engine.experiment.problem import ProblemError
+    from engine.installation.installer import Installer
+    from engine.installation.lines import event_line, read_request
+    from engine.installation.plan import make_plan
+    from engine.installation.request import Planned
+    from engine.worker.launcher import try_out
+
+    def report(event: InstallEvent) -> None:
+        sys.stdout.buffer.write(event_line(event))
+        sys.stdout.buffer.flush()
+
+    try:
+        wanted = checked_request(read_request(sys.stdin.buffer.readline()))
+        if only_plans:
+            report(Planned(make_plan(wanted)))
+            return 0
+        installer = Installer(None, try_out)
+        threading.Thread(target=_obey, args=(installer,), daemon=True).start()
+        for event in installer.install(wanted):
+            report(event)
+    except ProblemError as error:
+        sys.stdout.buffer.write(event_line(error.problem))
+        return 1
+    return 0
+
+
+def _obey(installer: Installer) -> None:
+    """Pause and resume as the lines on stdin say, and stop at their end."""
+    from engine.installation.lines import PAUSE
+
+    for line in sys.stdin.buffer:
+        (installer.pause if line == PAUSE else installer.resume)()
+    installer.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,198 @@
+"""The place Demo: the speed-up, for people who do not code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QLayout, QStackedWidget, QWidget
+
+from gui.demo.scale import Scale, scale_for, sizes
+from gui.widgets.boxes import Surface, in_column
+
+if TYPE_CHECKING:
+    from engine.race.race import Race
+    from gui.demo.pages import Measuring, MeasuringPage, RefusedPage
+    from gui.demo.race_page import RacePage
+    from gui.widgets.welcome import Welcome
+
+Page = Literal["welcome", "measuring", "race", "refused"]
+SCRUB_SECONDS = 1.0
+_LEAST = QSize(640, 400)
+
+
+P = TypeVar("P", bound=QWidget)
+S = TypeVar("S", "MeasuringPage", "RacePage", "RefusedPage")
+
+
+class DemoPanel(Surface):
+    """One of the pages: the welcome, a pair of runs being measured, their race, or why there is none.
+
+    Each page is made when it is first shown, to keep the window's start fast. `save_wanted` carries
+    "animation" or "card". `present_toggled` asks to enter or leave full screen, reported by `set_presenting`.
+    """
+
+    show_me_wanted = Signal()
+    experiment_wanted = Signal()
+    limit_wanted = Signal()
+    present_toggled = Signal()
+    save_wanted = Signal(str)
+    stop_wanted = Signal()
+    compare_wanted = Signal()
+    again_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("page", "Demo", parent)
+        self._pages = QStackedWidget()
+        # the first page added would be shown at once, while it is still empty
+        self._pages.addWidget(QWidget())
+        self.page: Page | None = None
+        """The current page. None before the first."""
+        self._is_presenting = False
+        self._frame_ms: int | None = None
+        column = in_column(parent=self)
+        # its content scales with its size: a minimum size would keep the window from shrinking
+        column.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
+        column.addWidget(self._pages)
+        self._scale = Scale()
+        self._scaled: list[MeasuringPage | RacePage | RefusedPage] = []
+        self.setStyleSheet(sizes(self._scale))
+
+    @cached_property
+    def welcome(self) -> Welcome:
+        from gui.widgets.welcome import Welcome
+
+        page = Welcome(is_large=True)
+        page.show_me_wanted.connect(self.show_me_wanted)
+        page.experiment_wanted.connect(self.experiment_wanted)
+        page.limit_wanted.connect(self.limit_wanted)
+        return self._added(page)
+
+    @cached_property
+    def measuring(self) -> MeasuringPage:
+        from gui.demo.pages import MeasuringPage
+
+        return self._scaled_with(MeasuringPage(self))
+
+    @cached_property
+    def race(self) -> RacePage:
+        from gui.demo.race_page import RacePage
+
+        page = RacePage(self)
+        page.transport.set_presenting(self._is_presenting)
+        page.clock.set_frame_ms(self._frame_ms)
+        return self._scaled_with(page)
+
+    @cached_property
+    def refused(self) -> RefusedPage:
+        from gui.demo.pages import RefusedPage
+
+        return self._scaled_with(RefusedPage(self))
+
+    def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
+        """Show the start of a race. `tiles` are gray images of shape (count, side, side), or None."""
+        self.race.show_race(race, tiles)
+        self._turn_to("race", self.race)
+
+    def play(self) -> None:
+        """Play the race from the start, and give it the keys if it is visible."""
+        self.race.clock.begin()
+        self._take_keys()
+
+    def show_measuring(self, measuring: Measuring) -> None:
+        """Show the progress of measuring a race."""
+        self.measuring.show_measuring(measuring)
+        self._turn_to("measuring", self.measuring)
+
+    def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
+        """Show why there is no race, and what to do. A race that `was_measured` can be tried again."""
+        self.refused.show_refusal(sentence, remedy, was_measured=was_measured)
+        self._turn_to("refused", self.refused)
+
+    def show_welcome(self) -> None:
+        self._turn_to("welcome", self.welcome)
+
+    def set_presenting(self, is_on: bool) -> None:
+        """Set whether the panel is in full screen."""
+        self._is_presenting = is_on
+        if self._has_race:
+            self.race.transport.set_presenting(is_on)
+            self._take_keys()
+
+    def set_frame_ms(self, frame_ms: int | None) -> None:
+        """Set how often a race is painted. None uses the screen's own rate."""
+        self._frame_ms = frame_ms
+        if self._has_race:
+            self.race.clock.set_frame_ms(frame_ms)
+
+    @property
+    def _has_race(self) -> bool:
+        # asking for the page would make it
+        return "race" in vars(self)
+
+    def _added(self, page: P) -> P:
+        # no focus ring around a whole page
+        page.setProperty("surface", "page")
+        self._pages.addWidget(page)
+        return page
+
+    def _scaled_with(self, page: S) -> S:
+        self._scaled.append(page)
+        page.set_scale(self._scale)
+        return self._added(page)
+
+    def _turn_to(self, name: Page, page: QWidget) -> None:
+        if self.page == name:
+            return
+        if self.page == "race":
+            self.race.leave()
+        self.page = name
+        self._pages.setCurrentWidget(page)
+        # the focus belongs to the page, which tells screen readers its state
+        self.setFocusProxy(page)
+
+    def _take_keys(self) -> None:
+        focused = QApplication.focusWidget()
+        if self.race.isVisible() and (focused is None or not self.isAncestorOf(focused)):
+            self.race.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def minimumSizeHint(self) -> QSize:
+        return _LEAST
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        scale = scale_for(event.size())
+        if scale != self._scale:
+            self._scale = scale
+            self.setStyleSheet(sizes(scale))
+            for page in self._scaled:
+                page.set_scale(scale)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        act = self._actions().get(event.key()) if self.page == "race" else None
+        if act is None:
+            super().keyPressEvent(event)
+        else:
+            act()
+
+    def _actions(self) -> dict[int, Callable[[], object]]:
+        race, clock = self.race, self.race.clock
+        return {
+            Qt.Key.Key_Space: clock.toggle,
+            Qt.Key.Key_Return: clock.toggle,
+            Qt.Key.Key_Enter: clock.toggle,
+            Qt.Key.Key_Left: lambda: race.go_by(-SCRUB_SECONDS),
+            Qt.Key.Key_Right: lambda: race.go_by(SCRUB_SECONDS),
+            Qt.Key.Key_Home: lambda: clock.seek(0.0),
+            Qt.Key.Key_PageUp: lambda: clock.seek(0.0),
+            Qt.Key.Key_End: lambda: clock.seek(clock.total),
+            Qt.Key.Key_PageDown: race.go_to_end,
+        }

@@ -1,0 +1,216 @@
+"""The race: two recorded runs replayed side by side at their own pace, and how certain their ratio is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QFrame, QWidget
+
+from engine.protocol.pictures import patterns
+from engine.race import words as race_words
+from engine.race.race import LANES, Race
+from engine.race.words import scene_of
+from gui.demo.race_view import RaceView
+from gui.demo.scale import DemoButton, Scale, explained
+from gui.demo.transport import DemoTransport, RaceClock
+from gui.theme.theme import reduces_motion
+from gui.widgets import label
+from gui.widgets.boxes import Placed, in_column, wide
+
+if TYPE_CHECKING:
+    from gui.demo.panel import DemoPanel
+
+_CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
+_WIDTH = 420
+_MARGIN = 8
+
+
+class CertaintyPopover(QFrame):
+    """How certain the ratio is. Escape, Space, Return and a click elsewhere close it."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setProperty("surface", "popover")
+        self.setAccessibleName("How certain the ratio is")
+        self._sure, self._doubts = (label("", "showPopText", wraps=True) for _ in range(2))
+        self._doubts.setTextFormat(Qt.TextFormat.RichText)
+        self._points: tuple[str, ...] = ()
+        self._doubts_title = label("Reasons for caution", "showPopTitle")
+        self.compare = DemoButton("All metrics in Results", "showLink", "Open these runs in Results")
+        self.compare.clicked.connect(self.hide)
+        self._title = label("", "showPopTitle")
+        self._column = in_column(
+            self._title,
+            self._sure,
+            self._doubts_title,
+            self._doubts,
+            Placed(self.compare, 0, Qt.AlignmentFlag.AlignLeft),
+            parent=self,
+            margins=None,
+        )
+
+    def set_scale(self, scale: Scale) -> None:
+        side = max(scale.px(20), 14)
+        self._column.setContentsMargins(side, side, side, side)
+        self._column.setSpacing(max(scale.px(10), 7))
+        self.setFixedWidth(max(scale.px(_WIDTH), 340))
+        self.compare.set_scale(scale)
+
+    def show_words(self, title: str, certainty: str, doubts: Sequence[str]) -> None:
+        """Show the interval in words, and a list item for each doubt."""
+        self._title.setText(title)
+        self._sure.setText(certainty)
+        self._sure.setToolTip(explained(certainty))
+        self._points = tuple(doubts)
+        points = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
+        self._doubts.setText(f'<ul style="margin: 0 0 0 16px; -qt-list-indent: 0">{points}</ul>')
+        self._doubts_title.setVisible(bool(doubts))
+        self._doubts.setVisible(bool(doubts))
+        self.setAccessibleDescription(self.words())
+
+    def words(self) -> str:
+        """The whole text."""
+        return "\n".join([self._sure.text(), *(f"•  {doubt}" for doubt in self._points)])
+
+    def open_at(self, corner: QPoint) -> None:
+        """Open with its upper left corner at `corner`, or as near as the screen allows."""
+        self.ensurePolished()
+        width = self.width()
+        height = self._column.heightForWidth(width)
+        self.resize(width, height if height > 0 else self.sizeHint().height())
+        screen = QGuiApplication.screenAt(corner) or self.screen()
+        self.move(_kept_inside(QRect(corner, self.size()), screen.availableGeometry()))
+        self.show()
+        # not the link: with it, the next press of a presenter's remote would leave Demo
+        self.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in _CLOSING:
+            self.hide()
+        else:
+            super().keyPressEvent(event)
+
+
+def _kept_inside(rect: QRect, room: QRect) -> QPoint:
+    inner = room.adjusted(_MARGIN, _MARGIN, -_MARGIN, -_MARGIN)
+    x = max(inner.left(), min(rect.x(), inner.right() - rect.width()))
+    return QPoint(x, max(inner.top(), min(rect.y(), inner.bottom() - rect.height())))
+
+
+_GAP = 6
+
+
+class RacePage(QWidget):
+    """The stage and the transport bar. Requests beyond the race itself go to `panel`."""
+
+    def __init__(self, panel: DemoPanel) -> None:
+        super().__init__()
+        # the keys of a presenter's remote come here, and continue to the panel
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("The race")
+        self.race: Race | None = None
+        self.view, self.transport = RaceView(), DemoTransport(panel)
+        self.popover = CertaintyPopover(self)
+        self.clock = RaceClock(self)
+        self._resumes = False
+        in_column(wide(self.view), self.transport, parent=self, spacing=0)
+        self._connect(panel)
+
+    def set_scale(self, scale: Scale) -> None:
+        for part in (self.view, self.transport, self.popover):
+            part.set_scale(scale)
+
+    def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
+        """Show the start of a race, with patterns if there are no images."""
+        self.race = race
+        self.popover.hide()
+        scene = scene_of(race, tiles if tiles is not None and len(tiles) else patterns(race.blocks))
+        question = _question(race)
+        self.popover.show_words(question, race_words.certainty(race), scene.doubts)
+        self.view.show_scene(scene, scene.at(0.0), question)
+        self.transport.show_race(_subject(race), race.seconds)
+        self.clock.set_race_seconds(race.seconds, race.playback_rate)
+        self._show_moment(0.0)
+        self._show_state()
+
+    def leave(self) -> None:
+        """Pause the race, before another page is shown."""
+        self.clock.pause()
+        self.popover.hide()
+
+    def go_by(self, seconds: float) -> None:
+        """Move by so many seconds on screen, forward or back."""
+        playback_rate = self.race.playback_rate if self.race is not None else 1.0
+        self.clock.seek(self.clock.seconds + playback_rate * seconds)
+
+    def go_to_end(self) -> None:
+        """Go to the end, or from the end play again."""
+        if self.clock.is_at_end:
+            self.clock.replay()
+        else:
+            self.clock.seek(self.clock.total)
+
+    def words(self) -> str:
+        """The whole text, without the transport bar's."""
+        return self.view.words()
+
+    def _connect(self, panel: DemoPanel) -> None:
+        transport, clock, view = self.transport, self.clock, self.view
+        transport.play.clicked.connect(clock.toggle)
+        transport.speed.changed.connect(lambda key: clock.set_speed(float(key)))
+        transport.scrubber.sought.connect(clock.seek)
+        transport.scrubber.held.connect(self._hold)
+        clock.ticked.connect(self._show_moment)
+        clock.state_changed.connect(self._show_state)
+        for button in (view.number, view.certainty):
+            button.clicked.connect(lambda: self._open(view.certainty))
+        view.more.clicked.connect(lambda: self._open(view.more))
+        view.again.clicked.connect(panel.again_wanted)
+        self.popover.compare.clicked.connect(panel.compare_wanted)
+
+    def _show_moment(self, seconds: float) -> None:
+        if self.view.scene is None:
+            return
+        self.view.show_instant(self.view.scene.at(seconds))
+        self.transport.set_seconds(seconds)
+        if not self.clock.is_playing:
+            self._show_state()
+
+    def _show_state(self) -> None:
+        clock = self.clock
+        self.transport.set_state("pause" if clock.is_playing else "replay" if clock.is_at_end else "play")
+        self.transport.speed.set_value(f"{clock.speed:g}")
+        self.transport.still.setChecked(reduces_motion())
+        state = "playing" if clock.is_playing else "at the end" if clock.is_at_end else "paused"
+        self.setAccessibleDescription(f"{self.words()} The race is {state}.")
+        self.view.tell()
+
+    def _hold(self, is_held: bool) -> None:
+        if is_held:
+            self._resumes = self.clock.is_playing
+            self.clock.pause()
+        elif self._resumes and not self.clock.is_at_end:
+            self.clock.play()
+
+    def _open(self, below: QWidget) -> None:
+        self.popover.open_at(below.mapToGlobal(QPoint(0, below.height() + _GAP)))
+
+
+def _question(race: Race) -> str:
+    if race.claim is None:
+        return "Why is that?"
+    caution = race_words.caution(race)
+    return f"{caution}: how certain is this?" if caution else "How certain is this?"
+
+
+def _subject(race: Race) -> str:
+    mine, theirs = (race.lane(which).run.experiment for which in LANES)
+    model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
+    same_batch = mine.batch_size == theirs.batch_size
+    return f"{model}, {mine.batch_size:,} {race.unit} at once" if same_batch else model

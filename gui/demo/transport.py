@@ -1,0 +1,359 @@
+"""The transport bar of the race (play, speed, position, export, subject), and the replay's clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QMenu, QSlider, QWidget
+
+from engine.words.numbers import three_figures
+from gui.demo.scale import COLUMN_GAP, DemoButton, Scale, handle_px, memory_width
+from gui.theme.theme import reduces_motion, set_reduced_motion
+from gui.widgets import ElidedLabel, Segmented, label, set_text
+from gui.widgets.boxes import Surface, in_row, wide
+
+if TYPE_CHECKING:
+    from gui.demo.panel import DemoPanel
+
+MS = 1_000
+
+
+class Scrubber(QSlider):
+    """The slider of the race. `sought` carries the seconds chosen, `held` whether it is being dragged.
+
+    A click moves it at once. The panel handles the keys, independent of the focus.
+    """
+
+    sought = Signal(float)
+    held = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self.setProperty("kind", "show")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAccessibleName("Position in the race")
+        self.setToolTip("Drag to any moment of the race (arrow keys: one second)")
+        self._handle = handle_px(Scale())
+        self.setSingleStep(MS)
+        self.setPageStep(MS)
+        # a screen reader moves it by an action, a mouse by the events below
+        self.actionTriggered.connect(lambda _action: self._seek(self.sliderPosition()))
+
+    def set_scale(self, scale: Scale) -> None:
+        self._handle = handle_px(scale)
+        self.setFixedHeight(self._handle + 4)
+
+    def set_seconds(self, seconds: float, total: float) -> None:
+        """Show the position, without emitting `sought`."""
+        self.setRange(0, round(total * MS))
+        self.setValue(round(seconds * MS))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() is Qt.MouseButton.LeftButton:
+            self.held.emit(True)
+            self._seek(self._value_at(event.position()))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._seek(self._value_at(event.position()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() is Qt.MouseButton.LeftButton:
+            self.held.emit(False)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        event.ignore()
+
+    def _value_at(self, place: QPointF) -> int:
+        # the middle of the handle moves to the pointer
+        share = (place.x() - self._handle / 2) / max(self.width() - self._handle, 1)
+        return round(min(max(share, 0.0), 1.0) * self.maximum())
+
+    def _seek(self, value: int) -> None:
+        self.setValue(value)
+        self.sought.emit(value / MS)
+
+
+_SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
+_PLAY = {
+    "play": (" Play", "play", "Play the race from here (Space)"),
+    "pause": (" Pause", "pause", "Pause the race (Space)"),
+    "replay": (" Replay", "reset", "Play the race from the start (Space)"),
+}
+_SAVE = (
+    ("animation", "Save the race as an animation…"),
+    ("card", "Save an image with the results…"),
+)
+_HEIGHT = 64
+_MOST_SUBJECT = 1.5
+"""In widths of the memory panel."""
+
+
+class DemoTransport(Surface):
+    """The controls of the race. Its page connects playback, `panel` all other requests."""
+
+    def __init__(self, panel: DemoPanel) -> None:
+        super().__init__("foot")
+        self._total, self._seconds, self._state = 0.0, 0.0, ""
+        self._scale = Scale()
+        self.play = DemoButton(" Replay", "showPrimary", "", "reset")
+        self.speed = Segmented(_SPEEDS, "Replay speed", "Replay at half, normal or double speed")
+        for key, _ in _SPEEDS:
+            self.speed.button(key).setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.scrubber = Scrubber()
+        self._now, self._of = label("", "showNow"), label("", "showFoot")
+        self._now.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._subject = ElidedLabel("", "showSubject")
+        self._make_menu(panel)
+        self.save = DemoButton("", "showIcon", "Save the race as a file, and more", "export")
+        self.save.tell("Save the race", self.save.toolTip())
+        self.save.clicked.connect(self._open_menu)
+        self.full_screen = DemoButton("", "showIcon", "", "expand", do=panel.present_toggled)
+        self._right = QWidget()
+        self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
+        time = in_row(self._now, self._of, spacing=5)
+        self._controls = in_row(self.play, self.speed, wide(self.scrubber), time)
+        self._row = in_row(wide(self._controls), self._right, parent=self, margins=None)
+        self.set_state("replay")
+        self.set_presenting(False)
+
+    def set_scale(self, scale: Scale) -> None:
+        self.setFixedHeight(max(scale.px(_HEIGHT), 46))
+        for part in (self.play, self.scrubber, self.save, self.full_screen):
+            part.set_scale(scale)
+        self.speed.setFixedHeight(max(scale.px(32), 28))
+        self.play.setFixedWidth(max(scale.px(106), 100))
+        self.speed.setFixedWidth(max(scale.px(146), 126))
+        self._row.setContentsMargins(scale.px(48), 0, scale.px(48), 0)
+        self._ends.setSpacing(scale.px(8))
+        self._controls.setSpacing(scale.px(18))
+        self._row.setSpacing(scale.px(COLUMN_GAP))
+        self._scale = scale
+        self._fit_subject()
+        self._fit_time()
+
+    def show_race(self, subject: str, total: float) -> None:
+        """Show what was trained, and the race's length in seconds."""
+        self._total = total
+        self._subject.set_whole_text(subject)
+        self._fit_subject()
+        self.set_seconds(0.0)
+        self._fit_time()
+
+    def set_seconds(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.scrubber.set_seconds(seconds, self._total)
+        digits = max(1, three_figures(self._total) - 1)
+        set_text(self._now, f"{seconds:,.{digits}f}")
+        set_text(self._of, f"of {self._total:,.{digits}f} s")
+
+    def set_state(self, state: str) -> None:
+        """Set the action of the first button: "play", "pause" or "replay"."""
+        if state == self._state:
+            return
+        self._state = state
+        text, icon_name, tip = _PLAY[state]
+        self.play.setText(text)
+        self.play.set_icon(icon_name)
+        self.play.tell(text.strip(), tip)
+
+    def set_presenting(self, is_on: bool) -> None:
+        name, keys = ("Leave full screen", "F11 or Escape") if is_on else ("Full screen", "F11")
+        self.full_screen.tell(name, f"{name} ({keys})")
+        self.full_screen.set_icon("shrink" if is_on else "expand")
+
+    def _fit_subject(self) -> None:
+        # aligned with the memory panel; a longer subject takes room from the slider
+        panel = memory_width(self._scale)
+        buttons = 2 * (self.full_screen.sizeHint().width() + self._ends.spacing())
+        wanted = self._subject.sizeHint().width() + buttons
+        self._right.setFixedWidth(max(panel, min(wanted, round(_MOST_SUBJECT * panel))))
+
+    def _fit_time(self) -> None:
+        # as wide as it will ever be, so that the slider does not move
+        shown = self._seconds
+        self.set_seconds(self._total)
+        self._now.setMinimumWidth(0)
+        self._now.setMinimumWidth(self._now.sizeHint().width())
+        self.set_seconds(shown)
+
+    def _make_menu(self, panel: DemoPanel) -> None:
+        self.menu = menu = QMenu(self)
+        menu.setAccessibleName("Save the race, and more")
+        for name, text in _SAVE:
+            menu.addAction(text).triggered.connect(lambda _=False, name=name: panel.save_wanted.emit(name))
+        menu.addSeparator()
+        menu.addAction("All metrics in Results").triggered.connect(lambda: panel.compare_wanted.emit())
+        again = menu.addAction("Run demo: measure this machine again")
+        again.triggered.connect(lambda: panel.show_me_wanted.emit())
+        self.still = menu.addAction("Reduce motion")
+        self.still.setCheckable(True)
+        self.still.triggered.connect(set_reduced_motion)
+
+    def _open_menu(self) -> None:
+        size = self.menu.sizeHint()
+        self.menu.popup(self.save.mapToGlobal(QPoint(self.save.width() - size.width(), -size.height())))
+
+
+FRAME_MS = 16
+SPEEDS = (0.5, 1.0, 2.0)
+JUMPS = 5
+"""The number of steps of a replay where motion is reduced."""
+
+
+class RaceClock(QObject):
+    """Time from 0 to the race's end, in the race's own seconds, while its owner is on screen.
+
+    `ticked` carries the seconds whenever they changed, by time or by hand. `state_changed` is emitted when it
+    plays or pauses, `ended` when playing has reached the end. While the owner is hidden the race is paused.
+    """
+
+    ticked = Signal(float)
+    state_changed = Signal()
+    ended = Signal()
+
+    def __init__(
+        self,
+        owner: QWidget,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        reduced: Callable[[], bool] = reduces_motion,
+    ) -> None:
+        super().__init__(owner)
+        self._owner, self._now, self._reduced = owner, now, reduced
+        self.seconds, self.total, self._playback_rate = 0.0, 0.0, 1.0
+        """The position and the length of the race in its own seconds, and its seconds per second."""
+        self.speed, self.is_playing = 1.0, False
+        self._begun_at = self._begun_seconds = 0.0
+        self._timer = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self.tick)
+        self._frame_ms = FRAME_MS
+        owner.installEventFilter(self)
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.seconds >= self.total
+
+    @property
+    def is_ticking(self) -> bool:
+        """True if time passes now: the race plays and its owner is on screen."""
+        return self._timer.isActive()
+
+    def set_race_seconds(self, total: float, playback_rate: float) -> None:
+        """Set another race, at its start. `playback_rate` is race seconds per second on screen."""
+        self.pause()
+        self.total, self._playback_rate = max(total, 0.0), playback_rate if playback_rate > 0 else 1.0
+        self._stand_at(0.0)
+
+    def begin(self) -> None:
+        """Play a new race, or show its end where motion is reduced."""
+        if self._reduced():
+            self.seek(self.total)
+        else:
+            self.replay()
+
+    def play(self) -> None:
+        """Resume, or start again at the end."""
+        if self.is_at_end:
+            self._stand_at(0.0)
+        if not self.is_playing and self.total > 0:
+            self.is_playing = True
+            self._hold_or_run()
+            self.state_changed.emit()
+
+    def pause(self) -> None:
+        """Pause the race."""
+        if self.is_playing:
+            self._catch_up()
+            self.is_playing = False
+            self._timer.stop()
+            self.state_changed.emit()
+
+    def toggle(self) -> None:
+        """Pause or play."""
+        if self.is_playing:
+            self.pause()
+        else:
+            self.play()
+
+    def replay(self) -> None:
+        """Play from the start."""
+        self._stand_at(0.0)
+        self.play()
+
+    def seek(self, seconds: float) -> None:
+        """Go to `seconds`, limited to the race, and keep playing if it was playing."""
+        self._stand_at(min(max(seconds, 0.0), self.total))
+        if self.is_playing and self.is_at_end:
+            self._end()
+
+    def set_speed(self, speed: float) -> None:
+        """Set half, true or double speed. Raises ValueError for another."""
+        if speed not in SPEEDS:
+            raise ValueError(f"There is no speed {speed:g}: choose one of 0.5, 1 and 2.")
+        if speed != self.speed:
+            self._catch_up()
+            self.speed = speed
+            self._hold_or_run()
+            self.state_changed.emit()
+
+    def set_frame_ms(self, frame_ms: int | None) -> None:
+        """Set the time between ticks. None restores the usual one."""
+        self._frame_ms = FRAME_MS if frame_ms is None else frame_ms
+        if self._timer.isActive():
+            self._timer.setInterval(self._frame_ms)
+
+    def tick(self) -> None:
+        """Catch up with the time. The timer calls this some 60 times a second."""
+        self._catch_up()
+        if self.is_playing and self.is_at_end:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_playing = False
+        self._timer.stop()
+        self.state_changed.emit()
+        self.ended.emit()
+
+    def _catch_up(self) -> None:
+        if not self._timer.isActive():
+            return
+        elapsed = (self._now() - self._begun_at) * self._playback_rate * self.speed
+        reached = min(self._begun_seconds + elapsed, self.total)
+        if self._reduced():
+            jump = self.total / JUMPS
+            if reached < self.total:
+                # a jump that is due by a hair's breadth is due
+                reached = min(int(reached / jump + 1e-6) * jump, self.total)
+            reached = max(reached, self.seconds)
+        self._move_to(reached)
+
+    def _stand_at(self, seconds: float) -> None:
+        self._begun_at, self._begun_seconds = self._now(), seconds
+        self._move_to(seconds)
+
+    def _move_to(self, seconds: float) -> None:
+        if seconds != self.seconds:
+            self.seconds = seconds
+            self.ticked.emit(seconds)
+
+    def _hold_or_run(self) -> None:
+        if not self.is_playing:
+            return
+        self._begun_at, self._begun_seconds = self._now(), self.seconds
+        if self._owner.isVisible():
+            self._timer.start(self._frame_ms)
+        else:
+            self._timer.stop()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Show:
+            self._hold_or_run()
+        elif event.type() == QEvent.Type.Hide:
+            self._catch_up()
+            self._timer.stop()
+        return False

@@ -1,0 +1,186 @@
+"""The pages beside the race: while two runs are measured, a refusal, and the welcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QAbstractButton
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Phase, PhaseName
+from engine.race.race import Race
+from engine.race.showcase import Showcase
+from engine.store.record import RunRecord
+from gui.demo import pages
+from gui.demo.pages import Measuring, Progress
+from gui.demo.scale import SMALLEST_TEXT, Scale, scale_for
+from gui.session.live_run import LiveRun
+from gui.theme.theme import theme
+from tests.race_cards import assert_clear, texts_of
+
+CASE = Showcase(
+    "Demo",
+    (
+        ("FP32", Experiment(batch_size=10, steps=200)),
+        ("BF16", Experiment(batch_size=10, steps=200, precision=Precision.BF16)),
+    ),
+    "Twice.",
+)
+
+
+def run(run_id: str, steps: int) -> LiveRun:
+    live = LiveRun.of(run_id, CASE.sides[0][1])
+    if steps:
+        live.phase = Phase(name=PhaseName.MEASURING)
+        columns = {"step": range(1, steps + 1), "samples_per_second": [100.0] * steps}
+        live.load({**columns, "allocated_mib": [900.0] * steps})
+    return live
+
+
+def measuring(full: int, mixed: int | None = None, *, phase: str = "") -> Measuring:
+    """The page after so many steps of the full run, and then of the mixed one."""
+    second = None if mixed is None else run("b", mixed)
+    running: Any = "full" if mixed is None else "mixed"
+    return pages.measuring(Progress(CASE, running, run("a", full), second, phase))
+
+
+class TestMeasuring:
+    def test_it_says_which_run_trains_and_for_how_long(self, room: Any) -> None:
+        room.panel.show_measuring(measuring(100))
+        page = room.panel.measuring
+        assert room.panel.page == "measuring"
+        assert "Measuring full precision about 30 s left" in page.words()
+        assert "1,000 images so far" in page.words() and "Full 900 MiB, Mixed not yet." in page.words()
+        assert [count.blocks for count in page.view.instant.counts] == [100, 0]
+        told = page.accessibleDescription()
+        room.panel.show_measuring(measuring(110))
+        assert page.accessibleDescription() == told and "1,100 images" in page.words(), "not at each count"
+        room.panel.show_measuring(measuring(200, 0))
+        assert "Measuring mixed precision starting" in page.words()
+        room.panel.show_measuring(measuring(200, 100))
+        assert "Measuring mixed precision" in page.accessibleDescription()
+        assert "2,000 images, measured" in page.words() and "10 s left" in page.words()
+        assert page.view.instant.counts[1].blocks == 100
+        room.assert_fits()
+
+    def test_a_phase_without_steps_is_named_and_it_can_be_stopped(self, room: Any) -> None:
+        room.panel.show_measuring(measuring(0, phase="getting the images"))
+        assert "getting the images" in room.panel.measuring.words()
+        with room.qtbot.waitSignal(room.panel.stop_wanted):
+            room.panel.measuring.stop.click()
+
+
+class TestOtherPages:
+    def test_a_refusal_says_why_and_what_to_do(self, room: Any) -> None:
+        room.panel.show_refusal("The run “x” has no steps to replay. " * 3, "Choose another run. " * 4)
+        assert room.panel.page == "refused"
+        assert "Nothing to replay" in room.panel.refused.accessibleName()
+        assert "no steps to replay" in room.panel.refused.words()
+        room.assert_fits()
+        for button, signal in (
+            (room.panel.refused.compare, room.panel.compare_wanted),
+            (room.panel.refused.show_me, room.panel.show_me_wanted),
+        ):
+            with room.qtbot.waitSignal(signal):
+                button.click()
+
+    def test_the_welcome_offers_its_three_ways(self, room: Any) -> None:
+        room.panel.show_welcome()
+        welcome, panel = room.panel.welcome, room.panel
+        for button, signal in (
+            (welcome.show_me, panel.show_me_wanted),
+            (welcome.experiment, panel.experiment_wanted),
+            (welcome.limit, panel.limit_wanted),
+        ):
+            with room.qtbot.waitSignal(signal):
+                button.click()
+
+    def test_keys_of_the_race_do_nothing_on_them(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.panel.show_welcome()
+        room.qtbot.keyClick(room.panel, Qt.Key.Key_Space)
+        assert not room.clock.is_playing
+
+
+Trained = Callable[..., RunRecord]
+Raced = Callable[..., Race]
+
+BUSY = "other programs took 34% of the processor meanwhile"
+LONG_MODEL = "some_model_with_a_name_that_is_longer_than_anybody_would_think_of_patch14_reg4"
+
+
+class TestRoom:
+    def test_everything_fits_without_scrolling(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        for at in (0.0, usual.seconds / 2, usual.seconds):
+            room.clock.seek(at)
+            room.assert_fits()
+
+    def test_long_names_and_many_doubts_fit(self, room: Any, trained: Trained, raced: Raced) -> None:
+        settings = {"model": LONG_MODEL, "batch_size": 1_024}
+        recipe = {"step": {"recipe": "channels_last+fused+compile+capture"}}
+        figures = {"speed_note": BUSY, "other_programs_mib": 9_000.0, "peak_allocated_mib": 1_045.0}
+        race = raced(
+            trained("fp32", 1_000.0, settings=settings, name="n" * 90, **figures),
+            trained("fp32", 1_100.0, settings=settings | recipe, **figures),
+        )
+        room.panel.show_race(race, None)
+        room.clock.seek(race.seconds)
+        room.assert_fits()
+
+    @pytest.mark.parametrize("rest", ["in the same 1,234.5 seconds", "in the same time, over the whole runs"])
+    @pytest.mark.parametrize("number", ["0.80", "1,250"])
+    def test_no_line_beside_the_number_is_cut_off(
+        self, room: Any, usual: Race, rest: str, number: str
+    ) -> None:
+        room.panel.show_race(usual, None)
+        scene = room.view.scene
+        end = replace(scene.end, number=number, caption=("as many images", rest))
+        room.view.show_scene(replace(scene, at=lambda seconds: end), end, "How certain is this?")
+        for size in room.SIZES:
+            room.resize(*size)
+            assert_clear(room.view.card, end)
+            text = " ".join(texts_of(room.view.card, end))
+            assert f"as many images {rest}" in text and "…" not in text, size
+
+    def test_the_parts_do_not_cover_one_another(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        for size in room.SIZES:
+            room.resize(*size)
+            areas = [part.area for part in room.view.card.parts]
+            assert all(area.width > 20 and area.height > 15 for area in areas)
+            # a part may begin on the line on which another ends
+            inner = [replace(area, bottom=area.bottom - 1) for area in areas]
+            assert not any(one.meets(other) for one, other in combinations(inner, 2)), size
+
+    def test_a_window_made_large_can_be_made_small_again(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.resize(3840, 2160)
+        room.resize(1024, 548)
+        assert room.window.size() == QSize(1024, 548)
+
+    def test_text_grows_with_the_panel_and_never_shrinks_beyond_reading(self) -> None:
+        small, large = scale_for(QSize(960, 548)), scale_for(QSize(3840, 2160))
+        assert large.text(208) > 2 * Scale().text(208) > 2 * small.text(208)
+        assert small.text(17) == SMALLEST_TEXT and small.text(13) == 13
+        assert scale_for(QSize(0, 0)).px(48) > 0
+
+    @pytest.mark.parametrize("mode", ["dark", "light"])
+    def test_its_theme_can_change_while_it_plays(self, room: Any, usual: Race, mode: str) -> None:
+        room.panel.show_race(usual, None)
+        room.panel.play()
+        theme().set_mode(mode)
+        palette = theme().palette
+        image = room.panel.grab().toImage()
+        assert image.pixelColor(3, 3).name().upper() == palette.bg0
+
+    def test_every_control_has_a_name_and_a_tooltip(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        buttons = [one for one in room.panel.findChildren(QAbstractButton) if one.isVisible()]
+        assert len(buttons) >= 8
+        assert [one for one in buttons if not one.accessibleName() or not one.toolTip()] == []
