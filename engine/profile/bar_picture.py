@@ -197,7 +197,7 @@ class _Picture:
 
 
 _NO_PROFILE = "no profile yet"
-_VALIDATION = "Validation batch, not in the step"
+_VALIDATION = "Validation batch (separate)"
 
 
 def profile_looks(profiles: Profiles) -> tuple[SideLook, ...]:

@@ -160,7 +160,7 @@ def test_each_precision_says_where_it_diverges_and_has_a_mark_there(curves: Dive
 
 
 def test_the_first_that_diverges_is_selected_and_another_shows_its_own_errors(
-    divergence: DivergenceView,
+    curves: DivergenceView,
 ) -> None:
     assert curves.run_sentence.text().startswith("FP16 unscaled diverges")
     assert [row.is_first for row in curves.errors.rows()] == [False, True, False, False]
