@@ -265,7 +265,8 @@ def waiting() -> Drawing:
     drawing.arrow((EDGE + 15, 33), (EDGE + 15, 41), LIGHT.text3)
     drawing.line((EDGE, 88), (WIDTH - EDGE, 88))
     drawing.text(WIDTH - EDGE, 105, "time", color=LIGHT.text3, anchor="end")
-    drawing.text(EDGE, 130, "waiting for data: the pale part of the measured time, here 25%", color=LIGHT.text)
+    said = "waiting for data: the pale part of the measured time, here 25%"
+    drawing.text(EDGE, 130, said, color=LIGHT.text)
     return drawing
 
 

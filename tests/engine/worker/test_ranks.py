@@ -337,9 +337,7 @@ def test_a_profile_names_the_rank_that_the_others_wait_for(own: Callable[..., Ex
     assert found is not None and len(found.ranks) == 2 and found.messages and found.rates
     assert found.slowest == 1
     (told,) = [each for each in profiled.profile.advice if each.kind is AdviceKind.STRAGGLER]
-    assert (
-        told.message.startswith("The others wait for Rank 1") and "between operations" in told.evidence
-    )
+    assert told.message.startswith("The others wait for Rank 1") and "between operations" in told.evidence
     # rank 0 waits in place of computing, and the other leaves its device idle
     first, second = found.ranks
     assert first.exposed_ms > 10 and second.bar.ms(StepPart.HOST) > 10
