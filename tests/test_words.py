@@ -67,7 +67,7 @@ RIGHT = {
 }
 """The files in which a word is right."""
 NOT_READ = re.compile(
-    r"SELECT |INSERT |UPDATE |DELETE |CREATE |PRAGMA |<path|<svg|\{ color|background:|\\[dwsS]|\(\?"
+    r"SELECT |INSERT |UPDATE |DELETE |CREATE |PRAGMA|<path|<svg|\{ color|background:|\\[dwsS]|\(\?|QPush|px; "
 )
 
 
