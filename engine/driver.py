@@ -24,7 +24,7 @@ A = TypeVar("A", bound=Answer)
 
 
 class Inspector:
-    """Runs jobs in the thread that iterates, by default with the catalog of this machine."""
+    """Run jobs in the thread that reads the events. `catalog` defaults to the machine's."""
 
     on_one_device: ClassVar[str] = ""
     """The work that always uses one device, as a clause: "a profile is made"."""

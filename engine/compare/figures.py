@@ -35,9 +35,9 @@ _OF_ENERGY = ("energy", "net_energy")
 
 @dataclass(frozen=True)
 class Figure:
-    """A metric. Values are in `unit`, shown with `digits` decimals (None: three significant digits).
+    """A metric. Values are in `unit`, with `digits` decimals. None means three significant digits.
 
-    The value over repeats is the arithmetic mean if it `is_mean`. It is the geometric mean if it has a ratio,
+    With `is_mean` the value over repeats is the arithmetic mean. With `has_ratio` it is the geometric mean,
     so that the values give the ratio shown. Otherwise it is the median. With `needs_all` it is absent unless
     every repeat has a value.
     """

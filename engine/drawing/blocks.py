@@ -63,10 +63,10 @@ def grid_for(count: int, width: float, height: float) -> Grid:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a lane from (x, y). The first `lit` of them show gray `tiles` (count, side, side).
+    """The blocks of a lane from (x, y). The first `lit` blocks show gray `tiles` (count, side, side).
 
-    Lit blocks are in the shades of the precision `ink`. Unless `fill` is "full", bitmaps and the window add a
-    rim to them, which distinguishes two lanes of one precision.
+    Lit blocks have shades of the precision `ink`. Unless `fill` is "full", the bitmaps and the window draw a
+    rim on lit blocks, to distinguish two lanes of one precision.
     """
 
     x: float

@@ -38,7 +38,7 @@ _Steps = Iterator[Study[Limit] | Event]
 
 
 class LimitDriver(Driver[Limit]):
-    """Search in each precision, even if one fails. No trial starts after `time_limit_seconds`."""
+    """Find each side's limit, even if one fails. No trial starts after `time_limit_seconds`."""
 
     def __init__(
         self,

@@ -161,12 +161,12 @@ away it is."""
 
 
 class Search:
-    """Find the largest multiple of `granularity` that fits, among those up to `limit`.
+    """Find the largest batch that fits: a multiple of `granularity` up to `limit`.
 
-    It assumes that every batch larger than one that failed fails too. `first_guess` is a line from a
-    forecast; without it two small trials draw a line. `first_batch`, where the answer is known to be near, is
-    tried first. `budget_mib` is what a trial may take, if known beforehand; each trial reports it again.
-    `limit_reason` is a clause on the limit. Raises ValueError if the granularity exceeds the limit.
+    Every batch larger than a failed one is assumed to fail. `first_guess` is a forecast's memory line. None
+    means that two small trials draw one. `first_batch` is tried first, near a known answer. `budget_mib` is
+    the memory for a trial, if known beforehand, and each trial may update it. `limit_reason` is a clause on
+    the limit. Raises ValueError if the granularity exceeds the limit.
     """
 
     def __init__(

@@ -68,9 +68,9 @@ class _Gone(JobState):
 
 @dataclass(frozen=True)
 class Opening:
-    """Instructions for the keeper of a new worker. `environment` is the worker's. `patience` is the number
-    of seconds until a worker without a connection is ended: first without a job, then with one. In a cluster
-    the worker starts in `allocation`, which is submitted if it does not exist."""
+    """Instructions for the keeper of a new worker, which gets `environment`. `patience` counts the seconds
+    until a worker without a connection is ended: first without a job, then with one. In a cluster the
+    worker starts in `allocation`, which is submitted if it does not exist."""
 
     environment: dict[str, str]
     patience: tuple[float, float] = (60.0, 600.0)

@@ -38,7 +38,7 @@ class Count:
 class Instant:
     """The moving parts of a card at one instant.
 
-    `number` is "" while it tells nothing yet, and None if there is none; `spoken` is for screen readers.
+    `number` is "" before a first value. None means no number at all. `spoken` is for screen readers.
     Gauges are filled to the fraction `fill` of `peaks_mib`.
     """
 

@@ -1,1 +1,1 @@
-"""Sweeps: pilots, runs and repeats of every cell of a grid, its results, and the time left."""
+"""Sweeps: pilots, runs and repeats of a grid's cells, their results, and the time left."""

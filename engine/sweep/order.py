@@ -177,7 +177,7 @@ class TurnStarted:
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """The end of a turn, which is saved. `problem` is the reason for a failure, which stops no other cell."""
+    """The end of a saved turn. `problem` is the reason for a failure, which does not stop other cells."""
 
     turn: Turn
     problem: Problem | None

@@ -53,7 +53,7 @@ _TurnEvents = Generator[SweepEvent, None, Problem | None]
 
 
 class Sweeper(Inspector):
-    """Train the cells of saved sweeps in the thread that iterates. Other threads may call `stop`, `skip`,
+    """Train cells of saved sweeps in the thread that reads events. Any thread may call `stop`, `skip`,
     `pause` and `resume`."""
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:

@@ -36,7 +36,7 @@ from engine.worker.site import Worker
 
 
 class Progress:
-    """A run's progress from its events. `step` is the last completed one, `so_far` has the metrics."""
+    """A run's progress, by its events: the last completed `step`, and the metrics `so_far`."""
 
     def __init__(self) -> None:
         self.step, self.so_far = 0, EarlyEnd()

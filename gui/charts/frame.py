@@ -82,7 +82,7 @@ Trace = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class FramePainter:
-    """Paint a `Frame` around the rectangle `area`, in pixels. Its words avoid `traces`."""
+    """Paint a `Frame` around the pixel rectangle `area`. Texts do not cover `traces`."""
 
     def __init__(
         self, painter: QPainter, frame: Frame, area: QRectF, palette: Palette, traces: Sequence[Trace] = ()

@@ -31,10 +31,10 @@ _NO_ANSWER: tuple[Outcome, ...] = ("alone", "baseline", "no-speed")
 
 
 class Headline(QWidget):
-    """One or two large lines, where the gain comes from, the training, and the doubts.
+    """The verdict in one or two large lines, the gain's origin, the training, and doubts.
 
-    `missing_wanted` carries a tuple of experiments that would show where the gain comes from. `again_wanted`
-    carries a tuple of sides to measure again.
+    `missing_wanted` carries the experiments, as a tuple, that would show this origin. `again_wanted` carries
+    the sides to measure again, as a tuple.
     """
 
     missing_wanted = Signal(object)

@@ -107,7 +107,7 @@ _GAP = 6
 
 
 class RacePage(QWidget):
-    """The stage and the transport bar. Requests beyond the race itself go to `panel`."""
+    """The stage and controls of a race. `panel` receives requests that exceed it."""
 
     def __init__(self, panel: DemoPanel) -> None:
         super().__init__()

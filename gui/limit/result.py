@@ -22,7 +22,7 @@ _NOTHING_YET = "The largest batch in each precision will appear here, with the t
 
 
 class AnswerBar(QWidget):
-    """A bar of a precision's batch as a fraction of the largest."""
+    """A bar of a precision's batch relative to the largest."""
 
     def __init__(self, precision: Precision, fraction: float) -> None:
         super().__init__()

@@ -28,9 +28,9 @@ _ARCHIVE = f"Runs exported by Ammeter ({' '.join(f'*{suffix}' for suffix in ARCH
 
 @dataclass(frozen=True)
 class Place:
-    """The path chosen for a file. `may_replace` if the user agreed to replace an existing one.
+    """The chosen path of a file. `may_replace` allows replacing an existing file.
 
-    `form` is the name of the chosen format if the suffix of the path would mean another.
+    `form` is the name of the chosen format. None means that the path's suffix decides.
     """
 
     path: Path

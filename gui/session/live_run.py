@@ -38,11 +38,11 @@ _MOST_EPOCHS = 8_192
 
 @dataclass
 class LiveRun:
-    """A run's settings, samples and state; `take` appends an event, live or replayed from the store.
+    """The settings, samples and state of a run. `take` adds an event, live or replayed from the store.
 
-    `status` is the store's (queued, running, finished, stopped, failed, interrupted); `revision` grows with
-    every change. `unit` is that of the throughput. `batch_size` counts the samples of one optimizer step.
-    `colour` is the run's own, None for the precision's; `detail` is the whole message of its failure.
+    `status` is queued, running, finished, stopped, failed or interrupted. `revision` grows with every change.
+    `unit` is the unit of the throughput. `batch_size` counts the samples of one optimizer step. `detail` is
+    the whole message of a failure. `colour` is the run's own. None means the precision's.
     """
 
     run_id: str

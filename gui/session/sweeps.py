@@ -82,7 +82,7 @@ class SweepView(JobView):
 
 
 class Sweeps(Jobs[SweepView]):
-    """The sweeps by their ids. `turn_ended` (id) when a pilot or run of a sweep is saved."""
+    """The sweeps by their ids. `turn_ended` (id) reports a saved turn or another change."""
 
     turn_ended = Signal(str)
 

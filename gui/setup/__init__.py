@@ -1,1 +1,1 @@
-"""The form."""
+"""The setup form: its fields, draft, checks and panel."""

@@ -23,10 +23,10 @@ def tip_of(key: str, tip: str) -> str:
 
 
 class FieldValues:
-    """Shows a setting's values in its field, and calls `edit` with new text.
+    """Show a setting's values in its field, and call `edit` with new text.
 
-    Several values are marked, and a click on the mark keeps only the first. `choices` are the values of a
-    field that is selected and not typed. A click on its mark then opens a list to select several.
+    A click on the mark of several values keeps only the first. `choices` returns the values of a field that
+    is selected and not typed. A click on its mark at one value opens the list to select several.
     """
 
     def __init__(

@@ -99,7 +99,7 @@ def candidates(tuning: Tuning) -> tuple[Candidate, ...]:
 
 
 class TunePanel(StudyPage[StudyView[Tuning]]):
-    """The page of a tuning. `options` are its choices, which stand in the form."""
+    """The page of a tuning. Its choices, `options`, are part of the setup form."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         self.resume = Button("Resume", "strip", "Resume the tuning", "play")

@@ -151,10 +151,10 @@ class FirstNonfinite(Message):
 
 
 class NonfiniteSearch(Message):
-    """A search for the first NaN or Inf through `steps` steps, from the state after step `from_step`.
+    """A search for the first NaN or Inf in `steps` steps, from the state after step `from_step`.
 
-    `reproduced` counts the repeats from the same state that produced it at the same operation. `first` is set
-    only if both did. `skipped` counts the steps that the loss scaler skipped. The run itself went wrong at
+    `first` is None unless both repeats from a saved state found the same operation. `reproduced` counts these
+    repeats. `skipped` counts the steps that the loss scaler skipped. The run itself went wrong at
     `trouble_step`: its loss was not finite, or too many steps in a row were skipped.
     """
 

@@ -42,10 +42,10 @@ class Fp32Trial(Message):
 
 
 class Fp32Modules(Message):
-    """The fewest modules that need FP32. `modules` is empty if none does, None if all do not suffice.
+    """The fewest `modules` that need FP32, perhaps (). None means that all of them do not suffice.
 
-    With `is_minimal`, a trial without each of them has shown that the run is worse. The costs compare a run
-    with them in FP32 to the same run without: steps per second, and MiB at its peak. Unknown costs are None.
+    With `is_minimal`, trials have shown that the run is worse without any one of them. The costs are
+    relative to the same run without FP32 modules: steps per second, and peak MiB. Unknown costs are None.
     """
 
     part: Literal["islands"] = "islands"

@@ -135,7 +135,7 @@ class CastWatch(_Watch):
 
 
 class EpsilonWatch(_Watch):
-    """Records small numbers that FP16 rounds to 0, so they cannot prevent 0."""
+    """A watch for epsilons that FP16 rounds to 0, so they guard nothing."""
 
     def __init__(self, *, is_cuda: bool) -> None:
         super().__init__()

@@ -46,7 +46,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.
 class Checkpoints:
     """The checkpoints of one run, at most one of each kind, in their own folder.
 
-    Of several ranks, the first saves the full state, and each other one its random state and its values.
+    The first rank saves the full state. Every other rank adds its random state and progress.
     """
 
     def __init__(self, folder: Path, rank: int = 0) -> None:

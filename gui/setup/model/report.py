@@ -133,7 +133,7 @@ _WARNING = (
 
 
 class AcceptDialog(QDialog):
-    """A dialog that shows code and is accepted if it may run."""
+    """A dialog that shows code and asks whether it may run."""
 
     def __init__(self, code: Code, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -156,7 +156,7 @@ PARAMETERS = 2
 
 
 class ModuleTree(TreeModel[ModuleRow]):
-    """The rows of a check, with parameters, shapes and dtypes."""
+    """A check's modules, with parameters, shapes and dtypes."""
 
     headings = ("Module", "Class", "Parameters", "Output", "Dtype")
     numbers = (PARAMETERS,)
