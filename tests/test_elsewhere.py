@@ -204,7 +204,7 @@ def test_an_export_names_the_program_that_has_its_file_open(tmp_path: Path) -> N
     target.write_text("old")
     with (
         target.open(),
-        pytest.raises(ProblemError, match=r"runs.csv cannot be replaced: it is open in another program"),
+        pytest.raises(ProblemError, match=r"Could not replace runs.csv: it is open in another program"),
         place(target, force=True) as temporary,
     ):
         temporary.write_text("new")

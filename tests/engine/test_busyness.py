@@ -179,5 +179,5 @@ def test_the_package_takes_its_version_from_the_engine() -> None:
 def test_the_newest_section_of_the_changelog_is_this_versions_and_all_others_are_released() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     newest, *others = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    assert re.fullmatch(rf"{re.escape(__version__)}, (unreleased|\d{{4}}-\d\d-\d\d)", newest)
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+, \d{4}-\d\d-\d\d", other) for other in others)
+    assert re.fullmatch(rf"{re.escape(__version__)} - (unreleased|\d{{4}}-\d\d-\d\d)", newest)
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", other) for other in others)

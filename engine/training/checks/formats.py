@@ -85,7 +85,7 @@ class FormatCheck:
             follows = ", which autocast does not cast, so operations with it compute in float64"
             return "warning", follows, "Keep it in float32, for example with .float()."
         if role == _TRAINED:
-            follows = ", so small weight updates are lost, and no precision is what its name says"
+            follows = ", so small weight updates are lost, and an FP32 run is not in FP32"
             if refusal:
                 follows = f", so its small updates are lost, and an NVIDIA GPU fails with “{refusal}”"
             return "warning", follows, _IN_FLOAT32

@@ -52,7 +52,7 @@ def finished(number: int, label: str, precision: Precision, **figures: Any) -> R
 
 
 def test_a_disturbed_run_says_so_beside_its_speed(capsys: pytest.CaptureFixture[str]) -> None:
-    note = "other programs took 51% of the processor meanwhile"
+    note = "other programs used 51% of the CPU"
     quiet = finished(1, "FP32", Precision.FP32, samples_per_second=487.0)
     busy = finished(2, "FP32", Precision.FP32, samples_per_second=102.0, speed_note=note)
     output.run_summary(quiet)

@@ -309,7 +309,7 @@ class TestVerb:
         [
             ("r.webp", ["--plot", "loss"], "can only show a race"),
             ("r.png", ["--theme", "drak"], "Did you mean dark?"),
-            ("r.csv", ["--theme", "dark"], "are for pictures"),
+            ("r.csv", ["--theme", "dark"], "apply to images only"),
             ("r.png", ["--plot", "rase"], "Did you mean race?"),
         ],
     )

@@ -88,7 +88,7 @@ def test_a_run_gives_its_settings_checkpoints_and_the_step_where_it_went_wrong(
     job = json.loads((tmp_path / "job.json").read_text())
     assert (job["experiment"]["seed"], job["trouble_step"], job["steps"]) == (7, 3, 9)
     assert job["checkpoints"] == str(store.checkpoints_folder(run.id))
-    with pytest.raises(ProblemError, match="no run"):
+    with pytest.raises(ProblemError, match="No run id"):
         list(driver.follow(ask(Numerics(experiment=TINY, run_id="f" * 12))))
 
 

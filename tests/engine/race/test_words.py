@@ -108,7 +108,7 @@ def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
     ("figures", "title", "why"),
     [
         (
-            {"speed_note": "other programs took 69% of the processor meanwhile"},
+            {"speed_note": "other programs used 69% of the CPU"},
             "Other programs disturbed this measurement",
             "Measure again when nothing else is running.",
         ),

@@ -24,7 +24,7 @@ from tests.drawings import texts_of
 from tests.sweeps import small_grid
 
 GRID = small_grid()
-BUSY = {"speed_note": "other programs took 40% of the processor"}
+BUSY = {"speed_note": "other programs used 40% of the CPU"}
 HOT = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
 PILOT = Pilot(
     steps=5, seconds=3.0, start_seconds=2.0, samples_per_second=500.0, peak_mib=512.0, final_loss=2.0

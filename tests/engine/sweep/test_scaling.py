@@ -25,7 +25,7 @@ DEVICES, PRECISION = Axis(key="devices", values=(1, 2, 4)), Axis(key="precision"
 GRID = grid_of({"steps": 60, "device": "cpu"}, [DEVICES, PRECISION])
 SPEEDS = {(1, "fp32"): 1_000, (2, "fp32"): 1_900, (4, "fp32"): 3_600, (1, "bf16"): 2_000}
 SPEEDS |= {(2, "bf16"): 3_400, (4, "bf16"): 5_600}
-BUSY = {"speed_note": "other programs took 40% of the processor"}
+BUSY = {"speed_note": "other programs used 40% of the CPU"}
 Sweeps = Callable[..., SweepRecord]
 
 

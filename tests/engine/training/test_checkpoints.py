@@ -136,7 +136,7 @@ def test_a_missing_damaged_or_foreign_file_is_told_as_that(tmp_path: Path) -> No
         foreign.read_bytes(),
     ):
         checkpoint_path(tmp_path, "last").write_bytes(content)
-        with pytest.raises(ProblemError, match=r"last\.pt is not a checkpoint") as raised:
+        with pytest.raises(ProblemError, match=r"last\.pt is damaged or not a checkpoint") as raised:
             kept.load("last")
         assert raised.value.problem.kind is Kind.STORE and raised.value.problem.remedy
 
@@ -252,7 +252,7 @@ def test_without_a_kept_state_the_search_begins_at_the_first_step(tmp_path: Path
     experiment = LARGE_RATE.experiment(tmp_path)
     search = searched(experiment, tmp_path / "gone", 18)
     assert search.from_step == 0 and LARGE_RATE.is_named_by(search)
-    assert "began at step 0" in search.sentence
+    assert "started at step 0" in search.sentence
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:

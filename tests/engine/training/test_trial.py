@@ -196,7 +196,7 @@ def test_a_trial_ends_once_every_optimizer_has_its_state(
 def test_a_trial_that_updates_no_weight_says_that_state_is_missing(states: list[int], tmp_path: Path) -> None:
     found = tried_file(tmp_path, NEVER_FINITE, precision="fp16")
     assert found.trial.steps == MOST_STEPS and states == [0]
-    assert found.trial.note is not None and "so the peak does not include any" in found.trial.note
+    assert found.trial.note is not None and "so the peak does not include it" in found.trial.note
 
 
 def test_an_optimizer_that_keeps_no_state_needs_no_more_steps() -> None:

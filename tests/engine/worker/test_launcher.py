@@ -101,7 +101,7 @@ def test_a_job_is_refused_with_a_sentence_on_what_to_do(target: Target) -> None:
 @pytest.mark.usefixtures("no_engine")
 def test_a_run_that_needs_one_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--preset", "hello-amp"]) == 1
-    assert capsys.readouterr().err.count("PyTorch has to be downloaded first") == 1
+    assert capsys.readouterr().err.count("PyTorch is not installed") == 1
     with Store() as store:
         assert not store.runs()
 

@@ -211,7 +211,7 @@ def test_a_window_that_opens_elsewhere_makes_no_page_of_show(
     assert clock._timer.interval() < 20
 
 
-BUSY = "other programs took 69% of the processor meanwhile"
+BUSY = "other programs used 69% of the CPU"
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ class TestOtherPages:
 Trained = Callable[..., RunRecord]
 Raced = Callable[..., Race]
 
-BUSY = "other programs took 34% of the processor meanwhile"
+BUSY = "other programs used 34% of the CPU"
 LONG_MODEL = "some_model_with_a_name_that_is_longer_than_anybody_would_think_of_patch14_reg4"
 
 

@@ -23,7 +23,7 @@ Raced = Callable[..., Race]
 # said by the offscreen platform when a popover opens
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-BUSY = "other programs took 34% of the processor meanwhile"
+BUSY = "other programs used 34% of the CPU"
 NO_SPEED = "The run was too short to measure: only 2 whole blocks, and a speed needs 5."
 
 

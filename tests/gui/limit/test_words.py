@@ -47,7 +47,7 @@ def test_nothing_that_fits_is_told_with_what_the_model_needs(limits: Any) -> Non
     )
     failed = Trial(batch_size=1, fits=False, cause="memory")
     limit = known(limits.begun(Precision.FP32), 0, trials=(failed,), result=result).answer
-    assert limit.digest == "FP32 fits nothing."
+    assert limit.digest == "FP32 fits no batch."
     assert proof(limit.sides[0]) == note
 
 

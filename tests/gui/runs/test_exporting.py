@@ -81,7 +81,7 @@ def test_what_is_written_is_told_and_what_is_there_is_replaced_only_when_a_perso
     for request, place, told in (
         (pair, "runs.csv", f"Wrote 2 runs to runs.csv, with {beside}"),
         (pair, "gone/report.html", "does not exist"),
-        (pair, "script.py", "A script is made from one run, and these are 2."),
+        (pair, "script.py", "A script needs exactly one run, but 2 were given."),
         (ExportRequest(pair.run_ids[:1]), "race.webp", ""),
     ):
         desk.exporting.write(request, tmp_path / place)

@@ -177,7 +177,7 @@ def test_a_download_without_network_says_so_and_leaves_nothing_behind(name: str)
     with pytest.raises(ProblemError) as raised:
         list(download(name, never))
     assert raised.value.problem.kind is Kind.DOWNLOAD
-    assert "could not be downloaded: its servers did not answer" in str(raised.value) and there() == []
+    assert "could not be downloaded: its servers did not respond" in str(raised.value) and there() == []
 
 
 def test_a_folder_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

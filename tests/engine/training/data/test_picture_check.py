@@ -61,7 +61,7 @@ def test_a_picture_that_breaks_off_in_the_middle_is_found_before_the_first_step(
     problem = raised.value.problem
     assert problem.kind is Kind.REQUEST and problem.key == "path"
     assert str(trained(pets)[1][0].relative_to(pets)) in problem.message
-    assert "skip broken pictures" in problem.remedy
+    assert "skip broken images" in problem.remedy
 
 
 def test_a_run_goes_on_without_it_where_asked_and_names_it_once(pets, capfd):

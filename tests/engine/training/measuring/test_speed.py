@@ -61,7 +61,7 @@ def test_the_speed_is_the_median_over_blocks(samples, seconds, warmup_steps, spe
 
 
 @pytest.mark.parametrize(
-    ("steps", "words"), [(1, "it had 1 step,"), (29, "it had 29 steps,"), (59, "it had 59 steps,")]
+    ("steps", "words"), [(1, "The run had 1 step."), (29, "The run had 29 steps."), (59, "The run had 59 steps.")]
 )
 def test_a_short_run_says_why_it_has_no_speed(steps: int, words: str) -> None:
     speed = speed_of([64] * steps, [0.02] * steps, block_steps=10, warmup_steps=10)

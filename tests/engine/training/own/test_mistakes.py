@@ -232,7 +232,7 @@ def test_weights_in_half_that_are_not_trained_refuse_no_precision(own, first, fo
     ("first", "forward", "more", "severity", "said"),
     [
         (f"{FIRST}.half()", TO_FIRST, "", "error", "Attempting to unscale FP16 gradients"),
-        (f"{FIRST}.half()", TO_FIRST, ALL_FUSED, "warning", "small updates"),
+        (f"{FIRST}.half()", TO_FIRST, ALL_FUSED, "warning", "small weight updates"),
         (
             f"{FIRST}.bfloat16()",
             "self.first(x.bfloat16()).float()",
@@ -477,9 +477,9 @@ FIND, STATIC, FSDP = {"find_unused_parameters": True}, {"static_graph": True}, {
 @pytest.mark.parametrize(
     ("text", "devices", "ranks", "found"),
     [
-        (NEVER, 1, {}, ["warning: The parameter never.weight, like 1 more parameter, is left"]),
+        (NEVER, 1, {}, ["warning: The parameter never.weight, like 1 more parameter, is never"]),
         (NEVER, 2, {}, ["error: The parameter never.weight, like 1 more, gets no gradient in a step."]),
-        (NEVER + STEP, 2, {}, ["warning: The parameter never.weight, like 1 more parameter, is left"]),
+        (NEVER + STEP, 2, {}, ["warning: The parameter never.weight, like 1 more parameter, is never"]),
         *(
             (NEVER, 2, ranks, ["warning: The parameter never.weight, like 1"])
             for ranks in (FIND, STATIC, FSDP)
@@ -493,7 +493,7 @@ FIND, STATIC, FSDP = {"find_unused_parameters": True}, {"static_graph": True}, {
             STATIC,
             ["error: The parameter other.weight, like 3 more, gets no gradient in some steps."],
         ),
-        (TURNS, 2, FSDP, ["warning: The parameter other.weight, like 3 more parameters, is left"]),
+        (TURNS, 2, FSDP, ["warning: The parameter other.weight, like 3 more parameters, is with"]),
     ],
 )
 def test_parameters_that_several_devices_would_wait_for_are_named_beforehand(

@@ -202,7 +202,7 @@ def test_a_broken_rule_of_the_loss_scaler_is_refused_in_fp16_with_its_line(own, 
     with pytest.raises(ProblemError, match=re.escape(said)) as raised:
         own.events(own.experiment(path, precision="fp16"))
     problem = problem_of(raised.value)
-    number = int(re.search(r"net\.py, line (\d+), in step: In FP16 ", problem.message)[1])
+    number = int(re.search(r"net\.py, line (\d+), in step: In FP16, ", problem.message)[1])
     assert text.splitlines()[number - 1].strip() in body
     for precision, severity in (("fp16", "error"), ("fp32", "warning"), ("bf16", "warning")):
         told = check(own.experiment(path, precision=precision)).findings

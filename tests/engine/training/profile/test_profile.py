@@ -199,7 +199,7 @@ def test_a_profile_changes_no_loss(monkeypatch):
 def test_a_profile_beside_other_programs_says_so(monkeypatch):
     monkeypatch.setattr(OtherPrograms, "share", lambda _: 0.4)
     note = profiled(**LINEAR).notes[0]
-    assert note.startswith("The timing of the steps was disturbed: other programs took 40%")
+    assert note.startswith("The timing of the steps was disturbed: other programs used 40%")
 
 
 def test_fp8_on_a_cpu_is_called_emulated():
