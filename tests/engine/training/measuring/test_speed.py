@@ -60,13 +60,11 @@ def test_the_speed_is_the_median_over_blocks(samples, seconds, warmup_steps, spe
     assert speed_of(samples, seconds, 10, warmup_steps).samples_per_second == pytest.approx(speed)
 
 
-@pytest.mark.parametrize(
-    ("steps", "words"), [(1, "The run had 1 step."), (29, "The run had 29 steps."), (59, "The run had 59 steps.")]
-)
-def test_a_short_run_says_why_it_has_no_speed(steps: int, words: str) -> None:
+@pytest.mark.parametrize("steps", [1, 29, 59])
+def test_a_short_run_says_why_it_has_no_speed(steps: int) -> None:
     speed = speed_of([64] * steps, [0.02] * steps, block_steps=10, warmup_steps=10)
     assert speed.samples_per_second is speed.interval is speed.step_ms is None
-    assert speed.note is not None and words in speed.note
+    assert speed.note is not None and speed.note.startswith(f"The run had {steps} step")
     assert speed.note.endswith("At least 60 are needed to measure speed (10 to warm up, 5 blocks of 10).")
 
 
