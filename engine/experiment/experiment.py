@@ -93,8 +93,8 @@ class Experiment(Part):
     ] = setting(
         (),
         "Model settings",
-        "Settings that replace the defaults of a model from timm or transformers, separated by "
-        "commas: hidden_size=256, num_hidden_layers=4. Empty: the defaults.",
+        "Comma-separated settings that replace the defaults of a model from timm or "
+        "transformers: hidden_size=256, num_hidden_layers=4. Empty: the defaults.",
         group=Group.MODEL,
         hint="the model's defaults",
         when=lambda chosen: chosen.model.library is not None,

@@ -344,7 +344,7 @@ class Step(Part):
         "tensorwise",
         "FP8 scaling",
         "How numbers are scaled to the range of FP8. Tensorwise: one scale per tensor, the fastest. Rowwise: "
-        "one scale per row, which is more precise. Weight gradients in BF16 are the most precise.",
+        "one scale per row, more precise. With weight gradients in BF16, it is the most precise.",
         words={"rowwise_with_gw_hp": "Rowwise, weight gradients in BF16"},
         group=Group.FORMATS,
         when=FormValues.uses_fp8,
@@ -352,8 +352,8 @@ class Step(Part):
     fp8_small_layers: Annotated[bool | None, NoneFromText] = setting(
         None,
         "FP8 in small layers",
-        "Also converts linear layers that are too small to get faster. Auto: only when FP8 is "
-        "emulated, since no speed is measured then.",
+        "Also converts linear layers too small to get faster. Auto: only when FP8 is "
+        "emulated, because no speed is measured then.",
         group=Group.FORMATS,
         when=FormValues.uses_fp8,
     )

@@ -131,7 +131,7 @@ def _resolve_without_own_index(
         return packages
     # a GPU build also works on a CPU
     if best == "cpu" or any(build.fits for build in builds if build.backend == backend):
-        remedy = f"Choose the build {backend} ({build_title(backend)}), which PyPI has, or {OTHER_SOURCE}."
+        remedy = f"Choose the build {backend} ({build_title(backend)}) from PyPI, or {OTHER_SOURCE}."
         raise ProblemError(failure.problem.model_copy(update={"remedy": remedy})) from failure
     raise failure
 

@@ -18,7 +18,7 @@ NO_UNITS = "no"
 _ABBREVIATED = {"Tensor Cores": "TC"}
 _LEAST_MS = 0.001
 _MATRIX = (StepPart.MATRIX, StepPart.MATRIX_UNITS)
-_RATE_TIP = "Achieved throughput, in {} floating-point operations per second, where these can be counted"
+_RATE_TIP = "Achieved throughput, in {} floating-point operations per second, if counted"
 _BANDWIDTH_TIP = (
     "Achieved bandwidth, in 10⁹ bytes of inputs and outputs per second, each tensor counted once. "
     "A cache may exceed the bandwidth of the memory."

@@ -272,7 +272,7 @@ def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | Non
     now = f"matmuls and convolutions run at {share_text(reached)} of their measured peak"
     remedy = fast_recipe(experiment, "channels_last")
     if remedy is not None and _has_convolutions(profile):
-        return f"Use the Fast optimizations, whose layout channels_last suits convolutions: {now}.", remedy
+        return f"Use the Fast optimizations. Their channels_last layout suits convolutions: {now}.", remedy
     return _with_larger_batch(experiment, f"{now}, and larger ones fill the device better")
 
 

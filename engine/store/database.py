@@ -279,7 +279,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
             f"The saved runs at {path} were written by an older Ammeter (format {version}). Version "
             f"{__version__} reads formats {format16.FORMAT} to {VERSION}."
         )
-        remedy = "Use the Ammeter that wrote them, or set AMMETER_HOME to another folder."
+        remedy = "Use that older Ammeter, or set AMMETER_HOME to another folder."
         raise ProblemError(_problem(message, remedy))
 
 

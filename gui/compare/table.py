@@ -272,4 +272,4 @@ def _spread_note(comparison: Comparison) -> str:
     cells = [cell for row in rows for cell in row.cells if cell.difference]
     if not cells or any(cell.within_spread is not None for cell in cells):
         return ""
-    return "Accuracy and loss: variation between runs unknown without repeats"
+    return "Without repeats, the variation of accuracy and loss is unknown"

@@ -150,9 +150,7 @@ class ResultPanel(Surface):
         batch = recommended_batch(side, self.margin_fraction(), self._multiple)
         words = recommendation(side, batch, self.margin_fraction(), self._multiple)
         if batch:
-            button = Button(
-                f"Use {batch:,}", "inline", f"Put a batch size of {batch:,} into the form: {words}"
-            )
+            button = Button(f"Use {batch:,}", "inline", f"Set the form's batch size to {batch:,} ({words})")
             button.setAccessibleName(f"Use batch {batch:,}, {side.label}")
             button.clicked.connect(lambda: self.use_requested.emit(batch))
             grid.addWidget(button, row, 4)

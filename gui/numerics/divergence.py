@@ -71,8 +71,8 @@ class DivergenceView(OfferedView):
     def __init__(self) -> None:
         super().__init__(
             "At which step does a precision diverge from FP32?",
-            "Trains FP32 several times, FP16 without and with a loss scaler, BF16 and pure BF16, from the "
-            "same weights on the same batches. Shows where the losses diverge, and at which module.",
+            "Trains FP32 several times, FP16 with and without a loss scaler, BF16 and pure BF16. All use the "
+            "same weights and batches. Shows where the losses diverge, and at which module.",
             "Run the divergence test",
             "Train some steps of the form's experiment in each precision",
         )

@@ -107,7 +107,7 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
         }
         self._tab_pages = {name: _page(part.view, _TABS[name][2]) for name, part in self._views.items()}
         tabs = [ViewTab(name, title, page, self._tab_pages[name]) for name, (title, page, _) in _TABS.items()]
-        self.tabs = ViewTabs("Parts of the numerics", tabs)
+        self.tabs = ViewTabs("Numerics views", tabs)
         self._content = QWidget()
         in_column(self.answer, wide(self.tabs), parent=self._content, spacing=8)
         self.lay_out(self.empty, self._content)

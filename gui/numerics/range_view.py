@@ -52,7 +52,7 @@ class RangeView(OfferedView):
         super().__init__(
             "Which values would a lower-precision dtype lose?",
             "Compares the exponents of activations, gradients and weights with the ranges of FP16, BF16 and "
-            "FP8, module by module. Also finds the loss scale that loses the least.",
+            "FP8, module by module. Also finds the loss scale with the least underflow and overflow.",
             "Measure ranges",
             "Train one step with the form's settings and count exponents",
         )
@@ -62,7 +62,7 @@ class RangeView(OfferedView):
         self.samples, self.loss_scale, self.table = SampleSlider(), LossScale(), RangeTable()
         self.headline, self._lost_in = label("", "strong", wraps=True), label("Lost in", "label")
         choices = (*_QUANTITIES, (_CASTS, "FP8 scaling"))
-        self.quantity = Segmented(choices, "Values of", "Choose which values of the modules to show")
+        self.quantity = Segmented(choices, "Values of", "Choose which module values to show")
         self.format = Segmented(
             [(form.name, form.label) for form in SMALL_FORMATS],
             "Dtype",

@@ -160,7 +160,7 @@ class TuneOptions(QWidget):
         )
         self.guard = ComboBox()
         self.guard.setAccessibleName("Accuracy check")
-        self.guard.setToolTip("How close the winner's losses must stay to FP32")
+        self.guard.setToolTip("How close to FP32 the winner's losses must stay")
         self.guard.addItem("like FP32", "alike")
         self.guard.addItem("any", "none")
         self.cap = ComboBox()

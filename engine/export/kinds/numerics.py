@@ -172,7 +172,7 @@ def _scaling(ranges: Ranges) -> Section:
         )
         for cast in sorted(ranges.casts, key=lambda cast: -cast.share(cast.became_zero))
     )
-    sentence = "Values that underflow or saturate in FP8 layers, with the scaling chosen in that step."
+    sentence = "Values that underflow or saturate in FP8 layers, with the scaling of that step."
     return Section("FP8 scaling", (sentence,), _SCALING, rows, _SCALING[3:])
 
 

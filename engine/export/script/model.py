@@ -139,9 +139,7 @@ def _overrides(experiment: Experiment) -> dict[str, Any]:
     for key, value in settings.items():
         message = None
         if "." in key:
-            message = (
-                f"has '{key}', a setting of a part of {experiment.model}, which scripts do not support yet."
-            )
+            message = f"has '{key}', but scripts do not support nested settings of {experiment.model} yet."
         elif not may_set(key) or not is_plain(value):
             message = f"has '{key}' with a name or value that could be a file or code."
         if message is not None:

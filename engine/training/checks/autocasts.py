@@ -139,9 +139,7 @@ class AutocastWatch(TorchFunctionMode):
             begin = "Autocast is off here" if dtype is _FULL else "Autocast is entered here"
             remedy = "Remove it. Ammeter enters autocast itself if the precision uses it."
             if dtype is _FULL:
-                remedy = (
-                    "Leave autocast on, or enter train.autocast(), except where a small part needs float32."
-                )
+                remedy = "Unless a small part needs float32, leave autocast on or enter train.autocast()."
             is_alarm = counts and share >= _LARGE and (place is None or place.is_users)
             severity: Severity = "warning" if is_alarm else "note"
             message = f"{begin}, so {self._label} computes {how_much} in {what}."

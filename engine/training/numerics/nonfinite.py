@@ -166,7 +166,7 @@ class _Search:
         trouble = f"At step {self._last_step:,} {self.trouble}"
         if first is None or any(other is None or other.identity != first.identity for other in origins):
             again = "did not start at the same operation" if all(origins) else "did not recur twice"
-            sentence = f"{trouble}. Repeated from step {self._kept.steps:,}, this {again}."
+            sentence = f"{trouble}. In reruns from step {self._kept.steps:,}, it {again}."
             return self.result(None, 0, note + sentence)
         named = explained_origin(first, self._circumstances(first))
         sentence = (

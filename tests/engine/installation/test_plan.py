@@ -160,7 +160,7 @@ def test_another_build_of_pypi_is_only_offered_and_only_where_it_would_do(
         make_plan(InstallRequest(backend), tmp_path)
     problem = failed.value.problem
     assert problem.message.endswith(" cannot be reached.")
-    assert ("Choose the build cu132 (CUDA 13.2), which PyPI has" in (problem.remedy or "")) is offered
+    assert ("Choose the build cu132 (CUDA 13.2) from PyPI" in (problem.remedy or "")) is offered
 
 
 def test_where_neither_index_answers_the_first_is_told(blocked, tmp_path, monkeypatch):
