@@ -41,6 +41,7 @@ GRANULARITY, LIMIT_GIB = 32, "0.25"
 """Of the pictured limit: few trials, so that it takes a minute and not ten."""
 GPU_STEPS = 15_000
 """The preset's own are over in a second there, before anybody could take a picture of the run."""
+REPEATS = "3"
 SWEEP_STEPS = 60
 """The fewest that give a speed."""
 TUNED_KINDS = 2
@@ -129,19 +130,23 @@ def take(
     window.setup.question_box.list.open()
     grab(application, window, folder, "questions")
     window.setup.question_box.list.dismiss()
+    # without repeats a headline has no interval
+    window.setup.form.repeat.edited.emit(REPEATS)
+    run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
     window.setup.run_action.trigger()
-    run_until(lambda: len(window.live.runs()) == 2, within_seconds=seconds)
+    run_until(lambda: len(window.live.runs()) >= 2, within_seconds=seconds)
     second = window.live.runs()[1]
     # one that ended before anybody looked is pictured at its end
     run_until(
         lambda: second.is_over or second.step > 0.6 * (second.total_steps or math.inf), within_seconds=seconds
     )
     grab(application, window, folder, "running")
-    run_until(lambda: second.is_over and window.experiments.running is None, within_seconds=seconds)
+    run_until(lambda: second.is_over and not window.experiments.queue.items(), within_seconds=seconds)
     run_until(lambda: window.live.answer() is not None, within_seconds=START_SECONDS)
     grab(application, window, folder, "experiment")
-    run_ids = tuple(run.run_id for run in window.live.runs())
-    profile(application, window, folder, seconds, run_ids)
+    run_ids = tuple(run.id for run in window.experiments.runs.records())
+    window.setup.form.repeat.edited.emit("1")
+    profile(application, window, folder, seconds, run_ids[:2])
     show_results(application, window, folder, run_ids)
     show_race(application, window, folder)
     find_limit(application, window, folder, seconds)

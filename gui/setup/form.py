@@ -22,7 +22,7 @@ from gui.setup.check import Outcome, explanation
 from gui.setup.controls import RECIPES, ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit, link_button
 from gui.setup.data import PathEdit
 from gui.setup.draft import Draft
-from gui.setup.fields import TIPS, at_top, cleaned
+from gui.setup.fields import TIPS, at_top
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.search import SearchBox
 from gui.setup.options import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gui.setup.panel import SetupPanel
 
 _MARGIN = 16
-_REPEAT_WIDTH = 92
+_REPEAT_WIDTH = 76
 _COMPARED_MOST = (Precision.FP32, Precision.TF32, Precision.FP16, Precision.BF16)
 _CHIP_ORDER = (
     *_COMPARED_MOST,
@@ -105,8 +105,7 @@ class SetupForm(QWidget):
         self.length = LengthEdit("Length", tip_of("epochs", TIPS["length"]))
         self.recipe = RecipeEdit()
         self.repeat = NumberEdit("Repeat", TIPS["repeat"])
-        self._times = InnerNote("times")
-        self.repeat.put_right(self._times)
+        self.repeat.put_right(InnerNote("×"))
         self.within = NumberEdit("To within", TIPS["within"], unit="%", hint="any")
         self.hours = NumberEdit("Time limit", TIPS["hours"], unit="h", hint="no limit")
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
@@ -187,7 +186,6 @@ class SetupForm(QWidget):
         self.repeat.set_value(draft.repeats)
         self.within.set_value(draft.within_percent)
         self.hours.set_value(draft.most_hours)
-        self._times.set_text("time" if cleaned("repeat", draft.repeats) == "1" else "times")
         is_shared = self._question in _ON_SEVERAL and not draft.has_one_device
         self._fields["batch_size"].set_note("per device" if is_shared else "")
         self._fields["batch_size"].set_hint(batch_words(draft, catalog) if is_shared else "")
