@@ -121,7 +121,7 @@ def _speed(summary: Summary) -> str:
     if summary.samples_per_second_ci is None:
         return speed
     low, high = summary.samples_per_second_ci
-    return f"{speed} ({SPEED.text(low)} to {SPEED.text(high)} within this run)"
+    return f"{speed} ({SPEED.text(low)} to {SPEED.text(high)} within the run)"
 
 
 def _remark(figure_name: str, run: RunRecord) -> str:

@@ -30,6 +30,7 @@ _ABOUT_TENSOR_CORES = (
     "utilization."
 )
 _ABOUT_ACCURACY = "Accuracy on the validation samples after the last epoch"
+_ABOUT_LOSS = "Mean training loss of the last epoch"
 
 
 class LiveCards(QWidget):
@@ -147,12 +148,14 @@ class LiveCards(QWidget):
     def _show_quality(self, runs: Sequence[LiveRun]) -> None:
         if self._shows_loss or not self._has_scaler:
             self.quality.set_title("Epoch loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
+            self.quality.setToolTip(_ABOUT_LOSS)
             step = figures.common_step(runs) if _are_all_alike(runs) else None
             losses = [figures.train_loss(run, step) for run in runs]
             _fill(self.quality, runs, losses, digits=LOSS.digits, has_ratio=False)
             self._show_difference(self.quality, losses, LOSS, step)
         else:
             self.quality.set_title("Accuracy", "%")
+            self.quality.setToolTip(_ABOUT_ACCURACY)
             self._show_accuracy(self.quality, runs)
 
     def _show_accuracy(self, card: StatCard, runs: Sequence[LiveRun]) -> None:

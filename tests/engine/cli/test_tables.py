@@ -78,7 +78,7 @@ def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.C
     output.run_summary(run)
     assert capsys.readouterr().out.splitlines() == [
         "Run 1: small-cnn on fashion, FP16 AMP",
-        "Speed          1,663 samples/s (1,600 to 1,700 within this run)",
+        "Speed          1,663 samples/s (1,600 to 1,700 within the run)",
         "Step time      38.5 ms",
         "Training time  7.70 s",
         "Peak memory    3.10 GiB allocated",
