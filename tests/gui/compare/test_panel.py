@@ -35,7 +35,7 @@ class TestFigures:
         assert workspace.row("Mean loss, last epoch") == ["0.025", "0.025", "0.000", "0.025", "0.000"]
         assert workspace.row("Skipped steps") == ["–", "–", "", "–", ""]
         said = [one.text() for one in workspace.panel.table.findChildren(QLabel)]
-        assert any("variation between runs unknown" in text for text in said)
+        assert any("the variation of accuracy and loss is unknown" in text for text in said)
 
     def test_a_run_on_several_devices_has_a_row_for_each(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 800.0))
