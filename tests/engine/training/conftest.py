@@ -1,17 +1,23 @@
-"""Small real runs on the CPU."""
+"""Small real runs on the CPU, of the catalog's models and of workload files of a few lines."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from textwrap import dedent
+from typing import Any, TypeVar
 
 import pytest
 
-from engine.experiment.experiment import Experiment, layered
-from engine.protocol.events import Epoch, Event, Finished, Samples, Skipped, Started, Summary
+from engine.experiment.experiment import Experiment, experiment_from, layered
+from engine.experiment.own.code import with_code
+from engine.experiment.problem import Problem, ProblemError
+from engine.protocol.events import Epoch, Event, Finished, Log, Samples, Skipped, Started, Summary
 from engine.protocol.jobs import Control
+from engine.training.failures import problem_of
 from engine.training.runs.loop import train
 
 HELLO: dict[str, Any] = {
@@ -34,6 +40,34 @@ PICTURES: dict[str, Any] = {
     "optimizer": {"learning_rate": 0.01},
     "measure": {"warmup_steps": 2, "block_steps": 1},
 }
+SHORT = {
+    "batch_size": 4,
+    "samples": 16,
+    "steps": 6,
+    "device": "cpu",
+    "measure": {"warmup_steps": 1, "block_steps": 1},
+}
+
+_Kind = TypeVar("_Kind")
+
+
+def refusal(act: Callable[..., Any], *arguments: Any, **settings: Any) -> Problem:
+    """The problem by which a call is refused, with the place in the user's code."""
+    with pytest.raises(ProblemError) as raised:
+        act(*arguments, **settings)
+    return problem_of(raised.value)
+
+
+def line_of(text: str, part: str) -> int:
+    """The number of the first line that has `part`."""
+    return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tracker() -> None:
+    """Start Python's own helper of spawned processes, which no test needs to end."""
+    if hasattr(resource_tracker, "ensure_running") and sys.platform != "win32":
+        resource_tracker.ensure_running()
 
 
 @pytest.fixture
@@ -60,6 +94,9 @@ class Trained:
 
     events: tuple[Event, ...]
 
+    def of(self, kind: type[_Kind]) -> list[_Kind]:
+        return [event for event in self.events if isinstance(event, kind)]
+
     @property
     def started(self) -> Started:
         assert isinstance(self.events[0], Started)
@@ -76,19 +113,42 @@ class Trained:
 
     @property
     def samples(self) -> Samples:
-        batches = [event for event in self.events if isinstance(event, Samples)]
-        joined = batches[0]
-        for batch in batches[1:]:
+        joined, *batches = self.of(Samples)
+        for batch in batches:
             joined = joined.followed_by(batch)
         return joined
 
     @property
+    def losses(self) -> tuple[float, ...]:
+        return sum((event.loss for event in self.of(Samples)), ())
+
+    @property
     def epochs(self) -> list[Epoch]:
-        return [event for event in self.events if isinstance(event, Epoch)]
+        return self.of(Epoch)
 
     @property
     def skipped_steps(self) -> list[int]:
-        return [step for event in self.events if isinstance(event, Skipped) for step in event.steps]
+        return [step for event in self.of(Skipped) for step in event.steps]
+
+    @property
+    def logs(self) -> list[str]:
+        return [event.message for event in self.of(Log)]
+
+
+def trained(
+    experiment: Experiment,
+    folder: Path | None = None,
+    *,
+    stop_after: int | None = None,
+    resume: bool = False,
+) -> Trained:
+    """The run of an experiment, stopped once `stop_after` steps are known to be done."""
+    control, events = Control(), []
+    for event in train(experiment, control, folder, resume=resume):
+        events.append(event)
+        if stop_after is not None and control.step >= stop_after:
+            control.stop_requested.set()
+    return Trained(tuple(events))
 
 
 @pytest.fixture
@@ -111,5 +171,32 @@ def fashion() -> Callable[..., Trained]:
 
 
 def _trained(base: dict[str, Any], settings: dict[str, Any]) -> Trained:
-    experiment = Experiment.model_validate(layered(base, settings))
-    return Trained(tuple(train(experiment, Control())))
+    return trained(Experiment.model_validate(layered(base, settings)))
+
+
+class OwnRuns:
+    """Writes workload files into an empty folder, and trains them for a few steps in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, text: str, name: str = "net.py") -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+        return path
+
+    def experiment(self, path: Path | str, /, **settings: Any) -> Experiment:
+        asked = {**SHORT, **settings, "model": str(path)}
+        return experiment_from(with_code(asked, names_model=True, names_dataset="dataset" in settings))
+
+    def asked(self, text: str, /, **settings: Any) -> Experiment:
+        return self.experiment(self.write(text), **settings)
+
+    def run(self, text: str, /, **settings: Any) -> Trained:
+        return trained(self.asked(text, **settings))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> OwnRuns:
+    return OwnRuns(tmp_path)

@@ -17,14 +17,14 @@ from engine.experiment.experiment import Experiment, layered
 from engine.experiment.paths import checkpoint_path
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol import jobs
-from engine.protocol.events import Event, Log, PartMeasured, Samples
+from engine.protocol.events import PartMeasured
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.training.numerics.parts import study_numerics
 from engine.training.runs.checkpoints import Checkpoints, capture_state, restore_state
-from engine.training.runs.loop import train
 from tests.benchmarks.planted import PLANTED
 
+from .conftest import refusal, trained
 from .numerics.conftest import TINY
 
 CPU = torch.device("cpu")
@@ -71,8 +71,7 @@ def training(optimizer: str, seed: int, *, is_scaled: bool = True, width: int = 
     return Training(model, made[optimizer], scaler)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "fused", "sgd"])
-@pytest.mark.parametrize("is_scaled", [True, False])
+@pytest.mark.parametrize(("optimizer", "is_scaled"), [("adamw", True), ("fused", True), ("sgd", False)])
 def test_a_resumed_run_is_the_one_that_never_stopped(tmp_path: Path, optimizer: str, is_scaled: bool) -> None:
     first = training(optimizer, seed=1, is_scaled=is_scaled)
     first.steps(5)
@@ -122,41 +121,25 @@ def test_a_missing_damaged_or_foreign_file_is_told_as_that(tmp_path: Path) -> No
         kept.load("last")
     kept.save("last", training("sgd", seed=1).captured())
     whole = checkpoint_path(tmp_path, "last").read_bytes()
-    foreign = tmp_path / "foreign.pt"
+    newer, foreign = {**kept.load("last"), "version": 99}, tmp_path / "foreign.pt"
     torch.save({"model": 1}, foreign)
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 1
-    for content in (
-        whole[: len(whole) // 2],
-        b"",
-        b"no archive",
-        b"a.",
-        whole[:-10],
-        bytes(flipped),
-        foreign.read_bytes(),
-    ):
+    half = whole[: len(whole) // 2]
+    for content in (half, b"", b"no archive", b"a.", whole[:-10], bytes(flipped), foreign.read_bytes()):
         checkpoint_path(tmp_path, "last").write_bytes(content)
-        with pytest.raises(ProblemError, match=r"last\.pt is damaged or not a checkpoint") as raised:
-            kept.load("last")
-        assert raised.value.problem.kind is Kind.STORE and raised.value.problem.remedy
-
-
-def test_a_checkpoint_of_another_version_says_so(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
-    kept.save("last", training("sgd", seed=1).captured())
-    torch.save({**kept.load("last"), "version": 99}, tmp_path / "last.pt")
-    with pytest.raises(ProblemError, match="another version of Ammeter"):
-        kept.load("last")
+        problem = refusal(kept.load, "last")
+        assert problem.kind is Kind.STORE and "last.pt is damaged or not a checkpoint" in problem.message
+    torch.save(newer, checkpoint_path(tmp_path, "last"))
+    assert "another version of Ammeter" in refusal(kept.load, "last").message
 
 
 def test_a_checkpoint_of_another_run_is_refused() -> None:
     state = training("sgd", seed=1).captured()
-    for other in (training("sgd", seed=1, width=8),):
-        with pytest.raises(ProblemError, match="does not fit this run"):
-            other.restore(state)
     unscaled = training("sgd", seed=1, is_scaled=False).captured()
-    with pytest.raises(ProblemError, match="does not fit this run"):
-        training("sgd", seed=1).restore(unscaled)
+    for other, foreign in ((training("sgd", seed=1, width=8), state), (training("sgd", seed=1), unscaled)):
+        with pytest.raises(ProblemError, match="does not fit this run"):
+            other.restore(foreign)
 
 
 @contextmanager
@@ -192,21 +175,12 @@ def test_a_full_disk_leaves_the_former_checkpoint_whole(tmp_path: Path, size: in
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where a folder should be")
-    with pytest.raises(ProblemError, match="cannot be written") as raised:
-        Checkpoints(tmp_path / "taken").save("last", training("sgd", seed=1).captured())
-    assert raised.value.problem.kind is Kind.STORE
+    problem = refusal(Checkpoints(tmp_path / "taken").save, "last", training("sgd", seed=1).captured())
+    assert problem.kind is Kind.STORE and "cannot be written" in problem.message
 
 
 (LARGE_RATE,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
 (STEEP,) = [fault for fault in PLANTED if fault.name == "a gradient overflows at any loss scale"]
-
-
-def trained(experiment: Experiment, folder: Path | None) -> list[Event]:
-    return list(train(experiment, Control(), folder))
-
-
-def losses(events: list[Event]) -> list[float]:
-    return [loss for event in events if isinstance(event, Samples) for loss in event.loss]
 
 
 def keeping(experiment: Experiment, every: int) -> Experiment:
@@ -226,10 +200,10 @@ def searched(experiment: Experiment, folder: Path, trouble_step: int) -> Nonfini
 def test_a_state_from_before_the_nan_is_saved_and_the_search_begins_there(tmp_path: Path) -> None:
     experiment = keeping(LARGE_RATE.experiment(tmp_path), 4)
     folder = tmp_path / "checkpoints"
-    events = trained(experiment, folder)
-    saved = [event.message for event in events if isinstance(event, Log) and "Find it" in event.message]
-    assert saved == ["The state after step 17 is saved. “Find it” in Numerics starts there."]
+    saved = [message for message in trained(experiment, folder).logs if "Find it" in message]
+    assert len(saved) == 1 and "after step 17" in saved[0]
     assert Checkpoints(folder).load("rewind")["progress"]["tally"]["steps"] == 17
+    assert searched(experiment, tmp_path / "gone", 18).from_step == 0
     search = searched(experiment, folder, 18)
     assert search.from_step == 17 and LARGE_RATE.is_named_by(search)
     assert search.first is not None and search.first.step == 18
@@ -243,19 +217,6 @@ def test_while_steps_are_skipped_no_state_is_kept(tmp_path: Path) -> None:
 
 def test_keeping_states_changes_no_loss_and_saves_nothing_in_a_healthy_run(tmp_path: Path) -> None:
     experiment = Experiment.model_validate(layered(TINY, {"steps": 6}))
-    plain = losses(trained(experiment, None))
-    kept = losses(trained(keeping(experiment, 2), tmp_path))
+    plain = trained(experiment).losses
+    kept = trained(keeping(experiment, 2), tmp_path).losses
     assert kept == plain and not any(tmp_path.iterdir())
-
-
-def test_without_a_kept_state_the_search_begins_at_the_first_step(tmp_path: Path) -> None:
-    experiment = LARGE_RATE.experiment(tmp_path)
-    search = searched(experiment, tmp_path / "gone", 18)
-    assert search.from_step == 0 and LARGE_RATE.is_named_by(search)
-    assert "started at step 0" in search.sentence
-
-
-def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
-    checkpoint_path(tmp_path, "rewind").write_bytes(b"nothing")
-    with pytest.raises(ProblemError, match="damaged"):
-        searched(LARGE_RATE.experiment(tmp_path), tmp_path, 18)

@@ -6,25 +6,21 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
 import torch
 
-from engine.experiment.experiment import Experiment, experiment_from, layered
-from engine.experiment.own.code import with_code
+from engine.experiment.experiment import Experiment, layered
 from engine.export.archive.reader import import_archive
 from engine.export.content import content_of
 from engine.export.formats import COMPARISON
 from engine.protocol.events import Event, Log, PartMeasured, Phase, PhaseName
-from engine.protocol.jobs import Control
 from engine.protocol.numerics.ranges import Ranges
 from engine.store.store import Store
 from engine.training.runs import loop
-from engine.training.runs.loop import train
 
-from .conftest import PICTURES, Trained
+from .conftest import PICTURES, OwnRuns, Trained
 
 Train = Callable[..., Trained]
 EVERY_2 = {"measure": {"range_every": 2}}
@@ -163,16 +159,8 @@ ONLY_UNDER_AUTOCAST = """
 """
 
 
-def trained(folder: Path, text: str, **settings: Any) -> Trained:
-    path = folder / "net.py"
-    path.write_text(dedent(DATA + text), encoding="utf-8")
-    asked = {"model": str(path), "device": "cpu", "batch_size": 4, "samples": 16, "steps": 4, **settings}
-    experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
-    return Trained(tuple(train(experiment, Control())))
-
-
-def test_a_step_of_the_files_own_is_sampled_with_its_random_numbers(tmp_path: Path) -> None:
-    without, sampled = trained(tmp_path, OWN_STEP), trained(tmp_path, OWN_STEP, **EVERY_2)
+def test_a_step_of_the_files_own_is_sampled_with_its_random_numbers(own: OwnRuns) -> None:
+    without, sampled = (own.run(DATA + OWN_STEP, **{"steps": 4, **more}) for more in ({}, EVERY_2))
     assert sampled.samples.loss == without.samples.loss
     first, last = ranges_in(sampled.events)
     assert (
@@ -182,13 +170,11 @@ def test_a_step_of_the_files_own_is_sampled_with_its_random_numbers(tmp_path: Pa
     )
 
 
-def test_a_sample_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:
-    run = trained(tmp_path, ONLY_UNDER_AUTOCAST, precision="bf16", **EVERY_2)
+def test_a_sample_that_fails_leaves_the_run_alone(own: OwnRuns) -> None:
+    run = own.run(DATA + ONLY_UNDER_AUTOCAST, steps=4, precision="bf16", **EVERY_2)
     assert run.summary.steps == 4 and not ranges_in(run.events)
-    logs = [event for event in run.events if isinstance(event, Log)]
-    (warning,) = [event.message for event in logs if event.level == "warning"]
-    assert warning.startswith("No ranges from step 2 on. The run continues. ")
-    assert "no FP32, please" in warning
+    (warning,) = [event.message for event in run.of(Log) if event.level == "warning"]
+    assert warning.startswith("No ranges from step 2 on.") and "no FP32, please" in warning
 
 
 def test_a_saved_run_has_its_ranges_also_elsewhere_and_up_to_the_step_it_resumes_from(

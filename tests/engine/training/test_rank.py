@@ -39,12 +39,9 @@ def test_the_ranks_batches_are_the_parts_of_a_global_batch(
 
 def test_a_rank_keeps_its_own_random_state_beside_the_first_ones_checkpoint(tmp_path: Path) -> None:
     def state(steps: int, number: float) -> dict[str, object]:
-        progress = {"tally": {"steps": steps}}
-        tensors = {"weight": torch.tensor(number)}
-        return {
-            "model": tensors, "optimizer": tensors, "scaler": {}, "random": {"cpu": torch.tensor(number)},
-            "progress": progress,
-        }  # fmt: skip
+        value = torch.tensor(number)
+        parts = {"model": {"weight": value}, "optimizer": {"weight": value}, "random": {"cpu": value}}
+        return {**parts, "scaler": {}, "progress": {"tally": {"steps": steps}}}
 
     first, second = Checkpoints(tmp_path), Checkpoints(tmp_path, 1)
     first.save("last", state(5, 1.0))

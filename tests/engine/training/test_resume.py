@@ -14,12 +14,13 @@ import torch
 
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.problem import ProblemError
-from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
+from engine.protocol.events import Epoch, Event, Log, Phase, PhaseName, Samples
 from engine.protocol.jobs import Control
 from engine.training.runs.checkpoints import Checkpoints
 from engine.training.runs.loop import train
 
-from .conftest import HELLO
+from .conftest import HELLO, Trained
+from .conftest import trained as run_of
 
 SETTINGS: dict[str, Any] = {
     "model": "small-cnn",
@@ -51,27 +52,19 @@ VARIETIES: list[dict[str, Any]] = [
 ]
 
 
-def trained(
-    folder: Path, stop_after: int | None = None, *, resume: bool = False, **settings: Any
-) -> list[Event]:
-    """The events of a run, stopped once `stop_after` steps are known to be done."""
+def trained(folder: Path, stop_after: int | None = None, *, resume: bool = False, **settings: Any) -> Trained:
+    experiment = Experiment.model_validate(layered(SETTINGS, settings))
+    return run_of(experiment, folder, stop_after=stop_after, resume=resume)
+
+
+def stopped_at(is_there: Callable[[Event], bool], folder: Path, **settings: Any) -> Trained:
+    """The run, asked to stop at the first event of that kind."""
     control, events = Control(), []
-    for event in train(
-        Experiment.model_validate(layered(SETTINGS, settings)), control, folder, resume=resume
-    ):
+    for event in train(Experiment.model_validate(layered(SETTINGS, settings)), control, folder):
         events.append(event)
-        if stop_after is not None and control.step >= stop_after:
+        if is_there(event):
             control.stop_requested.set()
-    return events
-
-
-def losses(events: list[Event]) -> tuple[float, ...]:
-    return sum((event.loss for event in events if isinstance(event, Samples)), ())
-
-
-def summary(events: list[Event]) -> Summary:
-    assert isinstance(events[-1], Finished)
-    return events[-1].summary
+    return Trained(tuple(events))
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -85,27 +78,24 @@ def test_resumed_in_mid_epoch_it_ends_the_same(tmp_path, settings):
     settings = {"epochs": None, "steps": 18, **settings}
     straight = trained(tmp_path / "straight", **settings)
     first = trained(tmp_path / "broken", 3, **settings)
-    done = summary(first).steps
     second = trained(tmp_path / "broken", resume=True, **settings)
-    assert 3 <= done < summary(straight).steps
-    assert losses(first) + losses(second) == losses(straight)
+    assert 3 <= first.summary.steps < straight.summary.steps
+    assert first.losses + second.losses == straight.losses
     for name, tensor in weights(tmp_path / "straight").items():
         assert torch.equal(tensor, weights(tmp_path / "broken")[name]), name
 
 
 @pytest.mark.slow
 def test_its_figures_are_those_of_the_whole(tmp_path: Path) -> None:
-    straight = summary(trained(tmp_path / "straight"))
+    straight = trained(tmp_path / "straight").summary
     first = trained(tmp_path / "broken", 16)
     second = trained(tmp_path / "broken", resume=True)
-    (started,) = [event for event in second if isinstance(event, Started)]
-    assert started.resumed_step == summary(first).steps
-    resumed = summary(second)
+    assert second.started.resumed_step == first.summary.steps
+    resumed = second.summary
     for name in ("steps", "epochs", "final_train_loss", "best_validation_accuracy", "best_epoch"):
         assert getattr(resumed, name) == getattr(straight, name), name
-    assert resumed.seconds > summary(first).seconds
-    epochs = [event.epoch for event in first + second if isinstance(event, Epoch)]
-    assert epochs == [1, 2]
+    assert resumed.seconds > first.summary.seconds
+    assert [epoch.epoch for epoch in first.epochs + second.epochs] == [1, 2]
 
 
 def test_without_the_setting_nothing_is_saved(tmp_path: Path) -> None:
@@ -114,10 +104,10 @@ def test_without_the_setting_nothing_is_saved(tmp_path: Path) -> None:
 
 
 def test_the_best_is_that_of_the_best_epoch(tmp_path: Path) -> None:
-    events = trained(tmp_path, checkpoint={"last": False, "best": True})
-    best = torch.load(tmp_path / "best.pt", weights_only=True)
-    assert best["progress"]["tally"]["best_accuracy"] == summary(events).best_validation_accuracy
-    assert best["progress"]["tally"]["best_epoch"] == summary(events).best_epoch
+    summary = trained(tmp_path, checkpoint={"last": False, "best": True}).summary
+    tally = torch.load(tmp_path / "best.pt", weights_only=True)["progress"]["tally"]
+    assert tally["best_accuracy"] == summary.best_validation_accuracy
+    assert tally["best_epoch"] == summary.best_epoch
     assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
 
 
@@ -129,11 +119,10 @@ def test_nothing_to_resume_from_is_refused_before_any_event(tmp_path: Path) -> N
 def test_a_checkpoint_that_cannot_be_written_is_told_and_the_run_goes_on(tmp_path: Path) -> None:
     taken = tmp_path / "a-file"
     taken.write_text("no folder")
-    events = trained(taken, epochs=None, steps=3)
-    assert summary(events).steps == 3
-    warnings = [event.message for event in events if isinstance(event, Log) and event.level == "warning"]
-    assert any("checkpoint" in message for message in warnings)
-    assert any(isinstance(event, Phase) and event.name == "saving" for event in events)
+    run = trained(taken, epochs=None, steps=3)
+    assert run.summary.steps == 3
+    assert any("checkpoint" in event.message for event in run.of(Log) if event.level == "warning")
+    assert any(phase.name == "saving" for phase in run.of(Phase))
 
 
 def test_steps_are_told_before_the_checkpoint_that_holds_them(tmp_path: Path) -> None:
@@ -147,27 +136,21 @@ def test_steps_are_told_before_the_checkpoint_that_holds_them(tmp_path: Path) ->
 
 @pytest.mark.parametrize("length", [{"epochs": 1}, {"epochs": None, "steps": 4}])
 def test_a_run_stopped_in_its_last_validation_only_validates_when_it_goes_on(tmp_path, length):
-    control, first = Control(), []
-    for event in train(Experiment.model_validate(layered(SETTINGS, length)), control, tmp_path):
-        first.append(event)
-        if isinstance(event, Phase) and event.name is PhaseName.VALIDATING:
-            control.stop_requested.set()
+    first = stopped_at(
+        lambda event: isinstance(event, Phase) and event.name is PhaseName.VALIDATING, tmp_path, **length
+    )
     second = trained(tmp_path, resume=True, **length)
-    assert isinstance(first[-1], Finished) and first[-1].stopped
-    assert summary(second).steps == summary(first).steps and not losses(second)
-    assert [event.step for event in first + second if isinstance(event, Epoch)] == [summary(first).steps]
-    assert summary(second).final_validation_accuracy is not None
+    assert first.finished.stopped
+    assert second.summary.steps == first.summary.steps and not second.losses
+    assert [epoch.step for epoch in first.epochs + second.epochs] == [first.summary.steps]
+    assert second.summary.final_validation_accuracy is not None
 
 
 def test_a_run_that_is_done_is_finished_however_late_it_was_asked_to_stop(tmp_path: Path) -> None:
-    control = Control()
-    settings = layered(SETTINGS, FEW, {"epochs": 1})
-    for event in train(Experiment.model_validate(settings), control, tmp_path):
-        last = event
-        if isinstance(event, Epoch):
-            control.stop_requested.set()
-    assert isinstance(last, Finished) and not last.stopped
-    assert not losses(trained(tmp_path, resume=True, **FEW, epochs=1))
+    settings = {**FEW, "epochs": 1}
+    run = stopped_at(lambda event: isinstance(event, Epoch), tmp_path, **settings)
+    assert not run.finished.stopped
+    assert not trained(tmp_path, resume=True, **settings).losses
 
 
 @pytest.mark.parametrize(
@@ -192,9 +175,8 @@ def test_a_checkpoint_that_cannot_be_is_refused_before_any_event(tmp_path, chang
     state["progress"]["epoch"], state["progress"]["tally"]["steps"] = 1, 2
     change(state)
     checkpoints.save("last", state)
-    events = train(Experiment.model_validate(layered(SETTINGS, settings)), Control(), tmp_path, resume=True)
     with pytest.raises(ProblemError, match=said):
-        next(events)
+        trained(tmp_path, resume=True, **settings)
 
 
 WAITING = Experiment.model_validate(
@@ -202,7 +184,7 @@ WAITING = Experiment.model_validate(
 )
 
 
-def paused(then: Callable[[Control], None]) -> tuple[list[Event], float]:
+def paused(then: Callable[[Control], None]) -> tuple[Trained, float]:
     """A run that is paused from the first step on, `then` something is done, and its seconds from there."""
     control, began, events = Control(), 0.0, []
     control.pause_requested.set()
@@ -212,21 +194,20 @@ def paused(then: Callable[[Control], None]) -> tuple[list[Event], float]:
             began = began or time.monotonic()
         if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
             then(control)
-    return events, time.monotonic() - began
+    return Trained(tuple(events)), time.monotonic() - began
 
 
 def test_a_paused_run_goes_on_as_if_nothing_had_been_and_counts_its_pause_apart() -> None:
     told, took = paused(lambda control: threading.Timer(0.2, control.pause_requested.clear).start())
-    straight = list(train(WAITING, Control()))
-    phases = [event.name for event in told if isinstance(event, Phase)]
+    straight = run_of(WAITING)
+    phases = [phase.name for phase in told.of(Phase)]
     assert phases == ["building", "warming up", "paused", "warming up", "measuring"]
-    assert losses(told) == losses(straight) and len(losses(told)) == 60
-    seconds = summary(told).paused_seconds or 0.0
-    assert seconds > 0.1 and summary(told).seconds + seconds <= took
-    assert summary(straight).paused_seconds is None
+    assert told.losses == straight.losses and len(told.losses) == 60
+    seconds = told.summary.paused_seconds or 0.0
+    assert seconds > 0.1 and told.summary.seconds + seconds <= took
+    assert straight.summary.paused_seconds is None
 
 
 def test_a_run_that_is_stopped_while_it_waits_makes_no_further_step() -> None:
     told, _ = paused(lambda control: control.stop_requested.set())
-    assert isinstance(told[-1], Finished) and told[-1].stopped
-    assert summary(told).steps == len(losses(told)) == 1
+    assert told.finished.stopped and told.summary.steps == len(told.losses) == 1

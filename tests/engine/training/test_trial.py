@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import mmap
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from engine.experiment.experiment import Experiment, experiment_from, layered
-from engine.experiment.own.code import with_code
-from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.experiment import Experiment, layered
+from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Finished, Phase, PhaseName
 from engine.protocol.jobs import Control
 from engine.protocol.trials import Tried
@@ -25,16 +23,9 @@ from engine.training.runs.run import Run
 from engine.training.runs.trial import LEAST_STEPS, MOST_STEPS, _validated_in_short, try_batch
 from engine.training.steps.plain import PlainStep
 
-TINY: dict[str, Any] = {
-    "model": "small-cnn",
-    "dataset": "synthetic",
-    "image_size": 8,
-    "num_classes": 4,
-    "samples": 64,
-    "batch_size": 16,
-    "device": "cpu",
-    "steps": 2,
-}
+from .conftest import PICTURES, OwnRuns, refusal
+
+TINY: dict[str, Any] = {**PICTURES, "samples": 64, "steps": 2}
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps and tells a data segment")
 
@@ -44,10 +35,25 @@ def try_it(control: Control | None = None, **settings: Any) -> tuple[Event, ...]
     return tuple(try_batch(experiment, control or Control()))
 
 
-def tried(**settings: Any) -> Tried:
-    last = try_it(**settings)[-1]
+def tried(experiment: Experiment | None = None, **settings: Any) -> Tried:
+    asked = experiment or Experiment.model_validate(layered(TINY, settings))
+    *_, last = try_batch(asked, Control())
     assert isinstance(last, Tried)
     return last
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """For each step of a trial: its samples, and whether cuDNN searches."""
+    seen: list[tuple[int, bool]] = []
+    train_on = Run.train_on
+
+    def noted(run: Run, group: list[Batch]) -> None:
+        seen.append((sum(len(targets) for _, targets in group), torch.backends.cudnn.benchmark))
+        train_on(run, group)
+
+    monkeypatch.setattr(Run, "train_on", noted)
+    return seen
 
 
 def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_run() -> None:
@@ -77,16 +83,9 @@ def test_steps_are_whole_where_batches_are_accumulated_and_the_epoch_ends_with_a
     assert tried(samples=17).trial.fits
 
 
-def test_what_a_run_of_several_epochs_goes_through_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    train_on = Run.train_on
-
-    def noted(run: Run, group: list[Batch]) -> None:
-        sizes.append(sum(len(targets) for _, targets in group))
-        train_on(run, group)
-
-    monkeypatch.setattr(Run, "train_on", noted)
+def test_what_a_run_of_several_epochs_goes_through_is_gone_through(groups: list[tuple[int, bool]]) -> None:
     assert tried(samples=40, steps=9).trial.fits
+    sizes = [size for size, _ in groups]
     assert sizes == [16, 16, 8, 16, 8, 16], "the smaller group of an epoch, and whole steps after it"
 
 
@@ -107,9 +106,7 @@ def test_a_stopped_trial_has_no_outcome() -> None:
 
 
 def test_a_batch_that_no_epoch_fills_is_refused() -> None:
-    with pytest.raises(ProblemError) as caught:
-        try_it(samples=24, step={"gradient_accumulation": 2})
-    assert caught.value.problem.kind is Kind.REQUEST
+    assert refusal(try_it, samples=24, step={"gradient_accumulation": 2}).kind is Kind.REQUEST
 
 
 @on_linux
@@ -187,30 +184,20 @@ def states(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ],
 )
 def test_a_trial_ends_once_every_optimizer_has_its_state(
-    text: str | None, settings: dict[str, Any], weights: int, states: list[int], tmp_path: Path
+    text: str | None, settings: dict[str, Any], weights: int, states: list[int], own: OwnRuns
 ) -> None:
-    found = tried(**settings) if text is None else tried_file(tmp_path, text, **settings)
+    found = tried(**settings) if text is None else tried(own.asked(text, samples=1_000, steps=8, **settings))
     assert found.trial.fits and states == [weights] and found.trial.note is None
 
 
-def test_a_trial_that_updates_no_weight_says_that_state_is_missing(states: list[int], tmp_path: Path) -> None:
-    found = tried_file(tmp_path, NEVER_FINITE, precision="fp16")
+def test_a_trial_that_updates_no_weight_says_that_state_is_missing(states: list[int], own: OwnRuns) -> None:
+    found = tried(own.asked(NEVER_FINITE, samples=1_000, steps=8, precision="fp16"))
     assert found.trial.steps == MOST_STEPS and states == [0]
     assert found.trial.note is not None and "so the peak does not include it" in found.trial.note
 
 
 def test_an_optimizer_that_keeps_no_state_needs_no_more_steps() -> None:
     assert tried(optimizer={"name": "sgd", "momentum": 0.0}).trial.steps <= LEAST_STEPS + 1
-
-
-def tried_file(folder: Path, text: str, **settings: Any) -> Tried:
-    path = folder / "net.py"
-    path.write_text(text, encoding="utf-8")
-    asked = {"model": str(path), "samples": 1_000, "batch_size": 4, "steps": 8, "device": "cpu", **settings}
-    experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
-    last = list(try_batch(experiment, Control()))[-1]
-    assert isinstance(last, Tried)
-    return last
 
 
 class Refusals:
@@ -266,17 +253,13 @@ def test_only_a_capture_that_was_refused_memory_means_that_a_batch_does_not_fit(
     [("fused", True, True), ("fused", False, False), ("plain", True, False)],
 )
 def test_a_quick_trial_leaves_out_cudnns_search_and_sets_it_back(
-    recipe: str, searches: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+    recipe: str, searches: bool, expected: bool, groups: list[tuple[int, bool]]
 ) -> None:
-    seen: set[bool] = set()
-    train_on = Run.train_on
-
-    def noted(run: Run, group: list[Batch]) -> None:
-        seen.add(torch.backends.cudnn.benchmark)
-        train_on(run, group)
-
-    monkeypatch.setattr(Run, "train_on", noted)
     before = torch.backends.cudnn.benchmark
     experiment = Experiment.model_validate(layered(TINY, {"step": {"recipe": recipe}}))
     *_, last = try_batch(experiment, Control(), searches_algorithms=searches)
-    assert isinstance(last, Tried) and seen == {expected} and torch.backends.cudnn.benchmark is before
+    assert (
+        isinstance(last, Tried)
+        and {is_on for _, is_on in groups} == {expected}
+        and torch.backends.cudnn.benchmark is before
+    )

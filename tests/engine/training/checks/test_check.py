@@ -18,6 +18,11 @@ from engine.training.checks.places import CodePlace, ModuleTree
 from engine.training.checks.static import half_place, static_findings, waits_in_text
 from engine.training.checks.watches import LossWatch, RefusalWatch
 from engine.training.models.weightless import AsOnCuda
+from tests.engine.training.conftest import line_of
+
+from .conftest import CLEAN as NET
+from .conftest import FORWARD as NET_FORWARD
+from .conftest import LAST, LOSS, STEP
 
 CATALOG = {
     "linear": {"dataset": "synthetic-regression"},
@@ -63,33 +68,31 @@ def kinds_on_cuda(loss: Callable[[Tensor], Tensor], *, counts: bool = True) -> l
     return [(finding.kind, finding.severity) for finding in watch.findings()]
 
 
+WARNED, REFUSED = [("half in the loss", "warning")], [("raises", "error")]
+
+
+def _bce(outputs: Tensor) -> Tensor:
+    return functional.binary_cross_entropy(outputs.float(), torch.ones(2, 4))
+
+
 @pytest.mark.parametrize(
-    "loss",
+    ("loss", "found"),
     [
-        lambda outputs: outputs.softmax(-1).log(),
-        lambda outputs: functional.cross_entropy(outputs, torch.tensor([0, 1])),
-        lambda outputs: functional.log_softmax(outputs, -1),
-        lambda outputs: outputs.float().exp_(),
+        # CUDA's autocast computes these in float32
+        (lambda outputs: outputs.softmax(-1).log(), []),
+        (lambda outputs: functional.cross_entropy(outputs, torch.tensor([0, 1])), []),
+        (lambda outputs: functional.log_softmax(outputs, -1), []),
+        (lambda outputs: outputs.float().exp_(), []),
+        (functional.logsigmoid, WARNED),
+        (lambda outputs: outputs.clone().exp_(), WARNED),
+        (_outside_autocast, WARNED),
+        (_bce, REFUSED),
     ],
 )
-def test_what_cudas_autocast_computes_in_float32_is_no_finding(loss) -> None:
-    assert kinds_on_cuda(loss) == []
-
-
-@pytest.mark.parametrize(
-    "loss", [functional.logsigmoid, lambda outputs: outputs.clone().exp_(), _outside_autocast]
-)
-def test_what_it_leaves_in_half_is_a_warning(loss) -> None:
-    assert kinds_on_cuda(loss) == [(FindingKind.HALF_IN_LOSS, "warning")]
-
-
-def test_a_loss_that_cudas_autocast_refuses_is_an_error() -> None:
-    def loss(outputs: Tensor) -> Tensor:
-        return functional.binary_cross_entropy(outputs.float(), torch.ones(2, 4))
-
-    assert kinds_on_cuda(loss) == [(FindingKind.RAISES, "error")]
-    # trained in FP32 it ends no run
-    assert kinds_on_cuda(loss, counts=False) == [(FindingKind.RAISES, "warning")]
+def test_a_loss_is_judged_by_cudas_autocast(loss, found) -> None:
+    assert kinds_on_cuda(loss) == found
+    # trained in FP32 a refused loss ends no run
+    assert found is not REFUSED or kinds_on_cuda(loss, counts=False) == [("raises", "warning")]
 
 
 def _spectral(x: Tensor) -> Tensor:
@@ -132,28 +135,10 @@ def test_what_cuda_has_no_kernel_for_and_its_autocast_does_not_cast_is_an_error(
         ("torch.fft.rfft(self.norm(self.wide(x))).abs()", "outputs.mean()", None),
     ],
 )
-def test_on_a_cpu_what_would_end_the_run_on_cuda_is_a_note(forward, loss, part, tmp_path) -> None:
-    text = f"""
-        import torch
-        from torch import nn
-
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.wide, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
-
-            def forward(self, x):
-                return {forward}
-
-        def model():
-            return Net()
-
-        def loss(outputs, targets):
-            return {loss}
-
-        def batch(size):
-            return torch.randn(size, 8), torch.zeros(size)
-    """
+def test_on_a_cpu_what_would_end_the_run_on_cuda_is_a_note(forward, loss, part) -> None:
+    first = "self.first = nn.Linear(8, 16)"
+    text = NET.replace(first, f"{first}; self.wide, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)")
+    text = text.replace(NET_FORWARD, f"return {forward}").replace(LAST, "").replace(LOSS, f"return {loss}")
     checked = check(experiment_of(text, precision="bf16", device="cpu"))
     notes = [found for found in checked.findings if "CUDA refuses" in found.message]
     assert [(found.severity, found.line) for found in notes] == (
@@ -161,49 +146,22 @@ def test_on_a_cpu_what_would_end_the_run_on_cuda_is_a_note(forward, loss, part, 
     )
 
 
-def test_a_cpus_loss_is_not_judged_by_what_overflows_on_cuda(tmp_path) -> None:
-    text = """
-        import torch
-        from torch import nn
-
-        def model():
-            return nn.Linear(8, 8)
-
-        def loss(outputs, targets):
-            return (outputs * 0 + 6e4).trace() + torch.linalg.svdvals(outputs).sum().float()
-
-        def batch(size):
-            return torch.randn(size, 8), torch.zeros(size)
-    """
+def test_a_cpus_loss_is_not_judged_by_what_overflows_on_cuda() -> None:
+    overflows = "return (outputs * 0 + 6e4).trace() + torch.linalg.svdvals(outputs).sum().float()"
+    text = NET.replace(LOSS, overflows)
     checked = check(experiment_of(text, precision="fp16", device="cpu"))
     assert FindingKind.LOSS_NOT_FINITE not in {found.kind for found in checked.findings}
     assert any("CUDA refuses" in found.message for found in checked.findings)
 
 
-CLEAN = """
-    import torch
-    from torch import nn
-
-    def model():
-        return nn.Linear(8, 8)
-
-    def batch(size):
-        return torch.randn(size, 8), torch.randn(size, 8)
-
-    def step(train, batch):
-        with train.autocast():
-            loss = (train.model(batch[0]) - batch[1]).pow(2).mean()
-        train.backward(loss)
-        train.unscale(train.optimizer)
-        nn.utils.clip_grad_norm_(train.model.parameters(), 1.0)
-        train.step(train.optimizer)
-        if not train.was_skipped(train.optimizer):
-            scheduler.step()
+CLEAN = f"""{NET}{STEP}
+    if not train.was_skipped(train.optimizer):
+        scheduler.step()
 """
 
 
 def code_of(text: str, **beside: str) -> Code:
-    return Code(file="net.py", folder="/work", text=textwrap.dedent(text), beside=beside)
+    return Code(file="net.py", folder="/work", text=text, beside=beside)
 
 
 def findings_of(text: str, **settings: object) -> list[Finding]:
@@ -214,44 +172,28 @@ def experiment_of(text: str, **settings: object) -> Experiment:
     return experiment_from({"model": "net.py", "code": code_of(text).to_json(), "dataset": "own", **settings})
 
 
-def line_of(text: str, part: str) -> int:
-    return next(n for n, line in enumerate(textwrap.dedent(text).splitlines(), 1) if part in line)
-
-
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 def test_a_clean_file_has_no_findings(precision: str) -> None:
     assert not findings_of(CLEAN, precision=precision)
     assert not waits_in_text(code_of(CLEAN))
 
 
+UNSCALE, IF_SKIPPED = "train.unscale(train.optimizer)", "if not train.was_skipped(train.optimizer):"
+CLIP_VALUES = f"nn.utils.clip_grad_value_(train.model.parameters(), 1.0)\n    {UNSCALE}"
+CLIPPING, AFTER_SKIP = FindingKind.CLIPPING_BEFORE_UNSCALING, FindingKind.SCHEDULER_AFTER_SKIP
+
+
 @pytest.mark.parametrize(
     ("before", "after", "part", "kind"),
     [
+        (UNSCALE, "pass", "clip_grad_norm_", CLIPPING),
+        (f"{UNSCALE}\n    nn.utils.clip_grad_norm_", f"{CLIP_VALUES}\n    print", "value_", CLIPPING),
+        (IF_SKIPPED, "if True:", "scheduler.step", AFTER_SKIP),
         (
-            "        train.unscale(train.optimizer)\n",
-            "",
-            "clip_grad_norm_",
-            FindingKind.CLIPPING_BEFORE_UNSCALING,
-        ),
-        (
-            "        train.unscale(train.optimizer)\n        nn.utils.clip_grad_norm_(train.model",
-            "        nn.utils.clip_grad_value_(train.model.parameters(), 1.0)\n"
-            "        train.unscale(train.optimizer)\n        print(train.model",
-            "clip_grad_value_",
-            FindingKind.CLIPPING_BEFORE_UNSCALING,
-        ),
-        (
-            "        if not train.was_skipped(train.optimizer):\n            scheduler.step()",
-            "        scheduler.step()",
-            "scheduler.step",
-            FindingKind.SCHEDULER_AFTER_SKIP,
-        ),
-        (
-            "if not train.was_skipped(train.optimizer):\n            scheduler",
-            "if train.count % 10 == 0:\n            decay = torch.optim.lr_scheduler.StepLR(a, 1)\n"
-            "            decay",
+            f"{IF_SKIPPED}\n        scheduler",
+            "if train.count % 10 == 0:\n        decay = torch.optim.lr_scheduler.StepLR(a, 1)\n        decay",
             "decay.step",
-            FindingKind.SCHEDULER_AFTER_SKIP,
+            AFTER_SKIP,
         ),
     ],
 )
@@ -261,11 +203,10 @@ def test_a_mistake_in_the_step_is_found_with_its_line(before, after, part, kind)
     (finding,) = findings_of(text, precision="fp16")
     assert (finding.kind, finding.severity) == (kind, "warning")
     assert (finding.file, finding.line) == ("net.py", line_of(text, part))
-    assert finding.place == f"net.py:{finding.line}"
 
 
 def test_a_scaler_with_bf16_is_found_in_the_file_and_in_the_settings() -> None:
-    text = CLEAN + "\n    scaler = torch.amp.GradScaler()\n"
+    text = CLEAN + "scaler = torch.amp.GradScaler()\n"
     in_file, in_settings = findings_of(text, precision="bf16", scaler={"mode": "on"})
     assert {in_file.kind, in_settings.kind} == {FindingKind.SCALER_WITH_BF16}
     assert in_file.line == line_of(text, "GradScaler") and in_settings.file is None
@@ -273,7 +214,7 @@ def test_a_scaler_with_bf16_is_found_in_the_file_and_in_the_settings() -> None:
 
 
 def test_reads_of_tensors_in_forward_are_found_and_those_elsewhere_are_not() -> None:
-    text = """
+    text = textwrap.dedent("""
         class Net:
             def forward(self, x):
                 print("fine")
@@ -282,7 +223,7 @@ def test_reads_of_tensors_in_forward_are_found_and_those_elsewhere_are_not() -> 
 
         def report(x):
             return x.item()
-    """
+    """)
     assert [found.line for found in waits_in_text(code_of(text))] == [
         line_of(text, "print(x)"),
         line_of(text, "x.mean().item()"),
@@ -320,3 +261,15 @@ def test_a_condition_that_looks_for_a_skipped_step_guards_the_scheduler(look: st
     text = CLEAN.replace("not train.was_skipped(train.optimizer)", look)
     assert not findings_of(text, precision="fp16")
     assert findings_of(text.replace(look, "train"), precision="fp16")
+
+
+def test_the_classes_of_a_file_are_those_that_derive_from_torchs() -> None:
+    text = """
+import torch.nn as nn
+from torch.nn import Sequential
+class Block(nn.Sequential): ...
+class Other(Sequential): ...
+class Net(Block): ...
+class Options(dict): ...
+"""
+    assert code_of(text).classes == ("Block", "Other", "Net")

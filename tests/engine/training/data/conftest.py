@@ -1,10 +1,13 @@
-"""A machine without a network."""
+"""A machine without a network, and folders of images."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
@@ -18,6 +21,15 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
+
+
+def save_images(
+    folder: Path, colors: Iterable[Any], *, size: tuple[int, int] = (24, 20), mode: str = "RGB"
+) -> None:
+    """Write one image of each color into a new folder: 000.png, 001.png ..."""
+    folder.mkdir(parents=True)
+    for number, color in enumerate(colors):
+        Image.new(mode, size, color).save(folder / f"{number:03}.png")
 
 
 def picture_run(dataset: str, **settings: Any) -> Experiment:

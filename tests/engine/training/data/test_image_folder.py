@@ -11,33 +11,27 @@ import torch
 from PIL import Image
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, to_line
 from engine.training.data.batches import Draw, Source
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.doctor import read_catalog
 from engine.training.runs.prepare import RunPlan
+from tests.engine.training.conftest import refusal
 
-from .conftest import picture_run
+from .conftest import picture_run, save_images
 
 CPU = torch.device("cpu")
 SIZE = 16
-
-
-def save(folder: Path, colours: list[tuple[int, int, int]], suffix: str = ".png") -> None:
-    """One picture of 20 x 24 pixels for each colour."""
-    folder.mkdir(parents=True)
-    for number, colour in enumerate(colours):
-        Image.new("RGB", (24, 20), colour).save(folder / f"{number:03}{suffix}")
 
 
 @pytest.fixture
 def pets(tmp_path: Path) -> Path:
     """Ten cats in shades of red and ten dogs in shades of blue."""
     root = tmp_path / "pets"
-    save(root / "cats", [(100 + 10 * shade, 0, 0) for shade in range(1, 11)])
-    save(root / "dogs", [(0, 0, 100 + 10 * shade) for shade in range(1, 11)])
+    save_images(root / "cats", [(100 + 10 * shade, 0, 0) for shade in range(1, 11)])
+    save_images(root / "dogs", [(0, 0, 100 + 10 * shade) for shade in range(1, 11)])
     return root
 
 
@@ -50,9 +44,7 @@ def source(path: Path, **settings: Any) -> Source:
 
 
 def problem_of(path: Path, **settings: Any) -> Problem:
-    with pytest.raises(ProblemError) as raised:
-        facts_of(Experiment(dataset="image-folder", path=str(path), **settings))
-    return raised.value.problem
+    return refusal(facts_of, Experiment(dataset="image-folder", path=str(path), **settings))
 
 
 def test_the_last_tenth_validates_where_nothing_else_does(pets: Path) -> None:
@@ -68,10 +60,10 @@ def test_the_last_tenth_validates_where_nothing_else_does(pets: Path) -> None:
 def test_train_and_val_are_taken_as_they_are_and_a_class_that_only_validates_is_refused(tmp_path):
     for part, count in (("train", 3), ("val", 2)):
         for name in ("a", "b"):
-            save(tmp_path / part / name, [(count, 0, 0)] * count)
+            save_images(tmp_path / part / name, [(count, 0, 0)] * count)
     facts = facts_of(experiment(tmp_path))
     assert (facts.train_samples, facts.validation_samples, facts.num_classes) == (6, 4, 2)
-    save(tmp_path / "val" / "c", [(0, 0, 0)])
+    save_images(tmp_path / "val" / "c", [(0, 0, 0)])
     assert "has the class 'c'" in problem_of(tmp_path).message
 
 
@@ -133,21 +125,19 @@ def test_kept_on_the_device_the_pictures_are_the_same_and_all_have_three_colours
 
 
 def test_what_is_no_folder_of_two_classes_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="image-folder needs a folder"):
-        facts_of(Experiment(dataset="image-folder"))
+    assert "image-folder needs a folder" in refusal(facts_of, Experiment(dataset="image-folder")).message
     gone, file, alone = (tmp_path / name for name in ("nowhere", "file", "alone"))
-    problem = problem_of(gone)
-    assert problem.kind is Kind.REQUEST and problem.key == "path"
-    assert problem.message == f"There is no folder {gone}."
     file.write_text("")
-    assert "is not a folder" in problem_of(file).message
-    alone.mkdir()
-    Image.new("RGB", (4, 4)).save(alone / "alone.png")
-    problem = problem_of(alone)
-    assert "no subfolders with images" in problem.message and f"{alone}/cats" in problem.remedy
-    save(alone / "cats", [(1, 2, 3)] * 4)
-    problem = problem_of(alone)
-    assert problem.key == "path" and "only one class, 'cats'" in problem.message
+    save_images(alone, [(0, 0, 0)])
+    for path, said in (
+        (gone, "There is no folder"),
+        (file, "is not a folder"),
+        (alone, "no subfolders with"),
+    ):
+        problem = problem_of(path)
+        assert problem.kind is Kind.REQUEST and problem.key == "path" and said in problem.message
+    save_images(alone / "cats", [(1, 2, 3)] * 4)
+    assert "only one class, 'cats'" in problem_of(alone).message
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is closed to root")
@@ -174,10 +164,8 @@ def test_unreadable_pictures_are_counted_and_the_first_is_named(pets: Path) -> N
     whole.write_bytes(whole.read_bytes()[:-800])
     facts_of(experiment(pets))  # its head is sound
     pictures = source(pets)
-    with pytest.raises(ProblemError) as raised:
-        list(pictures.epoch(1))
-        list(pictures.validation(None))
-    assert str(Path("cats", "000.png")) in raised.value.problem.message
+    problem = refusal(lambda: [*pictures.epoch(1), *pictures.validation(None)])
+    assert str(Path("cats", "000.png")) in problem.message
 
 
 def test_settings_that_do_not_fit_the_folder_are_refused(pets: Path) -> None:
@@ -187,6 +175,8 @@ def test_settings_that_do_not_fit_the_folder_are_refused(pets: Path) -> None:
     assert facts_of(experiment(pets, num_classes=2)).num_classes == 2
     problem = problem_of(pets, num_classes=3, batch_size=4)
     assert problem.key == "num_classes" and problem.allowed == "2"
+    accumulated = experiment(pets, step={"gradient_accumulation": 6})
+    assert refusal(RunPlan, accumulated, read_catalog()).key == "step.gradient_accumulation"
 
 
 def test_pictures_that_do_not_fit_the_device_are_refused_before_anything_is_read(pets: Path) -> None:
@@ -197,8 +187,8 @@ def test_pictures_that_do_not_fit_the_device_are_refused_before_anything_is_read
 
 
 def test_folders_within_a_class_are_its_own_but_hidden_ones_and_links_back(pets: Path) -> None:
-    save(pets / "cats" / "kittens", [(255, 0, 0)])
-    save(pets / "cats" / ".ipynb_checkpoints", [(0, 0, 0)] * 3)
+    save_images(pets / "cats" / "kittens", [(255, 0, 0)])
+    save_images(pets / "cats" / ".ipynb_checkpoints", [(0, 0, 0)] * 3)
     (pets / "cats" / "again").symlink_to(pets / "cats", target_is_directory=True)
     (pets / "cats" / "up").symlink_to(pets, target_is_directory=True)
     found = read_image_folder(str(pets))
@@ -210,9 +200,7 @@ def test_folders_within_a_class_are_its_own_but_hidden_ones_and_links_back(pets:
 
 def test_pictures_of_16_bits_keep_their_shades(tmp_path: Path) -> None:
     for name in ("cats", "dogs"):
-        (tmp_path / name).mkdir()
-        for number in range(2):
-            Image.new("I;16", (SIZE, SIZE), 100 * 256).save(tmp_path / name / f"{number}.png")
+        save_images(tmp_path / name, [100 * 256] * 2, size=(SIZE, SIZE), mode="I;16")
     pictures = FolderPictures(read_image_folder(str(tmp_path)), SIZE, 0, augment=False)
     pictures.open()
     made, _ = pictures.batch(Draw(True, 1, 0, (0,)))
@@ -240,15 +228,3 @@ def test_an_empty_val_folder_leaves_nothing_to_validate_on(pets: Path, tmp_path:
         made = source(parted, data={"on_device": on_device})
         assert not made.has_validation
         made.close()
-
-
-def test_more_accumulated_than_an_epoch_has_is_refused(pets: Path) -> None:
-    asked = experiment(pets, step={"gradient_accumulation": 6})
-    with pytest.raises(ProblemError, match="is 6, but an epoch of image-folder has only 5") as raised:
-        RunPlan(asked, read_catalog())
-    assert raised.value.problem.key == "step.gradient_accumulation"
-
-
-def test_the_record_names_the_folder_from_the_root(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(pets.parent)
-    assert experiment(Path("pets")).path == str(pets)

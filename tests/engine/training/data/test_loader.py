@@ -7,14 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import torch
-from PIL import Image
 from torchvision.datasets import FakeData
 from torchvision.transforms import PILToTensor
 
@@ -27,18 +25,11 @@ from engine.training.data.loader import Loader
 from engine.training.data.pictures import FAKE_TRAIN_SAMPLES, FakePictures
 from engine.training.failures import problem_of
 
-from .conftest import picture_run
+from .conftest import picture_run, save_images
 
 CPU = torch.device("cpu")
 SIZE = 8
-BROKEN = Path("b", "3.png")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tracker() -> None:
-    """Python's own helper of spawned processes lives as long as the tests do: it is nobody's to end."""
-    if hasattr(resource_tracker, "ensure_running") and sys.platform != "win32":
-        resource_tracker.ensure_running()
+BROKEN = Path("b", "003.png")
 
 
 def source(**settings: Any) -> Source:
@@ -54,9 +45,7 @@ def labels_of(batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> list[list
 def folder(tmp_path: Path) -> Path:
     """Pictures of two classes, one of which is cut off in its middle."""
     for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        for number in range(6):
-            Image.new("RGB", (12, 12), (number, 0, 0)).save(tmp_path / name / f"{number}.png")
+        save_images(tmp_path / name, [(number, 0, 0) for number in range(6)])
     broken = tmp_path / BROKEN
     broken.write_bytes(broken.read_bytes()[:40])
     return tmp_path
@@ -102,32 +91,19 @@ def test_processes_that_are_not_persistent_end_with_their_epoch() -> None:
     pictures.close()
 
 
-def test_small_sets_are_loaded_where_the_device_is_not_to_hold_them() -> None:
-    held = source(dataset="fashion", batch_size=1_000, image_size=28)
-    loaded = source(dataset="fashion", batch_size=1_000, image_size=28, data={"on_device": False})
+@pytest.mark.parametrize("augment", [False, True])
+def test_batches_are_the_same_wherever_the_samples_lie(augment: bool) -> None:
+    given = {"dataset": "fashion", "image_size": 28, "batch_size": 2_000}
+    held, loaded = (source(**given, data={"on_device": place, "augment": augment}) for place in (True, False))
     for (inputs, labels), (inputs_too, labels_too) in zip(held.epoch(1), loaded.epoch(1), strict=True):
         assert torch.equal(inputs, inputs_too) and torch.equal(labels, labels_too)
-    assert labels_of(held.validation(None)) == labels_of(loaded.validation(None))
-
-
-@pytest.mark.parametrize("on_device", [True, False])
-def test_augmented_batches_are_the_same_wherever_they_lie(on_device: bool) -> None:
-    given = {"dataset": "fashion", "image_size": 28, "batch_size": 2_000}
-    steady = source(**given, data={"on_device": on_device})
-    varied = source(**given, data={"on_device": on_device, "augment": True})
-    (plain, labels), (changed, labels_too) = next(steady.epoch(1)), next(varied.epoch(1))
-    assert torch.equal(labels, labels_too) and not torch.equal(plain, changed)
-    other = source(**given, data={"on_device": not on_device, "augment": True})
-    assert torch.equal(changed, next(other.epoch(1))[0])
-    (held, _), (held_too, _) = next(steady.validation(None)), next(varied.validation(None))
-    assert torch.equal(held, held_too)
-
-
-def test_the_global_generator_draws_what_it_would_have_drawn() -> None:
-    pictures = source(dataset="fashion", image_size=28, data={"on_device": False, "augment": True})
+    plain = source(**given)
+    assert torch.equal(next(plain.epoch(1))[0], next(held.epoch(1))[0]) is not augment
+    for one in (held, loaded):
+        assert torch.equal(next(plain.validation(None))[0], next(one.validation(None))[0])
+    # the model draws from the global generator what it would have drawn
     before = torch.get_rng_state()
-    next(iter(pictures.epoch(1)))
-    next(iter(pictures.validation(10)))
+    next(iter(loaded.epoch(1)))
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -16,14 +16,15 @@ from engine.protocol.jobs import Control
 from engine.training.data.datasets import facts_of, load_source
 from engine.training.data.image_folder import look_through, pictures_used, read_image_folder
 from engine.training.runs.loop import train
+from tests.engine.training.conftest import refusal, trained
 
-from .conftest import picture_run
+from .conftest import picture_run, save_images
 
 CPU = torch.device("cpu")
 LONG_SECONDS = 600.0
 
 
-def trained(root: Path) -> list[tuple[Path, int]]:
+def files_of(root: Path) -> list[tuple[Path, int]]:
     return [(Path(file), label) for file, label in read_image_folder(str(root)).train]
 
 
@@ -35,7 +36,7 @@ def pets(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
         (root / name).mkdir(parents=True)
         for number in range(20):
             Image.effect_noise((48, 40), 50).save(root / name / f"{number:02}{request.param}")
-    broken = trained(root)[1][0]
+    broken = files_of(root)[1][0]
     broken.write_bytes(broken.read_bytes()[:-600])
     return root
 
@@ -43,10 +44,8 @@ def pets(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def colours(tmp_path: Path) -> Path:
     """Ten black pictures of the first class and ten red ones of the second."""
-    for name, colour in (("a", (0, 0, 0)), ("b", (250, 0, 0))):
-        (tmp_path / name).mkdir()
-        for number in range(10):
-            Image.new("RGB", (20, 20), colour).save(tmp_path / name / f"{number}.png")
+    for name, color in (("a", (0, 0, 0)), ("b", (250, 0, 0))):
+        save_images(tmp_path / name, [color] * 10)
     return tmp_path
 
 
@@ -56,33 +55,30 @@ def experiment(path: Path, **settings: Any) -> Experiment:
 
 
 def test_a_picture_that_breaks_off_in_the_middle_is_found_before_the_first_step(pets: Path) -> None:
-    with pytest.raises(ProblemError) as raised:
-        list(train(experiment(pets, steps=9), Control()))
-    problem = raised.value.problem
+    problem = refusal(trained, experiment(pets, steps=9))
     assert problem.kind is Kind.REQUEST and problem.key == "path"
-    assert str(trained(pets)[1][0].relative_to(pets)) in problem.message
+    assert str(files_of(pets)[1][0].relative_to(pets)) in problem.message
     assert "skip broken images" in problem.remedy
 
 
 def test_a_run_goes_on_without_it_where_asked_and_names_it_once(pets, capfd):
-    events = list(train(experiment(pets, epochs=2, data={"skip_broken": True}), Control()))
-    last = events[-1]
-    assert isinstance(last, Finished) and not last.stopped and last.summary.steps == 2 * 9
+    run = trained(experiment(pets, epochs=2, data={"skip_broken": True}))
+    assert not run.finished.stopped and run.summary.steps == 2 * 9
     said = capfd.readouterr().err
     assert said.count("cannot be read. The next image is used instead.") == 1
-    assert trained(pets)[1][0].name in said
-    assert not any(isinstance(event, Phase) and event.name is PhaseName.CHECKING for event in events)
+    assert files_of(pets)[1][0].name in said
+    assert not any(phase.name is PhaseName.CHECKING for phase in run.of(Phase))
 
 
 def test_the_next_picture_stands_in_with_its_own_class_if_there_is_one(colours: Path) -> None:
-    for file, label in trained(colours):
+    for file, label in files_of(colours):
         if label == 0:
             file.write_bytes(b"nothing")
     wanted = experiment(colours, data={"skip_broken": True})
     assert facts_of(wanted).train_samples == 18
     for pictures, labels in load_source(wanted, 3, CPU).epoch(1):
         assert labels.eq(1).all() and (pictures[:, 0] > 0).all()
-    for file, _ in trained(colours):
+    for file, _ in files_of(colours):
         file.write_bytes(b"nothing")
     source = load_source(experiment(colours, data={"skip_broken": True}), 3, CPU)
     with pytest.raises(ProblemError, match="cannot be read"):
@@ -97,11 +93,11 @@ def test_all_that_the_run_uses_is_opened_and_nothing_else(pets: Path) -> None:
     assert len(set(two_steps)) == 8 and set(two_steps) <= {file for file, _ in folder.train}
     assert len(pictures_used(folder, experiment(pets, validation={"limit": 3}), 2)) == 8 + 3
     *_, last = look_through(everything, lambda: False, 0, LONG_SECONDS)
-    assert last.count == last.of == 40 and last.broken == (str(trained(pets)[1][0]),)
+    assert last.count == last.of == 40 and last.broken == (str(files_of(pets)[1][0]),)
 
 
 def test_the_pictures_of_a_short_run_are_those_that_its_source_draws(colours: Path) -> None:
-    for file, _ in trained(colours):
+    for file, _ in files_of(colours):
         if str(file) not in pictures_used(read_image_folder(str(colours)), experiment(colours), 2):
             file.write_bytes(b"nothing")
     source = iter(load_source(experiment(colours), 3, CPU).epoch(1))

@@ -12,12 +12,12 @@ import psutil
 import pytest
 import torch
 
-from engine.experiment.catalog import DataRef
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.folders import TextCount, count_text, path_problem
 from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch
 from engine.training.data.text import Corpus, folder_text, load_text, python_source, text_entries
+from tests.engine.training.conftest import refusal
 
 CPU = torch.device("cpu")
 TRAIN, HELD_OUT = bytes(range(101)), bytes(range(200, 231))
@@ -76,49 +76,24 @@ def test_pythons_source_is_there_and_split_by_file(tmp_path: Path) -> None:
     assert 1_000_000 < len(real_train) < 20_000_000
 
 
-def test_a_run_reads_pythons_source() -> None:
-    experiment = Experiment(dataset="python-source", sequence_length=32, batch_size=4, samples=8)
-    source = load_text(experiment, CPU)
+def test_a_run_reads_pythons_source_or_synthetic_tokens() -> None:
+    usual = {"sequence_length": 32, "batch_size": 4, "samples": 8}
+    source = load_text(Experiment(dataset="python-source", **usual), CPU)
     batches = list(source.epoch(1))
     assert (source.train_samples, source.has_validation, len(batches)) == (8, True, 2)
     assert all(inputs.shape == (4, 32) and int(inputs.max()) < 256 for inputs, _ in batches)
-    source.close()
+    source = load_text(Experiment(dataset="synthetic-tokens", num_classes=50, **usual), CPU)
+    (inputs, targets), _ = source.epoch(1)
+    assert inputs.shape == (4, 32) and torch.equal(inputs[:, 1:], targets[:, :-1])
+    assert int(inputs.max()) < 50 and inputs.is_contiguous() and not source.has_validation
 
 
 def test_too_long_a_sequence_and_a_python_without_its_source_are_told(tmp_path, monkeypatch):
-    with pytest.raises(ProblemError, match="is too short for it") as caught:
-        load_text(Experiment(dataset="python-source", sequence_length=1_000_000), CPU)
-    assert caught.value.problem.key == "sequence_length" and "at most" in caught.value.problem.remedy
+    problem = refusal(load_text, Experiment(dataset="python-source", sequence_length=1_000_000), CPU)
+    assert problem.key == "sequence_length" and "at most" in problem.remedy
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     with pytest.raises(ProblemError, match="does not include its source"):
         load_text(Experiment(dataset="python-source"), CPU)
-
-
-def test_synthetic_tokens_are_four_batches_taken_in_turns() -> None:
-    experiment = Experiment(
-        dataset="synthetic-tokens", num_classes=50, sequence_length=8, batch_size=4, samples=22
-    )
-    source = load_text(experiment, CPU)
-    batches = list(source.epoch(1))
-    assert [len(targets) for _, targets in batches] == [4, 4, 4, 4, 4, 2]
-    assert torch.equal(batches[0][0], batches[4][0]) and not torch.equal(batches[0][0], batches[1][0])
-    inputs, targets = batches[0]
-    assert inputs.shape == (4, 8) and torch.equal(inputs[:, 1:], targets[:, :-1])
-    assert int(inputs.max()) < 50 and inputs.is_contiguous() and not source.has_validation
-    again = next(load_text(experiment, CPU).epoch(2))
-    assert torch.equal(again[0], inputs)
-
-
-def test_the_entries_are_text_for_language_models() -> None:
-    assert {entry.name: entry.num_classes for entry in text_entries()} == {
-        "synthetic-tokens": 32_000,
-        "python-source": 256,
-        "text-folder": 256,
-    }
-    assert all(
-        entry.task == "language" and DataRef(entry.name).task == "language" for entry in text_entries()
-    )
-    assert DataRef("fashion").task == "classification"
 
 
 def test_a_folder_of_text_is_split_by_files_or_by_its_end(tmp_path: Path) -> None:
@@ -167,10 +142,6 @@ def test_a_folder_with_too_little_text_is_named(tmp_path: Path) -> None:
     wanted = Experiment(
         model="causal-lm-tiny", dataset="text-folder", path=str(tmp_path), sequence_length=64, num_classes=256
     )
-    with pytest.raises(ProblemError) as raised:
-        load_text(wanted, torch.device("cpu"))
-    assert raised.value.problem.key == "sequence_length"
+    assert refusal(load_text, wanted, CPU).key == "sequence_length"
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(ProblemError) as raised:
-        load_text(wanted, torch.device("cpu"))
-    assert raised.value.problem.key == "path"
+    assert refusal(load_text, wanted, CPU).key == "path"

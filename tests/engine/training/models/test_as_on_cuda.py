@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import torch
 from torch.nn import functional
@@ -43,6 +46,7 @@ PICTURES = torch.ones(1, 2, 4, 4, dtype=torch.bfloat16)
 @pytest.mark.parametrize(
     "made",
     [
+        lambda: functional.linear(torch.ones(2, 8), torch.ones(3, 8)),
         lambda: torch.mv(torch.ones(4, 8), torch.ones(8)),
         lambda: torch.einsum("ij->i", torch.ones(4, 8)),
         # what only the CPU's autocast casts to float32
@@ -91,25 +95,23 @@ def test_cuda_has_no_16_bit_kernel_for_linear_algebra_and_few_for_transforms(
     assert (refusal(name, torch.bfloat16, args, settings) is not None) is in_bf16
 
 
-def test_products_stay_in_half():
-    with torch.autocast("cpu", dtype=torch.bfloat16), AsOnCuda():
-        assert functional.linear(torch.ones(2, 8), torch.ones(3, 8)).dtype is torch.bfloat16
-    with AsOnCuda():
-        assert functional.softmax(HALF, dim=-1).dtype is torch.bfloat16
+@contextmanager
+def kept_tensors() -> Iterator[list[torch.Tensor]]:
+    """The tensors that forward passes in this context keep for the backward pass."""
+    kept: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield kept
 
 
 def test_dropout_keeps_a_mask_of_bytes_in_training_only():
-    inputs = torch.ones(64, requires_grad=True)
-    saved: list[torch.Tensor] = []
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        saved.append(tensor)
-        return tensor
-
-    with AsOnCuda(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        dropped = functional.dropout(inputs, 0.5, training=True)
-        dropped.sum().backward()
-    assert [tensor.dtype for tensor in saved] == [torch.bool]
+    with AsOnCuda(), kept_tensors() as kept:
+        functional.dropout(torch.ones(64, requires_grad=True), 0.5, training=True).sum().backward()
+    assert [tensor.dtype for tensor in kept] == [torch.bool]
     with AsOnCuda():
         assert torch.equal(functional.dropout(HALF, 0.5, training=False), HALF)
 
@@ -118,13 +120,6 @@ def test_dropout_keeps_a_mask_of_bytes_in_training_only():
 def test_only_in_float32_attention_with_fewer_keys_keeps_the_weights_of_all_pairs(half: bool, keeps: bool):
     query = torch.rand(1, 4, 64, 8, requires_grad=True)
     key, value = torch.rand(1, 2, 64, 8), torch.rand(1, 2, 64, 8)
-    kept: list[torch.Size] = []
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept.append(tensor.shape)
-        return tensor
-
-    saved = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
-    with AsOnCuda(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), saved:
+    with AsOnCuda(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), kept_tensors() as kept:
         functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-    assert any(shape.numel() >= 4 * 64 * 64 for shape in kept) is keeps
+    assert any(tensor.numel() >= 4 * 64 * 64 for tensor in kept) is keeps

@@ -5,14 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from unittest.mock import patch
 
-import psutil
 import pytest
 import torch
 from torch import nn
 
-from engine.experiment.problem import Kind, ProblemError
 from engine.training.models.build import build_model, count_parameters, loss_for
 from engine.training.models.language import (
     SHAPES,
@@ -21,6 +18,7 @@ from engine.training.models.language import (
     build_language_model,
     language_model_entries,
 )
+from tests.engine.training.conftest import refusal
 
 TINY = "causal-lm-tiny"
 
@@ -65,6 +63,9 @@ def test_tokens_become_logits_that_see_no_token_after_them(tiny: nn.Module) -> N
     changed[:, 8:] = (changed[:, 8:] + 1) % 256
     before, after = tiny(tokens), tiny(changed)
     assert torch.equal(before[:, :8], after[:, :8]) and not torch.equal(before[:, 8:], after[:, 8:])
+    # whatever makes the host wait, as reading a tensor does, also breaks the graph
+    compiled = torch.compile(tiny, backend="eager", fullgraph=True, dynamic=False)
+    assert torch.equal(compiled(tokens), before)
 
 
 def test_the_logits_are_those_of_the_librarys_own_forward() -> None:
@@ -80,14 +81,6 @@ def test_the_logits_are_those_of_the_librarys_own_forward() -> None:
     assert torch.equal(CausalLanguageModel(llama)(tokens), llama(tokens).logits)
 
 
-def test_weights_depend_on_the_seed_alone() -> None:
-    def weights(seed: int) -> torch.Tensor:
-        model = build_model(TINY, image_size=0, channels=0, num_classes=16, seed=seed, sequence_length=8)
-        return torch.nn.utils.parameters_to_vector(model.parameters())
-
-    assert torch.equal(weights(3), weights(3)) and not torch.equal(weights(3), weights(4))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_it_trains_under_autocast(tiny: nn.Module, dtype: torch.dtype) -> None:
     tokens = torch.randint(256, (2, 9))
@@ -100,30 +93,9 @@ def test_it_trains_under_autocast(tiny: nn.Module, dtype: torch.dtype) -> None:
     assert all(parameter.grad is not None for parameter in tiny.parameters())
 
 
-def test_its_forward_is_one_graph_that_reads_no_tensor(tiny):
-    # Whatever makes the host wait, as reading a tensor does, also breaks the graph.
-    compiled = torch.compile(tiny, backend="eager", fullgraph=True, dynamic=False)
-    tokens = torch.randint(256, (2, 9))
-    assert torch.equal(compiled(tokens), tiny(tokens))
-
-
-def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built() -> None:
-    class Little:
-        available = 2**30
-
-    with patch.object(psutil, "virtual_memory", return_value=Little()), pytest.raises(ProblemError) as caught:
-        build_language_model("causal-lm-8b", vocabulary=128_256, seed=0)
-    problem = caught.value.problem
-    assert (problem.kind, problem.key, problem.value) == (Kind.REQUEST, "model", "causal-lm-8b")
-    assert "29.9 GiB" in problem.message and "1.0 GiB are free" in problem.message
-
-
 def test_a_library_that_cannot_be_imported_is_told_in_words(monkeypatch):
     # what Python has for a module that is not to be imported
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert all("--extra llm" in (entry.reason or "") for entry in language_model_entries())
-    with pytest.raises(ProblemError) as caught:
-        build_model(TINY, image_size=0, channels=0, num_classes=16, seed=0)
-    problem = caught.value.problem
-    assert problem.key == "model"
-    assert problem.message.startswith("The model needs transformers, which cannot be imported")
+    problem = refusal(build_model, TINY, image_size=0, channels=0, num_classes=16, seed=0)
+    assert problem.key == "model" and "transformers, which cannot be imported" in problem.message

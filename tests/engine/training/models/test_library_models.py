@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import util
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -19,25 +21,20 @@ from torch.nn.utils import parameters_to_vector
 from engine.experiment.catalog import OWN_DATA
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.experiment.problem import Problem, ProblemError
 from engine.export.script.model import model_facts
-from engine.protocol.events import Finished, Samples, Started
-from engine.protocol.jobs import Control
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
 from engine.training.models.build import build_model
 from engine.training.models.libraries import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type, library_entries
-from engine.training.runs.loop import train
 from engine.training.runs.prepare import RunPlan
+from tests.engine.training.conftest import refusal, trained
 
 SMALL = ("hidden_size=32", "num_hidden_layers=1", "num_attention_heads=2", "intermediate_size=32")
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError("a model asked for the network")
-
+    refuse = Mock(side_effect=AssertionError("a model asked for the network"))
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
@@ -58,12 +55,6 @@ def built(
         overrides=overrides,
         seed=seed,
     )
-
-
-def refusal(name: str, **settings: Any) -> Problem:
-    with pytest.raises(ProblemError) as caught:
-        built(name, **settings)
-    return caught.value.problem
 
 
 @pytest.mark.parametrize(
@@ -122,7 +113,7 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
     ],
 )
 def test_what_an_architecture_does_not_take_is_told_in_a_sentence(name, settings, key, message, remedy):
-    problem = refusal(name, **settings)
+    problem = refusal(built, name, **settings)
     assert problem.key == key and message in problem.message and remedy in problem.remedy
     assert "\n" not in problem.message and "Error" not in problem.message
 
@@ -153,24 +144,17 @@ def test_what_an_architecture_does_not_take_is_told_in_a_sentence(name, settings
     ],
 )
 def test_no_setting_names_a_file_a_repository_or_code(name, override, monkeypatch):
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("something was unpickled")
-
-    monkeypatch.setattr(torch, "load", refuse)
-    problem = refusal(name, overrides=[override])
-    assert problem.key == "overrides" and (
-        "can be set here" in problem.message or "can only have" in problem.message
-    )
-    with pytest.raises(ProblemError) as caught:
-        model_facts(Experiment(model=name, overrides=(override,)), channels=3, classes=10, image_size=32)
-    assert caught.value.problem.key == "overrides"
+    monkeypatch.setattr(torch, "load", Mock(side_effect=AssertionError("something was unpickled")))
+    problem = refusal(built, name, overrides=[override])
+    assert problem.key == "overrides" and re.search("can be set here|can only have", problem.message)
+    asked = Experiment(model=name, overrides=(override,))
+    assert refusal(model_facts, asked, channels=3, classes=10, image_size=32).key == "overrides"
 
 
 @pytest.mark.parametrize("name", ["timm:local-dir:trap", "timm:hf-hub:trap/net", "hf:trap/net"])
 def test_a_name_from_a_hub_or_a_folder_is_in_no_catalog_and_in_no_script(name: str) -> None:
     assert problems(Experiment(model=name), read_catalog())
-    with pytest.raises(ProblemError):
-        model_facts(Experiment(model=name), channels=3, classes=10, image_size=32)
+    refusal(model_facts, Experiment(model=name), channels=3, classes=10, image_size=32)
 
 
 def test_sizes_rates_flags_and_known_words_can_be_set() -> None:
@@ -181,13 +165,11 @@ def test_sizes_rates_flags_and_known_words_can_be_set() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["timm:vit_giant_patch14_224", "hf:llama"])
+@pytest.mark.parametrize("name", ["timm:vit_giant_patch14_224", "hf:llama", "causal-lm-8b"])
 def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built(name, monkeypatch):
-    class Little:
-        available = 2**30
-
-    monkeypatch.setattr(psutil, "virtual_memory", Little)
-    assert "1.0 GiB are free" in refusal(name, size=224).message
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=2**30))
+    problem = refusal(built, name, size=224)
+    assert "1.0 GiB are free" in problem.message and problem.key == "model"
 
 
 SHRUNK = ", ".join((*SMALL, "vocab_size=64"))
@@ -212,23 +194,16 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
-def test_it_trains_from_its_name_alone(settings: dict[str, Any]) -> None:
+def test_it_trains_and_is_forecast_from_its_name_alone(settings: dict[str, Any]) -> None:
     experiment = experiment_from(
         {"sequence_length": 16, "batch_size": 4, "steps": 2, "samples": 8, "device": "cpu", **settings}
     )
-    *events, last = train(experiment, Control())
-    losses = [loss for event in events if isinstance(event, Samples) for loss in event.loss]
-    (started,) = [event for event in events if isinstance(event, Started)]
-    assert isinstance(last, Finished) and last.summary.steps == 2
-    assert len(losses) == 2 and all(math.isfinite(loss) for loss in losses)
-    assert (started.loss_name, started.loss_unit) == ("cross-entropy", "nats")
-
-
-@pytest.mark.parametrize("name", ["timm", "causal", "text"])
-def test_its_memory_is_forecast(name: str) -> None:
-    settings = {"sequence_length": 16, "batch_size": 4, "steps": 2, "device": "cpu", **RUNS[name]}
-    made = forecast(experiment_from(settings))
-    assert made.parameters_mib > 0 and made.per_sample_mib > 0
+    run = trained(experiment)
+    assert run.summary.steps == 2 == len(run.losses) and all(map(math.isfinite, run.losses))
+    assert (run.started.loss_name, run.started.loss_unit) == ("cross-entropy", "nats")
+    if settings is not RUNS["pairs"]:
+        made = forecast(experiment)
+        assert made.parameters_mib > 0 and made.per_sample_mib > 0
 
 
 def test_a_transformer_is_not_rearranged_for_its_single_convolution() -> None:

@@ -23,17 +23,20 @@ def model_of(name: str, **settings: Any) -> nn.Module:
     return model
 
 
-def train(model: nn.Module, steps: int = 2, accumulation: int = 2) -> list[float]:
+def train(
+    model: nn.Module, forward: Any = None, *, steps: int = 2, accumulation: int = 2, is_bf16: bool = False
+) -> list[float]:
     """A few steps of training, each on the gradients of several batches; returns the losses."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     generator = torch.Generator().manual_seed(1)
-    found = []
+    found, forward = [], model if forward is None else forward
     torch.manual_seed(2)
     for _ in range(steps):
         optimizer.zero_grad()
         for _ in range(accumulation):
             pictures = torch.randn(2, 3, 32, 32, generator=generator)
-            loss = cross_entropy(model(pictures), torch.tensor([1, 2]))
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_bf16):
+                loss = cross_entropy(forward(pictures), torch.tensor([1, 2]))
             loss.backward()  # type: ignore[no-untyped-call]
             found.append(loss.item())
         optimizer.step()
@@ -184,34 +187,7 @@ def resnet(blocks: int = 2) -> nn.Module:
     return model
 
 
-def losses(model: nn.Module, forward: Any, steps: int = 3) -> list[float]:
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    generator = torch.Generator().manual_seed(1)
-    found = []
-    for _ in range(steps):
-        pictures = torch.randn(2, 3, 32, 32, generator=generator)
-        optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = cross_entropy(forward(pictures), torch.tensor([1, 2]))
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        found.append(loss.item())
-    return found
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_activations_are_float32_there_and_half_elsewhere(training: bool) -> None:
-    model = resnet().train(training)
-    names = keep_in_float32(model, ["layer3"], CPU)
-    formats = output_formats(model, torch.randn(2, 3, 32, 32))
-    assert names == ("layer3",)
-    convolutions = {name: dtype for name, dtype in formats.items() if "conv" in name}
-    for name, dtype in convolutions.items():
-        expected = torch.float32 if name.startswith("layer3") else torch.bfloat16
-        assert dtype is expected, name
-
-
-def test_patterns_name_many() -> None:
+def test_patterns_name_many_whose_activations_are_float32() -> None:
     model = resnet()
     names = keep_in_float32(model, ["layer4.*", "*.bn1"], CPU)
     formats = output_formats(model, torch.randn(2, 3, 32, 32))
@@ -240,7 +216,7 @@ def test_gradients_flow_through_it_and_names_stay() -> None:
     keep_in_float32(model, ["layer3", "fc"], CPU)
     assert list(model.state_dict()) == names
     assert type(model.layer3).__name__ == "Sequential" and isinstance(model.layer3, nn.Sequential)
-    losses(model, model, steps=1)
+    train(model, steps=1, is_bf16=True)
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
@@ -273,7 +249,8 @@ def test_it_compiles_as_one_graph_trains_the_same_and_updates_statistics_once(re
     eager, compiled = kept(), kept()
     torch.compiler.reset()
     forward = torch.compile(compiled, backend="aot_eager", fullgraph=True)
-    assert losses(compiled, forward, steps=2) == losses(eager, eager, steps=2)
+    settings: dict[str, Any] = {"accumulation": 1, "is_bf16": True}
+    assert train(compiled, forward, **settings) == train(eager, **settings)
     assert states_equal(compiled, eager)
     torch.compiler.reset()
 
@@ -287,7 +264,7 @@ def test_recomputed_activations_are_float32_there_too(kept_first: bool) -> None:
     assert checkpoint_activations(recomputed) == 8
     if not kept_first:
         keep_in_float32(recomputed, ["layer3.0"], CPU)
-    assert losses(recomputed, recomputed) == losses(model, model)
+    assert train(recomputed, is_bf16=True) == train(model, is_bf16=True)
 
 
 def test_a_pattern_that_matches_nothing_is_a_problem() -> None:

@@ -14,6 +14,7 @@ from engine.training.models.backward import run_backward, with_forward_line
 from engine.training.numerics.bench import Bench
 from engine.training.runs.prepare import RunPlan
 from engine.training.runs.trial import try_batch
+from tests.engine.training.conftest import line_of, trained
 
 FILE = """
 import torch
@@ -48,7 +49,6 @@ def batch(size):
 def loss(outputs, targets):
     return nn.functional.cross_entropy(outputs.float(), targets)
 """
-BESIDE = "def broken(x):\n    y = x.exp()\n    y.add_(1)\n    return y\n"
 STEP = """
 def step(train, batch):
     with train.autocast():
@@ -65,24 +65,19 @@ CASES = {
 }  # fmt: skip
 
 
-def run(own, experiment):
-    own.events(experiment)
-
-
-def limit(own, experiment):
+def limit(experiment):
     list(try_batch(experiment, Control()))
 
 
-def numerics(own, experiment):
+def numerics(experiment):
     bench = Bench(RunPlan(experiment, read_catalog()), Control())
     with bench.trainee() as trainee:
         trainee.go_back(next(bench.groups(1)))
 
 
-def place_in(text: str, operation: str) -> tuple[str, int]:
-    if "broken" in operation:
-        return "beside.py", 2
-    return "net.py", next(number for number, line in enumerate(text.splitlines(), 1) if "# here" in line)
+@pytest.fixture(autouse=True)
+def _beside(own) -> None:
+    own.write("def broken(x):\n    y = x.exp()\n    y.add_(1)\n    return y\n", "beside.py")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -90,20 +85,19 @@ def place_in(text: str, operation: str) -> tuple[str, int]:
 def test_check_names_the_forward_line(own, name, step):
     operation, said = CASES[name]
     text = FILE.replace("OPERATION", operation) + step
-    own.write(BESIDE, "beside.py")
-    (error,) = check(own.experiment(own.write(text), precision="bf16")).errors
-    assert (error.file, error.line) == place_in(text, operation)
+    (error,) = check(own.asked(text, precision="bf16")).errors
+    expected = "beside.py:2" if "broken" in operation else f"net.py:{line_of(text, '# here')}"
+    assert error.place == expected
     assert said in error.message and "backward pass" in error.message and "Hint" not in error.message
 
 
-@pytest.mark.parametrize("job", [run, limit, numerics])
+@pytest.mark.parametrize("job", [trained, limit, numerics])
 @pytest.mark.parametrize("step", ["", STEP], ids=["loss", "step"])
 def test_jobs_that_train_name_it_too(own, job, step):
     text = FILE.replace("OPERATION", SPARSE) + step
-    own.write(BESIDE, "beside.py")
     with pytest.raises(RuntimeError) as raised:
-        job(own, own.experiment(own.write(text), precision="bf16"))
-    _, line = place_in(text, SPARSE)
+        job(own.asked(text, precision="bf16"))
+    line = line_of(text, "# here")
     problem = problem_of(raised.value)
     assert problem.message.startswith(f"net.py, line {line}, in forward: RuntimeError: expected scalar type")
     assert f"line {line}, in forward" in details_of(raised.value)
@@ -111,19 +105,17 @@ def test_jobs_that_train_name_it_too(own, job, step):
 
 @pytest.mark.parametrize("step", ["", STEP], ids=["loss", "step"])
 def test_the_repeated_pass_counts_nothing_twice(own, step):
-    own.write(BESIDE, "beside.py")
     text = FILE.replace("OPERATION", f"y.sum().item(); {SPARSE}") + step
-    found = check(own.experiment(own.write(text), precision="bf16")).findings
+    found = check(own.asked(text, precision="bf16")).findings
     (wait,) = (finding for finding in found if finding.kind is FindingKind.WAITS)
-    assert wait.count == 1 and "times in a pass" not in wait.message
+    assert wait.count == 1
 
 
 def test_an_error_of_the_users_own_backward_names_its_own_line(own):
-    own.write(BESIDE, "beside.py")
     text = FILE.replace("OPERATION", "y = Refuses.apply(y)")
-    (error,) = check(own.experiment(own.write(text))).errors
-    line = next(number for number, line in enumerate(text.splitlines(), 1) if "raise ValueError" in line)
-    assert (error.file, error.line) == ("net.py", line) and "backward pass" not in error.message
+    (error,) = check(own.asked(text)).errors
+    assert error.place == f"net.py:{line_of(text, 'raise ValueError')}"
+    assert "backward pass" not in error.message
 
 
 def test_without_a_line_the_backward_pass_is_named_and_a_lack_of_memory_is_not_repeated():

@@ -14,11 +14,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from engine.experiment.problem import Kind
-from engine.training.checks.check import check
 from engine.training.data.own import load_own, made_up, seeded
 from engine.training.failures import details_of, problem_of
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
+from tests.engine.training.conftest import line_of, trained
 
 SOUND = """
 import os, sys
@@ -46,12 +46,13 @@ def dataset():
     return Data()
 """
 MODEL, ITEM = "return nn.Linear(4, 3)", "return torch.randn(4), index % 3"
+LOSS = "return nn.functional.cross_entropy(outputs, targets)"
 
 
 def failure_of(own, text: str, **settings: object) -> BaseException:
     """The error that training the file raises, SystemExit too, as the worker catches it."""
     with pytest.raises((Exception, SystemExit)) as raised:
-        own.events(own.experiment(own.write(text), **settings))
+        own.run(text, **settings)
     return raised.value
 
 
@@ -70,25 +71,9 @@ def failure_of(own, text: str, **settings: object) -> BaseException:
         ("return 8", "return 0", None, "a dataset of length 0 from dataset()"),
         (MODEL, "return 3", None, "an int from model(), but it must be an nn.Module"),
         ("def model():", "def network():", None, "has no function model()"),
-        (
-            "torch.randn(size, 4)",
-            "torch.randn(size + 1, 4)",
-            None,
-            "inputs of 5 samples and targets of 4 from batch(4)",
-        ),
-        (
-            "return nn.functional.cross_entropy(outputs, targets)",
-            "return outputs",
-            None,
-            "must be a floating-point scalar",
-        ),
-        ("return nn.functional.cross_entropy(outputs, targets)", "return 0", None, "is an int, but it must"),
-        (
-            "return nn.functional.cross_entropy(outputs, targets)",
-            "return torch.zeros(())",
-            None,
-            "The loss in the model's loss(outputs, targets) has no gradient: it does not",
-        ),
+        (LOSS, "return outputs", None, "must be a floating-point scalar"),
+        (LOSS, "return 0", None, "is an int, but it must"),
+        (LOSS, "return torch.zeros(())", None, "loss(outputs, targets) has no gradient: it does not"),
     ],
 )
 def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said):
@@ -101,8 +86,9 @@ def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said
     problem = problem_of(error)
     assert said in problem.message and problem.remedy
     if part is not None:
-        line = next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
-        assert problem.message.startswith(f"net.py, line {line}") and problem.kind is Kind.REQUEST
+        assert (
+            problem.message.startswith(f"net.py, line {line_of(text, part)}") and problem.kind is Kind.REQUEST
+        )
         assert "site-packages" not in details_of(error) and "engine" not in details_of(error)
 
 
@@ -110,8 +96,7 @@ def test_a_mistake_is_told_with_its_file_and_line(own, before, after, part, said
 def test_a_loader_process_that_is_told_to_exit_says_where(own):
     text = (SOUND + DATA).replace(ITEM, f"if index == 7: sys.exit()\n        {ITEM}")
     problem = problem_of(failure_of(own, text, data={"workers": 1}))
-    line = next(number for number, line in enumerate(text.splitlines(), 1) if "sys.exit()" in line)
-    assert problem.message.startswith(f"net.py, line {line}, in __getitem__")
+    assert problem.message.startswith(f"net.py, line {line_of(text, 'sys.exit()')}, in __getitem__")
 
 
 @pytest.mark.parametrize(
@@ -127,16 +112,14 @@ def test_a_file_may_have_any_name_and_line_ends(own, name, head):
     )
     path.write_bytes(text.encode())
     random = sys.modules["random"]
-    assert len(own.losses(own.experiment(path))) == 6
+    assert len(trained(own.experiment(path)).losses) == 6
     assert sys.modules["random"] is random and sys.modules["torch"].__version__
 
 
 def test_files_beside_it_are_read_by_relative_paths(own):
     own.write("8", "size.txt")
-    path = own.write(
-        SOUND.replace("nn.Linear(4, 3)", "nn.Sequential(nn.Linear(4, int(Path('size.txt').read_text())))")
-    )
-    assert len(own.losses(own.experiment(path))) == 6
+    text = SOUND.replace("nn.Linear(4, 3)", "nn.Linear(4, int(Path('size.txt').read_text()))")
+    assert len(own.run(text).losses) == 6
 
 
 def test_what_a_file_changes_in_the_process_spoils_no_run(own):
@@ -151,14 +134,14 @@ torch.manual_seed(1)
     with warnings.catch_warnings():
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
-        assert len(own.losses(own.experiment(own.write(text)))) == 6
+        assert len(own.run(text).losses) == 6
 
 
 def test_signal_handlers_are_left_alone_outside_the_main_thread(own):
-    path = own.write("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SOUND)
+    text = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SOUND
     before = signal.getsignal(signal.SIGINT)
     lengths: list[int] = []
-    thread = threading.Thread(target=lambda: lengths.append(len(own.losses(own.experiment(path)))))
+    thread = threading.Thread(target=lambda: lengths.append(len(own.run(text).losses)))
     thread.start()
     thread.join()
     assert lengths == [6] and signal.getsignal(signal.SIGINT) is before
@@ -196,10 +179,9 @@ class Parts:
     mask: object = None
 
 
-@dataclass(frozen=True)
-class Whole:
-    x: torch.Tensor
-    labels: torch.Tensor
+@dataclass
+class Whole(Parts):
+    labels: torch.Tensor = None
 
 
 class Pair(NamedTuple):
@@ -233,7 +215,7 @@ CONTAINERS = {
     "a mapping of a class of its own": "ReadOnly(x=x, labels=labels)",
     "mappings in one another": "UserDict(x=x, mask=UserDict(a=[x, ReadOnly(b=x)])), labels",
     "a dataclass": "Parts(x), labels",
-    "a dataclass as the whole batch": "Whole(x, labels)",
+    "a dataclass as the whole batch": "Whole(x, labels=labels)",
     "a dataclass of mappings": "Parts(x, ReadOnly(a=x)), {'of': labels}",
     "a named tuple of inputs and targets": "Pair(Parts(x), labels)",
     "a named tuple of other parts": "Triple(x, None, labels)",
@@ -254,7 +236,7 @@ def test_every_tensor_reaches_the_device_whatever_it_is_in(own, name, is_dataset
         text = f"{HEAD}def dataset():\n    return list(range(4))\n\ndef collate(samples):\n{body}"
     else:
         text = f"{HEAD}def batch(size):\n{body}"
-    experiment = own.experiment(own.write(text))
+    experiment = own.asked(text)
     file = OwnFile(experiment.own_code, None, 0)
     # of a device other than the host, for there may be no other
     with closing(load_own(file, experiment, torch.device("meta"), torch.contiguous_format)) as source:
@@ -268,7 +250,7 @@ def test_every_tensor_reaches_the_device_whatever_it_is_in(own, name, is_dataset
 
 def test_memory_is_forecast_for_batches_of_a_dataclass(own):
     text = f"{HEAD}def batch(size):\n    return Parts(torch.randn(size, 3)), labels[:1].expand(size)\n"
-    assert forecast(own.experiment(own.write(text))).per_sample_mib > 0
+    assert forecast(own.asked(text)).per_sample_mib > 0
 
 
 @pytest.mark.slow
@@ -276,7 +258,7 @@ def test_batches_of_a_dataclass_train(own):
     text = f"{HEAD}def dataset():\n    return list(range(16))\n"
     text += "def collate(samples):\n    return Parts(torch.randn(len(samples), 3)), labels[: len(samples)]\n"
     for settings in ({}, {"data": {"workers": 1}}):
-        assert len(own.losses(own.experiment(own.write(text), **settings))) == 6
+        assert len(own.run(text, **settings).losses) == 6
 
 
 def test_a_random_number_of_the_data_does_not_change_the_models_draws(own):
@@ -290,17 +272,10 @@ def test_a_random_number_of_the_data_does_not_change_the_models_draws(own):
 
 def test_drawing_a_batch_leaves_the_generators_of_other_devices_alone(own, monkeypatch):
     text = f"{HEAD}def batch(size):\n    return torch.randn(size, 3), labels\n"
-    experiment = own.experiment(own.write(text))
+    experiment = own.asked(text)
     file = OwnFile(experiment.own_code, None, 0)
     seeds = []
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
     batches = [made_up(file, experiment, turn)[0] for turn in (0, 1, 0)]
     assert not seeds
     assert torch.equal(batches[0], batches[2]) and not torch.equal(batches[0], batches[1])
-
-
-def test_a_dict_that_the_model_does_not_take_is_told_by_check(own):
-    text = f"{HEAD}def batch(size):\n    return {{'image': torch.randn(size, 3)}}, labels[:1].expand(size)\n"
-    (error,) = check(own.experiment(own.write(text))).errors
-    assert error.message == "Net.forward takes x, mask and labels, but the inputs are a dict of image."
-    assert "forward(model, inputs)" in error.remedy

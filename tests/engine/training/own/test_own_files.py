@@ -16,7 +16,6 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.training.data.batches import Draw
 from engine.training.data.own import OwnSamples
 from engine.training.doctor import read_catalog
@@ -24,6 +23,7 @@ from engine.training.failures import problem_of
 from engine.training.forecast import forecast
 from engine.training.models.own import OwnFile
 from engine.training.runs.prepare import RunPlan
+from tests.engine.training.conftest import refusal, trained
 
 HEAD = """
 import torch
@@ -41,11 +41,13 @@ LINES = HEAD + BATCH
 
 
 def test_a_file_of_ten_lines_trains(own):
-    events = own.events(own.experiment(own.write(LINES)))
-    started = next(event for event in events if isinstance(event, Started))
+    run = own.run(LINES)
+    started = run.started
     assert started.experiment.model == "net.py" and started.experiment.dataset == "own"
     assert started.parameters == 4 * 8 + 8 + 8 * 3 + 3 and started.steps_per_epoch == 4
-    assert isinstance(events[-1], Finished) and events[-1].summary.steps == 6
+    assert run.summary.steps == 6
+    # it repeats, and another seed differs
+    assert own.run(LINES).losses == run.losses != own.run(LINES, seed=1).losses
 
 
 @pytest.mark.slow
@@ -60,7 +62,7 @@ def test_the_catalogs_model_written_by_hand_has_the_same_losses_to_the_last_bit(
         )
         ours = ours.model_copy(update={"precision": ours.precision.__class__(precision)})
         theirs = own.experiment(path, **settings, precision=precision)
-        assert own.losses(theirs) == own.losses(ours)
+        assert trained(theirs).losses == trained(ours).losses
 
 
 def test_a_class_is_named_after_the_colon_and_modules_beside_the_file_are_imported(own):
@@ -82,11 +84,11 @@ def test_a_class_is_named_after_the_colon_and_modules_beside_the_file_are_import
     )
     experiment = own.experiment(f"{path}:Net")
     assert set(experiment.own_code.beside) == {"parts/__init__.py", "parts/block.py"}
-    first = own.losses(experiment)
+    first = trained(experiment).losses
     # the kept text counts, whatever the files have become
     (path.parent / "parts" / "block.py").unlink()
     path.write_text("raise RuntimeError")
-    assert own.losses(experiment) == first and len(first) == 6
+    assert trained(experiment).losses == first and len(first) == 6
 
 
 TRAP = "raise AssertionError('it was not shown')\n"
@@ -158,8 +160,7 @@ def test_modules_of_ones_own_are_kept_and_served_however_they_are_named(own, sta
         """,
         "zoo/__init__.py",
     )
-    path = own.write(f"{statement}\n{LINES}")
-    assert len(own.losses(own.experiment(path))) == 6
+    assert len(own.run(f"{statement}\n{LINES}").losses) == 6
 
 
 def test_a_module_beside_it_that_is_not_python_is_named_with_its_line(own):
@@ -181,15 +182,8 @@ def test_a_folder_of_another_system_is_not_looked_for_where_the_process_is(tmp_p
     assert Path.cwd() == tmp_path and folder not in sys.path
 
 
-def test_a_run_repeats_and_another_seed_differs(own):
-    path = own.write(LINES)
-    assert own.losses(own.experiment(path)) == own.losses(own.experiment(path))
-    assert own.losses(own.experiment(path)) != own.losses(own.experiment(path, seed=1))
-
-
 def test_inputs_may_be_nested_and_outputs_may_hold_their_own_loss(own):
-    path = own.write(
-        """
+    text = """
         import torch
         from torch import nn
         class Pair(nn.Module):
@@ -205,21 +199,19 @@ def test_inputs_may_be_nested_and_outputs_may_hold_their_own_loss(own):
             labels = torch.randint(2, (size,))
             return {"left": torch.randn(size, 4), "right": {"x": torch.randn(size, 3)}, "labels": labels}
         """
-    )
     for settings in ({}, {"precision": "bf16"}, {"step": {"gradient_accumulation": 2}}):
-        assert all(map(math.isfinite, own.losses(own.experiment(path, **settings))))
+        assert all(map(math.isfinite, own.run(text, **settings).losses))
 
 
 @pytest.mark.parametrize("name", ["labels", "label", "targets", "target", "y"])
 def test_a_batch_that_is_one_dict_has_its_targets_by_their_usual_names(own, name):
     parts = f"{{'input': torch.randn(size, 4), '{name}': torch.randint(3, (size,))}}"
-    batch = f"def batch(size):\n    return {parts}\n"
-    assert len(own.losses(own.experiment(own.write(HEAD + batch)))) == 6
+    assert len(own.run(f"{HEAD}def batch(size):\n    return {parts}\n").losses) == 6
 
 
 @pytest.mark.slow
 def test_datasets_are_collated_validated_and_read_by_loader_processes_alike(own):
-    path = own.write(
+    text = (
         HEAD
         + """
 class Data(torch.utils.data.Dataset):
@@ -238,36 +230,20 @@ def collate(samples):
 """
     )
     settings = {"steps": None, "epochs": 2}
-    events = own.events(own.experiment(path, **settings))
-    epochs = [event for event in events if isinstance(event, Epoch)]
+    run = own.run(text, **settings)
+    epochs = run.epochs
     assert [epoch.step for epoch in epochs] == [3, 6]
     assert all(epoch.validation_loss is not None for epoch in epochs)
     assert all(epoch.validation_accuracy in {0, 0.2, 0.4, 0.6, 0.8, 1} for epoch in epochs)
-    loaded = [loss for event in events if isinstance(event, Samples) for loss in event.loss]
     # one of them takes seconds to import torch; that several keep the order is shown in data/test_loader.py
-    by_processes = own.losses(own.experiment(path, **settings, data={"workers": 1}))
-    assert list(by_processes) == loaded
+    assert own.run(text, **settings, data={"workers": 1}).losses == run.losses
 
 
-def test_an_iterable_dataset_begins_anew_where_it_ends(own):
-    path = own.write(
-        HEAD
-        + """
-class Stream(torch.utils.data.IterableDataset):
-    def __iter__(self):
-        for place in range(7):
-            yield torch.full((4,), float(place)), place % 3
-def dataset():
-    return Stream()
-"""
-    )
-    assert len(own.losses(own.experiment(path))) == 6
-
-
-def test_an_iterable_dataset_is_read_by_one_iterator_in_an_epoch(own):
+def test_an_iterable_dataset_begins_anew_where_it_ends_and_has_one_iterator_in_an_epoch(own):
     stream = "class Stream(torch.utils.data.IterableDataset):\n    def __iter__(self):\n"
-    rows = "        return iter([(torch.full((4,), n), n % 3) for n in range(9)])\n"
-    experiment = own.experiment(own.write(f"{HEAD}{stream}{rows}def dataset():\n    return Stream()\n"))
+    rows = "        return iter([(torch.full((4,), float(n)), n % 3) for n in range(9)])\n"
+    experiment = own.asked(f"{HEAD}{stream}{rows}def dataset():\n    return Stream()\n")
+    assert len(trained(experiment).losses) == 6
     samples = OwnSamples(OwnFile(experiment.own_code, None, 0), experiment)
     iterators, firsts = [], []
     # a resumed epoch skips; one iterator around that of each batch before would slow every further batch
@@ -299,9 +275,8 @@ def test_where_there_are_as_many_classes_as_tokens_the_classes_are_last(own, mod
 
 
 def test_loss_forward_optimizer_and_accuracy_of_the_files_own(own):
-    path = own.write(
-        HEAD
-        + BATCH
+    text = (
+        LINES
         + """
 def dataset():
     return [(torch.randn(4), n % 3) for n in range(8)]
@@ -317,14 +292,10 @@ def optimizer(model):
     return torch.optim.RMSprop(groups, lr=0.25)
 """
     )
-    events = own.events(
-        own.experiment(path, steps=None, epochs=2, schedule={"name": "step", "decay_epochs": 1})
-    )
-    samples = [event for event in events if isinstance(event, Samples)]
-    assert min(loss for event in samples for loss in event.loss) > 100
-    rates = [rate for event in samples for rate in event.learning_rate]
-    assert rates == pytest.approx([0.5, 0.5, 0.05, 0.05])
-    assert [event.validation_accuracy for event in events if isinstance(event, Epoch)] == [0.25, 0.25]
+    run = own.run(text, steps=None, epochs=2, schedule={"name": "step", "decay_epochs": 1})
+    assert min(run.losses) > 100
+    assert run.samples.learning_rate == pytest.approx([0.5, 0.5, 0.05, 0.05])
+    assert [epoch.validation_accuracy for epoch in run.epochs] == [0.25, 0.25]
 
 
 GAN = (
@@ -355,18 +326,6 @@ def step(train, batch):
 )
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_a_step_of_the_files_own_trains_two_optimizers(own, precision):
-    path = own.write(GAN)
-    scaler = {"init_scale": 256.0}
-    summary = own.summary(
-        own.experiment(path, precision=precision, scaler=scaler, step={"recipe": "fast", "clip_norm": 1.0})
-    )
-    assert summary.steps == 6 and summary.recipe == "plain"
-    assert summary.left_out["compile"] == "the model file defines its own step"
-    assert summary.skipped_steps == (0 if precision == "fp16" else None)
-
-
 def test_an_own_step_like_the_plain_one_has_its_losses(own):
     body = """
 def step(train, batch):
@@ -377,18 +336,14 @@ def step(train, batch):
     train.step(train.optimizer)
 """
     settings = {"precision": "fp16", "scaler": {"init_scale": 2.0**20}, "step": {"clip_norm": 0.5}}
-    plain = own.losses(own.experiment(own.write(LINES), **settings))
-    assert own.losses(own.experiment(own.write(LINES + body), **settings)) == plain
+    assert own.run(LINES + body, **settings).losses == own.run(LINES, **settings).losses
 
 
 def test_an_own_step_resumes_where_it_stopped(own, tmp_path):
-    whole = own.experiment(own.write(GAN), checkpoint={"last": True})
-    expected = own.losses(whole)
-    half = whole.model_copy(update={"steps": 4})
-    own.events(half, checkpoints=tmp_path / "kept")
-    resumed = own.events(whole, checkpoints=tmp_path / "kept", resume=True)
-    losses = [loss for event in resumed if isinstance(event, Samples) for loss in event.loss]
-    assert losses == list(expected[4:])
+    whole = own.asked(GAN, checkpoint={"last": True})
+    expected = trained(whole).losses
+    trained(whole.model_copy(update={"steps": 4}), tmp_path / "kept")
+    assert trained(whole, tmp_path / "kept", resume=True).losses == expected[4:]
 
 
 def test_an_overflow_is_skipped_and_counted_in_an_own_step(own):
@@ -397,33 +352,26 @@ def test_an_overflow_is_skipped_and_counted_in_an_own_step(own):
         "        loss = train.model(batch[0]).sum() * 1e4\n"
         "    train.backward(loss)\n    train.step(train.optimizer)\n"
     )
-    summary = own.summary(
-        own.experiment(own.write(overflowing), precision="fp16", scaler={"init_scale": 2.0**100})
-    )
+    summary = own.run(overflowing, precision="fp16", scaler={"init_scale": 2.0**100}).summary
     assert summary.skipped_steps == 6 and summary.final_grad_scale < 2.0**100
 
 
 def test_memory_is_forecast_for_a_file_and_one_without_its_text_is_refused(own):
-    made = forecast(own.experiment(own.write(LINES.replace("8", "512"))))
+    made = forecast(own.asked(LINES.replace("8", "512")))
     assert made.per_sample_mib > 0 and made.parameters_mib == pytest.approx(4 * 4_099 / 2**20, rel=0.01)
-    with pytest.raises(ProblemError) as raised:
-        own.events(Experiment(model="net.py", device="cpu"))
-    assert raised.value.problem.kind is Kind.REQUEST and "missing" in raised.value.problem.message
+    problem = refusal(trained, Experiment(model="net.py", device="cpu"))
+    assert problem.kind is Kind.REQUEST and "missing" in problem.message
 
 
 @pytest.mark.parametrize(("size", "key"), [(4, "model"), (1, "batch_size")])
 def test_a_batch_norm_over_one_value_is_the_batchs_fault_only_where_the_batch_is_one_sample(own, size, key):
-    text = (
-        HEAD
-        + BATCH
-        + (
-            "class Pooled(nn.Module):\n    def forward(self, x):\n        return x.mean(0, keepdim=True)\n"
-            "def model():\n    return nn.Sequential(nn.Linear(4, 3), Pooled(), nn.BatchNorm1d(3))\n"
-            "def loss(outputs, targets):\n    return outputs.sum()\n"
-        )
+    text = LINES + (
+        "class Pooled(nn.Module):\n    def forward(self, x):\n        return x.mean(0, keepdim=True)\n"
+        "def model():\n    return nn.Sequential(nn.Linear(4, 3), Pooled(), nn.BatchNorm1d(3))\n"
+        "def loss(outputs, targets):\n    return outputs.sum()\n"
     )
     with pytest.raises((ProblemError, ValueError)) as raised:
-        own.events(own.experiment(own.write(text), batch_size=size))
+        own.run(text, batch_size=size)
     problem = problem_of(raised.value)
     assert problem.key == key and ("batch size" in problem.remedy) is (size == 1)
 
@@ -445,24 +393,17 @@ FILES = {
 }
 
 
-def test_readme_and_guide_show_files() -> None:
-    pages = [name.rpartition("/")[2] for name in FILES]
-    assert pages == ["README.md 1", "your-own-model.md 1", "your-own-model.md 2"]
-    assert len(FILES["README.md 1"].splitlines()) < 15
-
-
 @pytest.mark.parametrize("code", FILES.values(), ids=FILES)
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_documented_file_trains(own, code, precision):
-    losses = own.losses(own.experiment(own.write(code), precision=precision))
-    assert len(losses) == 6
-    assert all(map(math.isfinite, losses))
+def test_a_documented_file_trains(own, code):
+    assert len(FILES) == 3
+    losses = own.run(code, precision="bf16").losses
+    assert len(losses) == 6 and all(map(math.isfinite, losses))
 
 
 def test_on_another_machine_only_a_folder_of_the_users_own_is_moved_to(
     own, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = own.experiment(own.write(LINES)).own_code
+    code = own.asked(LINES).own_code
     monkeypatch.setenv("AMMETER_REMOTE", "1")
     monkeypatch.chdir(tmp_path.parent)
     real = os.getuid()

@@ -8,11 +8,9 @@ import re
 import pytest
 import torch
 
-from engine.experiment.problem import ProblemError
 from engine.protocol.advice import FindingKind
-from engine.protocol.events import Log, Skipped
 from engine.training.checks.check import check
-from engine.training.failures import problem_of
+from tests.engine.training.conftest import refusal, trained
 
 BATCH = """
 def batch(size):
@@ -54,8 +52,11 @@ def test_an_optimizer_without_gradients_rests_in_every_precision(own, kind, more
     path = own.write(IN_TURNS.replace("{kind}", kind).replace("{more}", more))
     losses = {}
     for precision in ("fp32", "bf16", "fp16"):
-        experiment = own.experiment(path, precision=precision, step={"clip_norm": 1.0})
-        losses[precision] = own.losses(experiment)
+        step = {"clip_norm": 1.0, "recipe": "fast"}
+        experiment = own.experiment(path, precision=precision, step=step)
+        run = trained(experiment)
+        assert run.summary.left_out["compile"] == "the model file defines its own step"
+        losses[precision] = run.losses
         told = [found for found in check(experiment).findings if found.kind is not FindingKind.EMULATED]
         assert len(losses[precision]) == 6 and not told
     assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.05)
@@ -86,8 +87,7 @@ def optimizer(model):
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_the_only_optimizer_may_lack_gradients_without_a_step_of_the_files_own(own, precision):
-    experiment = own.experiment(own.write(LEFT_OUT), precision=precision, step={"clip_norm": 1.0})
-    assert own.summary(experiment).steps == 6
+    assert own.run(LEFT_OUT, precision=precision, step={"clip_norm": 1.0}).summary.steps == 6
 
 
 SKIPPING = (
@@ -117,16 +117,12 @@ GUARDS = {
 @pytest.mark.parametrize("guard", GUARDS.values(), ids=GUARDS)
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_step_that_skips_itself_is_counted(own, guard, precision):
-    path = own.write(SKIPPING.replace("{guard}", guard))
-    scaler = {"init_scale": 256.0}
-    experiment = own.experiment(
-        path, precision=precision, scaler=scaler, on_nan="fail", step={"clip_norm": 1.0}
-    )
-    events = own.events(experiment)
-    summary = events[-1].summary
+    settings = {"scaler": {"init_scale": 256.0}, "on_nan": "fail", "step": {"clip_norm": 1.0}}
+    run = own.run(SKIPPING.replace("{guard}", guard), precision=precision, **settings)
+    summary = run.summary
     assert summary.steps == 6 and summary.skipped_steps == 2 and summary.first_nan_step is None
     assert math.isfinite(summary.final_train_loss)
-    assert [step for event in events if isinstance(event, Skipped) for step in event.steps] == [3, 6]
+    assert run.skipped_steps == [3, 6]
     if precision == "fp16":
         # the scaler saw the second kind of skip, and not the first
         assert summary.final_grad_scale == (64.0 if "unscale" in guard else 256.0)
@@ -134,11 +130,10 @@ def test_a_step_that_skips_itself_is_counted(own, guard, precision):
 
 def test_gradients_that_no_step_uses_are_told(own):
     body = SKIPPING.replace("    train.step(", "    if CALLS[0] % 4 == 0: train.step(").replace("% 3", "% 30")
-    experiment = own.experiment(own.write(body.replace("{guard}", "train.backward(loss)")))
-    events = own.events(experiment)
-    notes = [event.message for event in events if isinstance(event, Log) and "cleared" in event.message]
-    assert len(notes) == 1 and "set gradient accumulation" in notes[0]
-    assert events[-1].summary.skipped_steps == 5
+    experiment = own.asked(body.replace("{guard}", "train.backward(loss)"))
+    run = trained(experiment)
+    assert sum("are cleared" in message for message in run.logs) == 1
+    assert run.summary.skipped_steps == 5
     (found,) = check(experiment).findings
     assert found.kind is FindingKind.SKIPS_BATCHES and found.severity == "warning"
 
@@ -157,15 +152,12 @@ def test_gradients_that_no_step_uses_are_told(own):
 )
 def test_a_step_that_never_trains_is_refused(own, backward, step, said):
     body = SKIPPING.replace("{guard}", backward).replace("train.step(train.optimizer)", step)
-    with pytest.raises(ProblemError, match=said):
-        own.events(own.experiment(own.write(body), steps=20, samples=80))
+    assert re.search(said, refusal(own.run, body, steps=20, samples=80).message)
 
 
 def test_a_refusal_in_a_lambda_has_its_line_alone(own):
-    path = own.write(LINES + "def step(train, batch):\n    (lambda: train.backward(1.0))()\n")
-    with pytest.raises(ProblemError) as raised:
-        own.events(own.experiment(path))
-    assert re.match(r"net\.py, line \d+: The loss", problem_of(raised.value).message)
+    text = LINES + "def step(train, batch):\n    (lambda: train.backward(1.0))()\n"
+    assert re.match(r"net\.py, line \d+: The loss", refusal(own.run, text).message)
 
 
 TWO_LOSSES = (
@@ -180,6 +172,12 @@ def step(train, batch):
         first, second = nn.functional.cross_entropy(outputs, batch[1]), outputs.square().mean()
 """
 )
+
+
+def two_losses(body: str) -> str:
+    return TWO_LOSSES + "".join(f"    {line}\n" for line in body.split("; "))
+
+
 AGAIN = "train.step(a); train.step(b)"
 BROKEN = {
     "train.backward(first, retain_graph=True); train.unscale(a); train.backward(second); "
@@ -197,18 +195,17 @@ BROKEN = {
 
 @pytest.mark.parametrize(("body", "said"), BROKEN.items(), ids=range(len(BROKEN)))
 def test_a_broken_rule_of_the_loss_scaler_is_refused_in_fp16_with_its_line(own, body, said):
-    text = TWO_LOSSES + "".join(f"    {line}\n" for line in body.split("; "))
+    text = two_losses(body)
     path = own.write(text)
-    with pytest.raises(ProblemError, match=re.escape(said)) as raised:
-        own.events(own.experiment(path, precision="fp16"))
-    problem = problem_of(raised.value)
-    number = int(re.search(r"net\.py, line (\d+), in step: In FP16, ", problem.message)[1])
+    message = refusal(trained, own.experiment(path, precision="fp16")).message
+    number = int(re.search(r"net\.py, line (\d+), in step: In FP16, ", message)[1])
+    assert said in message
     assert text.splitlines()[number - 1].strip() in body
     for precision, severity in (("fp16", "error"), ("fp32", "warning"), ("bf16", "warning")):
         told = check(own.experiment(path, precision=precision)).findings
         (found,) = [one for one in told if one.kind is FindingKind.SCALER_RULE]
         assert (found.severity, found.place) == (severity, f"net.py:{number}") and said in found.message
-    own.events(own.experiment(path, precision="fp32"))
+    trained(own.experiment(path, precision="fp32"))
 
 
 def test_gradients_of_other_devices_alone_are_cleared_once_they_are_used(own, monkeypatch):
@@ -219,8 +216,7 @@ def test_gradients_of_other_devices_alone_are_cleared_once_they_are_used(own, mo
     monkeypatch.setattr("engine.training.steps.own.average_gradients", average)
     part = "train.backward((train.model[0](batch[0]) ** 2).mean())"
     body = f"{part}; train.step(b); {part}; assert train.model[2].weight.grad is None; train.step(a)"
-    path = own.write(TWO_LOSSES + "".join(f"    {line}\n" for line in body.split("; ")))
-    assert len(own.losses(own.experiment(path))) == 6
+    assert len(own.run(two_losses(body)).losses) == 6
 
 
 KEPT = [
@@ -236,10 +232,9 @@ KEPT = [
 
 @pytest.mark.parametrize("body", KEPT, ids=range(len(KEPT)))
 def test_a_step_that_keeps_the_rules_trains_alike_with_and_without_a_loss_scaler(own, body):
-    path = own.write(TWO_LOSSES + "".join(f"    {line}\n" for line in body.split("; ")))
-    expected = own.losses(own.experiment(path, precision="fp32"))
-    experiment = own.experiment(path, precision="fp16", scaler={"init_scale": 1024.0})
-    assert own.losses(experiment) == pytest.approx(expected, rel=0.01)
+    expected = own.run(two_losses(body), precision="fp32").losses
+    experiment = own.asked(two_losses(body), precision="fp16", scaler={"init_scale": 1024.0})
+    assert trained(experiment).losses == pytest.approx(expected, rel=0.01)
     # two of them compute a part without autocast
     usual = (FindingKind.EMULATED, FindingKind.AUTOCAST)
     assert not [one for one in check(experiment).findings if one.kind not in usual]

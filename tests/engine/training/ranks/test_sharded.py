@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from engine.experiment.experiment import experiment_from
-from engine.experiment.setting import FormValues
 from engine.protocol import jobs
-from engine.protocol.events import Epoch, Event, Failed, Finished, Log, Samples, Skipped, Summary
+from engine.protocol.events import Failed, Log
 from engine.training.ranks.sharded import blocks_of
 from engine.worker.perform import perform
+from tests.engine.training.conftest import Trained
 
 GLOBAL_BATCH = 8
 SETTINGS: dict[str, Any] = {
@@ -30,7 +30,7 @@ SHARDED: dict[str, Any] = {"devices": 2, "batch_size": GLOBAL_BATCH // 2, "ranks
 
 def trained(
     folder: Path | None = None, *, resume: bool = False, stop_after: int | None = None, **settings: Any
-) -> list[Event]:
+) -> Trained:
     control, events = jobs.Control(), []
     experiment = experiment_from({**SETTINGS, "batch_size": GLOBAL_BATCH, **settings})
     checkpoints = None if folder is None else str(folder)
@@ -38,17 +38,7 @@ def trained(
         events.append(event)
         if stop_after is not None and control.step >= stop_after:
             control.stop_requested.set()
-    return events
-
-
-def column(events: list[Event], name: str) -> list[float]:
-    batches = [event for event in events if isinstance(event, Samples)]
-    return [value for event in batches for value in event.columns()[name]]
-
-
-def summary(events: list[Event]) -> Summary:
-    assert isinstance(events[-1], Finished), events[-1]
-    return events[-1].summary
+    return Trained(tuple(events))
 
 
 def saved(folder: Path, name: str = "last") -> dict[str, Any]:
@@ -71,30 +61,25 @@ def test_it_trains_as_one_process_at_the_same_global_batch(
     settings: dict[str, Any], tolerance: float
 ) -> None:
     alone, sharded = trained(**settings), trained(**SHARDED, **settings)
-    names = ["loss", *({"grad_norm"} if "clip_norm" in settings.get("step", {}) else ())]
-    for name in names:
-        assert column(sharded, name) == pytest.approx(column(alone, name), rel=tolerance), name
-    (ended,) = [event for event in sharded if isinstance(event, Epoch)]
-    (ended_alone,) = [event for event in alone if isinstance(event, Epoch)]
+    assert sharded.losses == pytest.approx(alone.losses, rel=tolerance)
+    if "clip_norm" in settings.get("step", {}):
+        assert sharded.samples.grad_norm == pytest.approx(alone.samples.grad_norm, rel=tolerance)
+    (ended,), (ended_alone,) = sharded.epochs, alone.epochs
     assert ended.validation_loss == pytest.approx(ended_alone.validation_loss, rel=tolerance)
     # of a device's shard: what does not divide evenly is padded
-    half, whole = summary(sharded), summary(alone)
     for part in ("parameters_mib", "gradients_mib", "optimizer_state_mib"):
-        assert getattr(half, part) == pytest.approx(getattr(whole, part) / 2, rel=0.02), part
+        whole = getattr(alone.summary, part)
+        assert getattr(sharded.summary, part) == pytest.approx(whole / 2, rel=0.02), part
 
 
 @pytest.mark.slow
 def test_it_skips_the_steps_that_one_process_skips() -> None:
     settings = {"precision": "fp16", "steps": 12, "scaler": {"init_scale": 2.0**24, "backoff_factor": 0.125}}
     alone, sharded = trained(**settings), trained(**SHARDED, **settings)
-    skipped, skipped_alone = (
-        [step for event in events if isinstance(event, Skipped) for step in event.steps]
-        for events in (sharded, alone)
-    )
-    assert skipped == skipped_alone
-    assert column(sharded, "grad_scale") == column(alone, "grad_scale")
-    assert 0 < (summary(sharded).skipped_steps or 0) < 12
-    assert not [event for event in sharded if isinstance(event, Log) and event.level == "problem"]
+    assert sharded.skipped_steps == alone.skipped_steps
+    assert sharded.samples.grad_scale == alone.samples.grad_scale
+    assert 0 < (sharded.summary.skipped_steps or 0) < 12
+    assert not [event for event in sharded.of(Log) if event.level == "problem"]
 
 
 @pytest.mark.slow
@@ -102,10 +87,10 @@ def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> Non
     settings = {**SHARDED, "steps": 30, "checkpoint": {"last": True, "rewind_every": 4}}
     straight = trained(tmp_path / "straight", **settings)
     first = trained(tmp_path / "broken", stop_after=3, **settings)
-    assert 3 <= summary(first).steps < 30
+    assert 3 <= first.summary.steps < 30
     begun = saved(tmp_path / "broken")
     second = trained(tmp_path / "broken", resume=True, **settings)
-    assert column(first, "loss") + column(second, "loss") == column(straight, "loss")
+    assert first.losses + second.losses == straight.losses
     whole, resumed = saved(tmp_path / "straight"), saved(tmp_path / "broken")
     for name, tensor in whole["model"].items():
         assert torch.equal(tensor, resumed["model"][name]), name
@@ -117,7 +102,7 @@ def test_stopped_and_resumed_it_ends_the_same_bit_for_bit(tmp_path: Path) -> Non
     (tmp_path / "alone").mkdir()
     torch.save(begun, tmp_path / "alone" / "last.pt")
     alone = trained(tmp_path / "alone", resume=True, steps=30, checkpoint={"last": True})
-    assert column(alone, "loss") == pytest.approx(column(second, "loss"), rel=1e-4)
+    assert alone.losses == pytest.approx(second.losses, rel=1e-4)
 
 
 @pytest.mark.slow
@@ -136,9 +121,8 @@ def test_running_statistics_are_the_same_on_all_ranks_and_stay_in_float32(tmp_pa
     pictures = {"model": "small-cnn", "dataset": "synthetic", "image_size": 8, "num_classes": 4}
     settings = {**pictures, "precision": "bf16", "samples": 64, "checkpoint": {"last": True}}
     settings |= {"optimizer": {"name": "sgd", "momentum": 0.9, "fused": True}}
-    events = trained(tmp_path, **SHARDED, **settings)
-    assert summary(events).first_nan_step is None
-    assert "fused" in summary(events).left_out
+    summary = trained(tmp_path, **SHARDED, **settings).summary
+    assert summary.first_nan_step is None and "fused" in summary.left_out
     dtypes = {tensor.dtype for tensor in saved(tmp_path)["model"].values() if tensor.is_floating_point()}
     assert dtypes == {torch.float32}
 
@@ -146,12 +130,8 @@ def test_running_statistics_are_the_same_on_all_ranks_and_stay_in_float32(tmp_pa
 @pytest.mark.slow
 def test_a_single_module_is_refused() -> None:
     linear = {"model": "linear", "dataset": "synthetic-regression", "samples": 100}
-    (*_, last) = trained(**SHARDED, **linear)
-    assert isinstance(last, Failed)
-    assert (
-        last.problem.message
-        == "Strategy is FSDP2, but linear is a single module, so there is nothing to shard."
-    )
+    (failed,) = trained(**SHARDED, **linear).of(Failed)
+    assert "linear is a single module" in failed.problem.message
 
 
 class Net(nn.Module):
@@ -171,12 +151,3 @@ def test_blocks_are_what_the_model_has_in_lists_or_else_its_parts() -> None:
     parts.first, parts.second, parts.empty = nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU()
     assert blocks_of(parts) == [parts.first, parts.second]
     assert blocks_of(nn.Linear(2, 2)) == []
-
-
-def test_settings_of_ddp_apply_to_it_alone() -> None:
-    def chosen(strategy: str) -> FormValues:
-        texts = {"devices": "2", "ranks.strategy": strategy}
-        return FormValues(texts.__getitem__, ())
-
-    assert chosen("ddp").uses_ddp()
-    assert not chosen("fsdp").uses_ddp()

@@ -28,21 +28,23 @@ from engine.training.ranks.sharing import (
 from engine.training.steps.captured import CompiledStep
 from engine.training.steps.plain import PlainStep, RecipeRecord
 
-
-def test_a_step_that_was_late_once_does_not_count() -> None:
-    like_most = [(2.0, 0.5)] * SAMPLED_FIRST
-    # the last of the first ten steps, and the first, in which ranks wait for one that began later
-    assert usual_times([*like_most[:-1], (500.0, 500.0)], 10.0) == (2.0, 0.5)
-    assert usual_times([(900.0, 900.0), *like_most], 10.0) == (2.0, 0.5)
+LIKE_MOST = [(2.0, 0.5)] * SAMPLED_FIRST
 
 
-def test_what_was_slower_in_the_first_steps_is_that_of_the_later_ones() -> None:
-    assert usual_times([(9.0, 9.0)] * 5 + [(2.0, 1.0)] * 5, 10.0) == (2.0, 1.0)
-
-
-def test_an_exchange_takes_no_longer_than_its_step() -> None:
-    assert usual_times([(30.0, 20.0)], 10.0) == (10.0, 10.0)
-    assert usual_times([], 10.0) is None
+@pytest.mark.parametrize(
+    ("samples", "usual"),
+    [
+        ([*LIKE_MOST[:-1], (500.0, 500.0)], (2.0, 0.5)),
+        # ranks wait for one that began later
+        ([(900.0, 900.0), *LIKE_MOST], (2.0, 0.5)),
+        ([(9.0, 9.0)] * 5 + [(2.0, 1.0)] * 5, (2.0, 1.0)),
+        # no longer than the step
+        ([(30.0, 20.0)], (10.0, 10.0)),
+        ([], None),
+    ],
+)
+def test_the_usual_times_are_those_of_most_later_steps(samples: Any, usual: Any) -> None:
+    assert usual_times(samples, 10.0) == usual
 
 
 class Heads(nn.Module):
@@ -95,13 +97,7 @@ def trained(step: PlainStep, steps: int, batches: int = 1) -> list[torch.Tensor]
         ("aaa", {}, 1, 1, "The parameter b.weight, like 1 more, gets no gradient in this step."),
         # both heads have a gradient in each step, but DistributedDataParallel wants it from the last batch
         ("abab", {}, 2, 1, "The parameter a.weight, like 1 more, gets no gradient in this step."),
-        (
-            "abab",
-            {"static_graph": True},
-            1,
-            2,
-            "The model used other parameters in this step than in the first",
-        ),
+        ("abab", {"static_graph": True}, 1, 2, "The model used other parameters in this step than in the"),
     ],
 )
 def test_a_step_that_leaves_parameters_out_is_refused_with_their_names(

@@ -33,43 +33,34 @@ def test_groups_of_one_shape_warm_up_are_captured_once_and_replayed() -> None:
     assert phases == [PhaseName.WARMING_UP] * 3 + [PhaseName.CAPTURING, None, None, None]
 
 
-def test_a_smaller_last_batch_goes_beside_the_graph() -> None:
-    plan = CapturePlan()
-    actions(plan, *[group(16)] * 4)
-    found = actions(plan, group(9), group(16), group(9), group(16))
-    assert found == [Action.BESIDE, Action.REPLAY] * 2
+W, C, R, B, G = Action.WARM_UP, Action.CAPTURE, Action.REPLAY, Action.BESIDE, Action.GO_WITHOUT
 
 
-def test_fewer_batches_of_a_group_go_beside_the_graph() -> None:
-    plan = CapturePlan()
-    actions(plan, *[group(16, 16)] * 4)
-    assert actions(plan, group(16), group(16, 16)) == [Action.BESIDE, Action.REPLAY]
-
-
-def test_a_run_that_begins_with_a_small_group_captures_the_whole_ones() -> None:
-    plan = CapturePlan()
-    found = actions(plan, group(3), *[group(16)] * 4, group(3))
-    assert found == [*[Action.WARM_UP] * 4, Action.CAPTURE, Action.BESIDE]
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([*[group(16)] * 4, group(9), group(16), group(9), group(16)], [W, W, W, C, B, R, B, R]),
+        ([*[group(16, 16)] * 4, group(16), group(16, 16)], [W, W, W, C, B, R]),
+        ([group(3), *[group(16)] * 4, group(3)], [W, W, W, W, C, B]),
+    ],
+    ids=["a smaller last batch", "fewer batches", "small first"],
+)
+def test_smaller_groups_go_beside_the_graph(groups: list[Group], expected: list[Action]) -> None:
+    assert actions(CapturePlan(), *groups) == expected
 
 
 def test_an_epoch_of_one_whole_and_one_small_group_is_captured_all_the_same() -> None:
     plan = CapturePlan()
     found = actions(plan, *[group(3), group(16)] * 6)
-    assert found.count(Action.CAPTURE) == 1 and found[-1] is Action.REPLAY and not plan.is_given_up
+    assert found.count(C) == 1 and found[-1] is R and not plan.is_given_up
 
 
-def test_shapes_that_keep_changing_are_given_up() -> None:
+def test_shapes_that_keep_changing_are_given_up_and_then_nothing_is_captured() -> None:
     plan = CapturePlan()
     found = actions(plan, *(group(16, side=side) for side in range(8, 30)))
     assert plan.is_given_up and plan.phase is None
-    assert Action.CAPTURE not in found and found[-1] is Action.GO_WITHOUT
-    assert plan.action_for(group(16)) is Action.GO_WITHOUT
-
-
-def test_after_giving_up_nothing_is_captured() -> None:
-    plan = CapturePlan()
-    plan.is_given_up = True
-    assert actions(plan, *[group(16)] * 5) == [Action.GO_WITHOUT] * 5
+    assert C not in found and found[-1] is G
+    assert actions(plan, *[group(16)] * 5) == [G] * 5
 
 
 class Cycle:

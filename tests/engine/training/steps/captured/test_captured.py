@@ -15,7 +15,6 @@ from torch.nn.functional import cross_entropy
 
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.settings import UNCAPTURED_STEPS as WARMUP
-from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch
 from engine.training.steps.captured import Capture, CapturedStep
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
@@ -228,16 +227,6 @@ def test_a_broken_capture_leaves_no_trace_but_its_reason(cuda, pair_of, mood, re
     assert [graph.operations for graph in cuda.graphs] == [[]], "the broken graph keeps no memory"
     assert cuda.restored == ["state"] and len(cuda.released) == ends_allocation
     assert pair.captured.record.take_notes() == [f"capture is not applied: {reason}."]
-
-
-def test_phases_are_told_before_the_group_that_they_are_of(pair_of: Callable[..., Pair]) -> None:
-    pair = pair_of()
-    phases = []
-    for group in groups_of(4, 2, 4, 4, 4, 4):
-        phases.append(pair.captured.next_phase())
-        pair.train([group])
-    warming, capturing = PhaseName.WARMING_UP, PhaseName.CAPTURING
-    assert phases == [warming, warming, warming, warming, capturing, None]
 
 
 def test_the_imitation_computes_nothing_while_it_captures_and_reads_its_memory_anew(cuda: Any) -> None:
