@@ -73,13 +73,11 @@ def _training(summary: Summary) -> Iterator[Pair]:
     yield from _known(
         ("Waiting for data", None if waited is None else 100 * waited, "{:.1f}% of the time"),
         ("Warm-up", summary.warmup_seconds, f"{{:,.1f}} s{_of_which(summary)}"),
-        ("Paused", summary.paused_seconds, _EXCLUDED),
-        ("Sampling ranges", summary.sampling_seconds, _EXCLUDED),
+        ("Paused", summary.paused_seconds, "{:,.1f} s, excluded from all other metrics"),
     )
 
 
 _FLOAT32 = {"strict": "strict (TF32 off)", "tf32": "TF32", "default": "PyTorch's default"}
-_EXCLUDED = "{:,.1f} s, excluded from all other metrics"
 
 
 def _known(*rows: tuple[str, float | None, str]) -> list[Pair]:

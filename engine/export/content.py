@@ -111,7 +111,7 @@ def content_of(
         comparison=comparison,
         samples=ByRun(store.samples, named),
         curves=ByRun(store.curves, named),
-        events={run_id: store.events(run_id, with_ranges=True) for run_id in named},
+        events={run_id: store.events(run_id) for run_id in named},
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),
         version=__version__,

@@ -90,7 +90,6 @@ _NOT_OF_THE_TRAINING = (
     "epochs",
     "measure.warmup_steps",
     "measure.block_steps",
-    "measure.range_every",
     "validation.limit",
 )
 """Settings that may differ within the same training, as they do not change the replayed part."""

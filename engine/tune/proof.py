@@ -193,7 +193,7 @@ def short_run(experiment: Experiment, seconds: float, speed: float | None) -> Ex
 def with_length(experiment: Experiment, measured_steps: int, block_steps: int) -> Experiment:
     """Return the experiment with `steps` steps after a short warm-up."""
     warmup = short_warmup(experiment)
-    measure = {"warmup_steps": warmup, "block_steps": block_steps, "range_every": 0}
+    measure = {"warmup_steps": warmup, "block_steps": block_steps}
     return experiment.model_copy(
         update={
             "steps": warmup + measured_steps,

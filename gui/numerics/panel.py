@@ -11,12 +11,11 @@ from PySide6.QtWidgets import QCheckBox, QStackedWidget, QWidget
 from engine.export.formats import NUMERICS
 from engine.protocol.advice import Advices
 from engine.protocol.numerics.numerics import USUAL_PARTS, Numerics, Part
-from engine.store.record import RunRecord
 from engine.words.names import dataset_words
 from gui.numerics.answers import Fp32ModulesView, NonfiniteView
 from gui.numerics.divergence import DivergenceView
 from gui.numerics.map_view import MapView
-from gui.numerics.range_view import RangeView, ReadSample
+from gui.numerics.range_view import RangeView
 from gui.session.studies import StudyView
 from gui.session.study_page import StudyHead, StudyPage, state_words
 from gui.widgets import EmptyState, label, set_text
@@ -129,15 +128,6 @@ class NumericsPanel(StudyPage[StudyView[Numerics]]):
             self.ranges.loss_scale.set_uses_scaler(experiment.uses_scaler)
         self._pages.setCurrentWidget(self.empty if view is None else self._content)
         self._show_parts(is_other)
-
-    def show_samples(self, run: RunRecord, count: int, read: ReadSample) -> None:
-        """Show the `count` ranges sampled while a run trained. `read` returns a sample by its number."""
-        self.show_view(None)
-        self.head.note.set_whole_text(f"Ranges sampled during “{run.title}”")
-        self.ranges.loss_scale.set_uses_scaler(run.experiment.uses_scaler)
-        self.ranges.show_samples(count, read)
-        self._pages.setCurrentWidget(self._content)
-        self.tabs.open("range")
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts selected for the next study."""

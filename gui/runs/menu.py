@@ -11,7 +11,6 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QDialog, QLineEdit, QMenu, QPlainTextEdit, QWidget
 
-from engine.experiment.experiment import named
 from engine.experiment.problem import ProblemError
 from engine.store.edits import cleaned_note, cleaned_tags
 from engine.store.record import RunRecord
@@ -194,12 +193,6 @@ def _swatch(ink: str) -> QIcon:
     painter.drawEllipse(QRectF(3, 3, 10, 10))
     painter.end()
     return QIcon(picture)
-
-
-def why_no_ranges(run: RunRecord) -> str | None:
-    """The reason that a run has no sampled ranges to show; None if it has."""
-    is_sampled = run.experiment.measure.range_every > 0
-    return None if is_sampled else f"No ranges were sampled: {named('measure.range_every')} was 0."
 
 
 def fill_columns(menu: QMenu, table: RunsTable, model: RunsModel) -> None:

@@ -20,7 +20,6 @@ from gui.runs.menu import (
     add_tags,
     fill_columns,
     toggled,
-    why_no_ranges,
 )
 from gui.runs.table.line import Line
 from gui.runs.table.model import RunsModel
@@ -47,7 +46,6 @@ class RunsPanel(Surface):
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
     find_nan_requested = Signal(object)  # RunRecord
-    ranges_requested = Signal(object)  # RunRecord
     profile_requested = Signal(object)  # tuple[str, ...]
     sweep_requested = Signal(str)  # sweep id
     resume_requested = Signal(str)
@@ -235,7 +233,6 @@ class RunsPanel(Surface):
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             Entry("Profile", lambda: self.profile_requested.emit(profiled), unprofiled),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
-            Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(key)),
         ]
 

@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.experiment.problem import Problem, ProblemError
-from engine.protocol.numerics.ranges import Ranges
 from engine.store.record import RunRecord, UnreadableRun
 from engine.store.store import Store
 from gui.session.live_run import LiveRun
@@ -140,14 +139,6 @@ class SavedRuns(QObject):
     def _forget(self, run_id: str) -> None:
         self._live.pop(run_id, None)
         self._recent.pop(run_id, None)
-
-    def count_ranges(self, run_id: str) -> int:
-        """The number of samples of the run's ranges."""
-        return self._read(lambda: self._store.count_ranges(run_id)) or 0
-
-    def ranges(self, run_id: str, number: int) -> Ranges | None:
-        """The run's ranges of that sample, counted from 0; None where they cannot be read."""
-        return next(iter(self._read(lambda: self._store.ranges(run_id, number)) or ()), None)
 
     def rename(self, run_id: str, name: str) -> None:
         self._change([run_id], lambda: self._store.rename(run_id, name))

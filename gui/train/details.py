@@ -59,7 +59,6 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "Weights unchanged by a step": "" if still is None else f"{still * 100:.1f}%",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
-        "Sampling ranges": _seconds(summary.sampling_seconds) if summary.sampling_seconds else "",
         **{row.name: row.words for row in device_rows(summary, experiment.dataset if experiment else "")},
     }
     return {name: words for name, words in lines.items() if words}

@@ -25,12 +25,11 @@ _STILL = (
     PhaseName.COMPILING,
     PhaseName.CAPTURING,
 )
-_BETWEEN = (PhaseName.VALIDATING, PhaseName.NUMERICS, PhaseName.SAVING)
+_BETWEEN = (PhaseName.VALIDATING, PhaseName.SAVING)
 _MORE = {
     PhaseName.CHECKING: " the images",
     PhaseName.COMPILING: ", this can take a minute",
     PhaseName.CAPTURING: " the step as one graph",
-    PhaseName.NUMERICS: " the ranges",
     PhaseName.SAVING: " a checkpoint",
 }
 _SILENT_SECONDS = 2

@@ -144,7 +144,6 @@ class OtherPages(QObject):
         for panel in (self.numerics_panel, self.profile_panel, self.sweep_panel, self.tune_panel):
             panel.guide_wanted.connect(window.show_guide)
         runs.find_nan_requested.connect(self.numerics.find_nonfinite)
-        runs.ranges_requested.connect(self.numerics.show_samples)
         experiments.ended.connect(self._offer_to_find)
         self.results.wanted.connect(partial(window.show_page, "results"))
         self.results.problem.connect(window.tell)

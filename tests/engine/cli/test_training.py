@@ -105,7 +105,6 @@ def test_a_run_that_fails_is_saved_and_exits_1(answer):
     ("asked", "key"),
     [
         ("checkpoint.last=true", "checkpoint.last"),
-        ("measure.range_every=1000", "measure.range_every"),
         ("step.recipe=capture", "step.recipe"),
     ],
 )

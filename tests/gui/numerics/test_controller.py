@@ -151,23 +151,3 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     qtbot.keyClick(panel.tabs.guide_button, Qt.Key.Key_Tab)
     focused = window.focusWidget()
     assert focused is not None and panel.nonfinite.isAncestorOf(focused)
-
-
-def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(
-    qtbot: QtBot, window: MainWindow, tiny: Experiment
-) -> None:
-    measure = tiny.measure.model_copy(update={"range_every": 2})
-    sampled = tiny.model_copy(update={"measure": measure, "steps": 6, "epochs": None})
-    with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
-        window.experiments.submit("", [("run", sampled)])
-    (run,) = window.experiments.runs.records()
-    entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
-    entries["Show sampled ranges"].trigger()
-    panel = window.others.numerics_panel
-    assert window.page == "numerics" and panel.tabs.name() == "range"
-    samples = panel.ranges.samples
-    assert samples.isVisible() and samples.step.text() == "6" and panel.ranges.table.isVisible()
-    samples.slider.setValue(0)
-    assert samples.step.text() == "2"
-    panel.show_view(None)
-    assert not samples.isVisible() and panel.ranges.empty.isVisibleTo(panel.ranges)

@@ -25,9 +25,9 @@ from engine.protocol.events import Phase, Samples
 from engine.protocol.jobs import Control
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES
-from engine.training.measuring.ranges import ExponentCount, read, watched
 from engine.training.numerics.bench import StoppedError, with_precision
 from engine.training.numerics.parts import _MAKERS, measure_ranges
+from engine.training.numerics.ranges import ExponentCount, read, watched
 from engine.training.runs.loop import train
 from tests.benchmarks.planted import Planted
 

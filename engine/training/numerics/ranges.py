@@ -197,7 +197,6 @@ def measured_ranges(
     precision: Precision = Precision.FP32,
     scale: float = 1.0,
     first_scale: float = 1.0,
-    step: int = 0,
 ) -> Ranges:
     """Return the ranges of a pass in FP32, and the losses in its own format, if any. Waits for the device."""
     gradients: dict[str, ExponentCount] = {}
@@ -215,7 +214,7 @@ def measured_ranges(
         if name in counts
     ]
     zeros, nonfinite = _losses(true, own)
-    dtypes = {} if own is None and precision.is_narrow else (own or true).dtypes
+    dtypes = (own or true).dtypes
     histograms = read([count for *_, count in places])
     rows = tuple(
         ModuleRange(
@@ -233,7 +232,7 @@ def measured_ranges(
         for (name, quantity, _), exponents in zip(places, histograms, strict=True)
     )
     casts = () if own is None else own.casts[:MOST_ENTRIES]
-    ranges = Ranges(rows=rows, casts=casts, scale=scale, step=step)
+    ranges = Ranges(rows=rows, casts=casts, scale=scale)
     return ranges.model_copy(update={"notes": range_notes(ranges, precision, first_scale)})
 
 
