@@ -203,7 +203,7 @@ def test_a_saved_run_has_its_ranges_also_elsewhere_and_up_to_the_step_it_resumes
     assert store.count_ranges(saved.id) == 3
     assert store.ranges(saved.id, 1) == (ranges_in(run.events)[1],)
     assert not any(isinstance(event, PartMeasured) for event in store.events(saved.id))
-    archive = COMPARISON.export(content_of(store, [saved.id]), tmp_path / "runs.zip")
+    archive = COMPARISON.export(content_of(store, [saved.id]), tmp_path / "runs.ammeter")
     with Store(tmp_path / "there.sqlite") as there:
         import_archive(there, archive)
         assert there.ranges(saved.id) == store.ranges(saved.id)
