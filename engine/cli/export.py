@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import output
-from engine.cli.options import AsJson, Force, Published
+from engine.cli.options import AsJson, Force
 from engine.cli.session import RUN, SWEEP, Ids, Match, find, saved_results
 from engine.cli.study import PRINTED
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
@@ -68,7 +68,6 @@ def export(
     plot: Plot = None,
     by: Against = None,
     theme: Theme = None,
-    published: Published = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
@@ -80,10 +79,10 @@ def export(
         found = find(store, ids[0])
         if found.kind != RUN:
             of_runs = (*ids[1:], baseline, lead, title, plot, by, theme)
-            _export_alone(store, found, to, force, as_json, has_more=any(of_runs) or published)
+            _export_alone(store, found, to, force, as_json, has_more=any(of_runs))
             return 0
         image = _image_writer(to, plot, by, theme)
-        content = content_of(store, ids, baseline, lead, title, with_published=published)
+        content = content_of(store, ids, baseline, lead, title)
         sentences = _write(content, to, image, force)
     output.outcome(as_json, {"to": to, "runs": [run.id for run in content.runs]}, *sentences)
     return 0

@@ -47,8 +47,6 @@ from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_error
 from engine.experiment.repeats import Turn, in_turns
 from engine.experiment.value import shortened
-from engine.export.report.published import as_json as published_json
-from engine.export.report.published import published_beside, published_section
 from engine.protocol.events import Event, Failed
 from engine.store.record import RunRecord
 from engine.words.numbers import NONE, times
@@ -132,7 +130,6 @@ def compare(
     time_limit: TimeLimit = "",
     dry_run: DryRun = False,
     name: str | None = None,
-    published: options.Published = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
@@ -148,10 +145,6 @@ def compare(
     options.refuse_limit(asked)
     request = Request(precision or (), sweep or (), parse_plan(repeats, to_within, time_limit), dry_run)
     if is_sweep(asked, request):
-        if published:
-            message = "--published does not apply to a sweep."
-            remedy = "Export its runs with `ammeter export --published`."
-            raise request_error(message, remedy, key="sweep")
         return compare_grid(asked, request, name=name, trust_code=trust_code, as_json=as_json, target=target)
     _check_count(sides_of(asked, precision, on_gpu=True))
     with open_session(target, asked.machine) as session:
@@ -162,7 +155,7 @@ def compare(
                 raise ProblemError(*wrong)
         session.warn_if_busy(sides[0][1])
         outcome = _train_turns(session, sides, in_turns(sides, repeats), name)
-    return _print_comparison(outcome, as_json, session.interrupt.asked, with_published=published)
+    return _print_comparison(outcome, as_json, session.interrupt.asked)
 
 
 @dataclass(frozen=True)
@@ -211,22 +204,15 @@ def _train_turns(
     return _Outcome(baseline, runs, comparison_of(evidence, first.id, others=others), problem)
 
 
-def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool, *, with_published: bool) -> int:
+def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
     comparison = outcome.comparison
-    rows = published_beside(comparison) if with_published and comparison is not None else ()
     value: dict[str, Any] = {
         "baseline": outcome.baseline,
         "runs": [run.to_dict() for run in outcome.runs],
         "variants": [] if comparison is None else variants(comparison),
-        **({"published": [*map(published_json, rows)]} if with_published else {}),
     }
     if not as_json and comparison is not None:
         show(comparison)
-        if rows:
-            output.line()
-            output.sections([published_section(rows)])
-        elif with_published:
-            output.line("No published results of this model are known.")
     if outcome.problem is not None:
         output.error(outcome.problem, as_json, **value)
     elif as_json:

@@ -158,7 +158,6 @@ def _comparison_formats() -> tuple[Format[Content], ...]:
         latex,
         _own("tensorboard", "/", "TensorBoard", "tensorboard.write_tensorboard"),
         _own("archive", ".ammeter", "Full runs, to import elsewhere", "archive.writer.write_archive"),
-        _own("zip", ".zip", "Full runs, for Ammeter 0.1", "archive.writer.write_archive"),
         _own("script", ".py", "Python script of one run", "script.page.write_script", beside=(".npz",)),
     )
 

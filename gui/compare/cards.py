@@ -1,8 +1,8 @@
-"""The cards of a comparison: speed bars, settings of two sides, devices, and published results."""
+"""The cards of a comparison: speed bars, settings of two sides, and devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
@@ -13,17 +13,14 @@ from engine.compare.sides import Side
 from engine.drawing.bar_chart import Bar
 from engine.drawing.looks import side_looks
 from engine.experiment.experiment import FACTS, setting_title
-from engine.export.document import Cell, Section
-from engine.export.report.published import PublishedRow, published_beside, published_section
 from engine.export.report.report import devices_section
 from engine.words.numbers import number
 from gui.charts.painter import BarChart
 from gui.widgets import Button, ElidedLabel, divider, label
-from gui.widgets.answer_page import wrapped
 from gui.widgets.boxes import Stretch, Surface, grid_of, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
-from gui.widgets.table import Column, ResultTable
-from gui.widgets.table.columns import GROWS, word_columns
+from gui.widgets.table import ResultTable
+from gui.widgets.table.columns import word_columns
 
 _ROW, _MARGIN, _BETWEEN = 24, 12, 13
 _FIRST = ("model", "dataset", "batch_size", "epochs", "steps", "step.recipe", "optimizer.name")
@@ -177,76 +174,3 @@ class DevicesCard(Surface):
         if section is not None:
             self.table.show_rows(section.rows, word_columns(section.headings, section.right, section.rows))
         self.setVisible(section is not None)
-
-
-_WIDTHS = {"Precision": 92, "Batch": 60, "img/s": 72, "Yours": 72, "Accuracy": 76, "Year": 48}
-_VALUES: Mapping[str, Callable[[PublishedRow], float | None]] = {
-    "Batch": lambda row: row.figure.batch_size,
-    "img/s": lambda row: row.figure.samples_per_second,
-    "Yours": lambda row: row.ratio,
-    "Accuracy": lambda row: row.figure.accuracy_percent,
-    "Year": lambda row: row.source.year,
-}
-_Row = tuple[PublishedRow, tuple[Cell, ...]]
-
-
-class PublishedCard(Surface):
-    """A folded card of published results, hidden if there are none for the compared models."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("panel", parent=parent)
-        self._section: Section | None = None
-        self._table: ResultTable[_Row] = ResultTable("Published results", whole=True)
-        self.opener = Button(
-            "Published results",
-            "toggle",
-            "Show published results for the same model",
-        )
-        self.opener.toggled.connect(self._refresh)
-        self._warning, self._sources = wrapped("", "body"), wrapped("", "hint")
-        head = in_row(self.opener, Stretch(1))
-        in_column(
-            head, self._warning, self._table, self._sources, parent=self, margins=(12, 8, 12, 8), spacing=8
-        )
-        self.hide()
-
-    @property
-    def is_open(self) -> bool:
-        """True if the published results are shown."""
-        return self.opener.isChecked()
-
-    def show_comparison(self, comparison: Comparison) -> None:
-        """Show the published results of the compared models."""
-        rows = published_beside(comparison)
-        section = published_section(rows) if rows else None
-        self._section = section
-        if section is not None:
-            columns = [_column(section, place) for place in range(len(section.headings))]
-            self._table.show_rows(list(zip(rows, section.rows, strict=True)), columns)
-        self.setVisible(bool(rows))
-        self._refresh()
-
-    def texts(self) -> list[list[str]]:
-        """Return the texts of the visible rows."""
-        return self._table.lines()[1:] if self._table.isVisible() else []
-
-    def _refresh(self) -> None:
-        section = self._section if self.is_open else None
-        for part in (self._warning, self._table, self._sources):
-            part.setVisible(section is not None)
-        if section is not None:
-            self._warning.setText(" ".join(section.sentences))
-            self._sources.setText("\n".join(section.notes))
-
-
-def _column(section: Section, place: int) -> Column[_Row]:
-    title = section.headings[place]
-    value, width = _VALUES.get(title), _WIDTHS.get(title)
-    return Column(
-        title,
-        lambda row: row[1][place],
-        None if value is None else lambda row: value(row[0]),
-        width=width or 90,
-        widest=0 if width else GROWS,
-        is_number=title in section.right,
-    )

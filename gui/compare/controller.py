@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
@@ -77,13 +76,6 @@ class CompareController(QObject):
         self._reading.stop()
         self._writing.stop()
 
-    def state(self) -> dict[str, Any]:
-        return {**self.exporting.state(), "published": self._panel.published.is_open}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.exporting.restore(state)
-        self._panel.published.opener.setChecked(state.get("published") is True)
-
     def _connect(self, panel: ComparePanel) -> None:
         self.reader.problem.connect(self.problem)
         panel.headline.missing_wanted.connect(self._queue_missing)
@@ -113,7 +105,7 @@ class CompareController(QObject):
             return ExportRequest((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
         title = self._titles.get(frozenset(run_ids), "")
-        return ExportRequest(run_ids, against, leading, title, self._panel.published.is_open)
+        return ExportRequest(run_ids, against, leading, title)
 
     def _ask_title(self) -> None:
         runs = frozenset(self.reader.run_ids())

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QBoxLayout, QScrollArea, QTabWidget, QToolButton, 
 from engine.compare.comparison import Comparison
 from engine.drawing.looks import side_fills
 from gui.charts.lines import Line, Quantity
-from gui.compare.cards import BarPanel, DevicesCard, PublishedCard, SettingsCard
+from gui.compare.cards import BarPanel, DevicesCard, SettingsCard
 from gui.compare.headline import Headline
 from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
@@ -97,8 +97,7 @@ class ComparePanel(Surface):
         self.offer = Button("", "secondary", "", do=self._take_offer)
         self.headline = Headline()
         self.table = FigureTable()
-        self.devices, self.published = DevicesCard(), PublishedCard()
-        self.bars, self.settings = BarPanel(), SettingsCard()
+        self.devices, self.bars, self.settings = DevicesCard(), BarPanel(), SettingsCard()
         self.figures, self._curves = self._figures_page(), QWidget()
         self._curves_row = in_row(parent=self._curves, margins=(0, 8, 0, 0))
         self.tabs = QTabWidget()
@@ -152,7 +151,6 @@ class ComparePanel(Surface):
         self.bars.show_comparison(compared.comparison)
         self.table.show_comparison(compared.comparison)
         self.devices.show_comparison(compared.comparison)
-        self.published.show_comparison(compared.comparison)
         self.set_headline(headline)
 
     def set_headline(self, side_id: str | None) -> None:
@@ -184,14 +182,13 @@ class ComparePanel(Surface):
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
         # not as a minimum of the parts: that would take the place of their content's own
         self._beside.addStrut(_LEAST_FIGURES)
-        parts = (self.table, wide(charts), self.devices, self.published)
+        parts = (self.table, wide(charts), self.devices)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
         return scrolled("Metrics", page)
 
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:
             self.comparison = None
-            self.published.hide()
         self._is_empty = is_empty
         self.offer.setVisible(is_empty)
         self._rest.setVisible(is_empty)

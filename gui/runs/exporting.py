@@ -34,15 +34,13 @@ class ExportRequest:
     """The runs to export. `baseline` is the id of a run of the baseline.
 
     `side` is the id of a run of the side that leads the report and races the baseline, or None for the
-    default. `title` is the title of the report, "" for the default. `with_published` adds the published
-    results of the same models.
+    default. `title` is the title of the report, "" for the default.
     """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
     side: str | None = None
     title: str = ""
-    with_published: bool = False
 
     @property
     def words(self) -> str:
@@ -90,8 +88,7 @@ def write(
 
 
 def _content(store: Store, request: ExportRequest) -> Content:
-    chosen = request.run_ids, request.baseline, request.side, request.title
-    return content_of(store, *chosen, with_published=request.with_published)
+    return content_of(store, request.run_ids, request.baseline, request.side, request.title)
 
 
 def table(store_path: Path, request: ExportRequest, form: str) -> str:

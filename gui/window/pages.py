@@ -99,7 +99,7 @@ class OtherPages(QObject):
             Key.PROFILE: self.profile_panel,
             Key.SWEEP: self.sweep_panel,
             Key.TUNE: self.tune_panel,
-            Key.EXPORT: self.comparisons,
+            Key.EXPORT: self.comparisons.exporting,
             Key.SHOW: self.shows,
         }
 

@@ -30,8 +30,7 @@ from engine.store.edits import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.store.record import Status
 from engine.words.numbers import memory_text
 
-FORMAT = 2  # incremented when an older Ammeter could not read the new format; 2 added pictures
-FORMAT_WITHOUT_PICTURES = 1  # written for runs without pictures, so that an older Ammeter can read them
+FORMAT = 2  # the only one that is read
 MANIFEST = "ammeter.json"
 RECORD, EVENTS, SAMPLES = "record.json", "events.jsonl", "samples.f8"
 PARTS = (RECORD, EVENTS, SAMPLES)  # of each run; samples are float64, little-endian, column after column
@@ -96,7 +95,7 @@ class SheetEntry(Message):
 class Manifest(Message):
     """Everything in the archive."""
 
-    format: Literal[1, 2]
+    format: Literal[2]
     ammeter: _Version
     runs: Annotated[tuple[_Id, ...], Field(max_length=MOST_RUNS)]
     comparisons: Annotated[tuple[ComparisonEntry, ...], Field(max_length=MOST_RUNS)]

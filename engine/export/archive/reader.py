@@ -51,8 +51,6 @@ def _manifest_of(data: bytes) -> layout.Manifest:
     _need(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
     _need(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
     _need(len(set(sheets)) == len(sheets), "a sheet of images is named twice")
-    is_older = manifest.format == layout.FORMAT_WITHOUT_PICTURES
-    _need(not (is_older and sheets), "it has images, which its format does not support")
     expected = [*(member(run_id, part) for run_id in manifest.runs for part in layout.PARTS), *sheets]
     _need([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
     for comparison in manifest.comparisons:
@@ -182,12 +180,16 @@ def _manifest(container: Container) -> layout.Manifest:
     data = container.read(layout.MANIFEST)
     try:
         version = layout.FormatOnly.model_validate_json(data).format
-        if version <= layout.FORMAT:
+        if version == layout.FORMAT:
             return _manifest_of(data)
     except ValueError as error:
         refuse(container.path, f"is not an archive of runs, or was changed ({fault(error)})", ANOTHER)
-    sentence = f"was written by a newer Ammeter (format {shortened(version)}, this one knows {layout.FORMAT})"
-    return refuse(container.path, sentence, "Nothing was imported. Import it with the newer Ammeter.")
+    sentence = f"was written by {{}} Ammeter (format {shortened(version)}, this one reads {layout.FORMAT})"
+    if version < layout.FORMAT:
+        remedy = "Nothing was imported. Export the runs again with this version, where they are saved."
+        refuse(container.path, sentence.format("an older"), remedy)
+    remedy = "Nothing was imported. Import it with the newer Ammeter."
+    return refuse(container.path, sentence.format("a newer"), remedy)
 
 
 class _Archive:

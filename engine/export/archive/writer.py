@@ -67,7 +67,7 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
         if len(ids) > layout.MOST_RUNS:
             _too_much(f"{len(ids):,} runs are too many for one archive (limit {layout.MOST_RUNS:,})")
         manifest = layout.Manifest(
-            format=layout.FORMAT if sheets else layout.FORMAT_WITHOUT_PICTURES,
+            format=layout.FORMAT,
             ammeter=__version__,
             runs=tuple(ids),
             comparisons=tuple(comparisons.values()),
@@ -79,8 +79,7 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
 
 
 def _json(part: layout.Manifest | layout.RecordPart) -> bytes:
-    # an older Ammeter refuses a key that it does not know, even an empty one
-    return part.model_dump_json(indent=1, exclude=None if part.pictures else {"pictures"}).encode()
+    return part.model_dump_json(indent=1).encode()
 
 
 def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:

@@ -17,7 +17,6 @@ from engine.export.content import Content
 from engine.export.document import Answer, Document, FigureText, Section
 from engine.export.kinds.profile import BAR, bars_picture
 from engine.export.kinds.profile import answers as answers_of_profile
-from engine.export.report.published import published_section
 from engine.store.record import RunRecord
 from engine.words.names import batch_words, dataset_words
 from engine.words.numbers import NONE, memory_text, times
@@ -102,8 +101,6 @@ def _results(content: Content) -> Iterator[Section]:
     if rows:
         title = f"Metrics, with ratios to {comparison.baseline.title}" if len(titles) > 1 else "Metrics"
         yield Section(title, headings=("Metric", *titles), rows=rows, right=titles, template="figures.html")
-    if content.published:
-        yield published_section(content.published)
     if content.profiles is not None:
         yield Section(BAR, answers_of_profile(content.profiles), pictures=(bars_picture(content.profiles),))
 

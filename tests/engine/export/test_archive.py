@@ -1,4 +1,4 @@
-"""A `.zip` as the command line writes and reads it; what is in it, tests/engine/archives looks at."""
+"""An archive as the command line writes and reads it; what is in it, tests/engine/archives looks at."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def archive(tmp_path: Path, fill: Fill) -> Path:
     """Five runs of another machine."""
     with Store(tmp_path / "there" / "ammeter.sqlite") as store:
         fill(store)
-        return COMPARISON.export(content_of(store, [run.id for run in store.runs()]), tmp_path / "runs.zip")
+        return COMPARISON.export(
+            content_of(store, [run.id for run in store.runs()]), tmp_path / "runs.ammeter"
+        )
 
 
 def test_import_says_what_came_and_what_was_here(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:

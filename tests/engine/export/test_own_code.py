@@ -78,11 +78,11 @@ def test_no_verb_and_no_export_runs_it(
     for form in COMPARISON.formats:
         if not form.is_race:
             assert main(["export", *ids[:1], "--to", str(tmp_path / f"x{form.suffix}"), "--force"]) in (0, 2)
-    assert main(["export", *ids, "--to", str(tmp_path / "x.zip"), "--force"]) == 0
+    assert main(["export", *ids, "--to", str(tmp_path / "x.ammeter"), "--force"]) == 0
     for verb in (["runs"], ["runs", "--json"], ["show", ids[0]], ["settings"], ["presets"]):
         assert main(verb) == 0
     exports_store.remove(ids)
-    assert main(["import", str(tmp_path / "x.zip")]) == 0
+    assert main(["import", str(tmp_path / "x.ammeter")]) == 0
     assert exports_store.run(ids[0]).experiment.own_code == code
     assert not (net.parent / "was_here").exists() and not list(tmp_path.glob("**/was_here"))
     assert not {"layers", "net"} & (sys.modules.keys() - before)

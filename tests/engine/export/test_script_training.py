@@ -374,8 +374,6 @@ CUTS: dict[str, dict[str, Any]] = {
     "batch-limit": {"steps": 1, "image_size": 32, "memory_cap_gib": None},
     "debug-divergence": {"steps": 2, "batch_size": 8, "image_size": 8},
     "batch-sweep": {"steps": 2},
-    "published-resnet50": {"steps": 1, "image_size": 32, "batch_size": 4},
-    "published-vit-b16": {"steps": 1, "image_size": 32, "batch_size": 2},
 }
 
 

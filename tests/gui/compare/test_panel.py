@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 from engine.drawing.bar_chart import Bar, axis_end
 from engine.drawing.looks import SideLook
 from engine.experiment.experiment import Precision
-from engine.export.report.published import WARNING
 from engine.protocol.summary import RankFigures
 from engine.store.record import RunRecord
 from resources.looks import MARK_FILLS
@@ -133,30 +132,3 @@ def test_bars_and_all_settings_have_the_height_that_they_need(
         workspace.qtbot.waitUntil(lambda: not squeezed(panel.figures))
         panel.settings.show_all.click()
     assert panel.settings.show_all.text().startswith("Show all")
-
-
-RESNET = {"model": "resnet50", "dataset": "synthetic", "image_size": 224, "batch_size": 256}
-
-
-def test_a_card_with_ratio_and_warning_opens_for_a_model_that_others_published(
-    workspace: Any, trained: Trained
-) -> None:
-    workspace.show(trained("tf32", 1_876.0, settings=RESNET), trained("fp16", 2_470.0, settings=RESNET))
-    card = workspace.panel.published
-    assert card.isVisible() and not card.is_open and card.texts() == []
-    workspace.press("Published results")
-    a100 = [row for row in card.texts() if row[0] == "A100 80 GB"]
-    assert [row[1:5] for row in a100] == [
-        ["TF32", "256", "938", "2.00×"],
-        ["FP16 AMP", "256", "2,470", "1.00×"],
-    ]
-    assert {row[-2] for row in a100} == {"2021"}
-    said = [one.text() for one in card.findChildren(QLabel) if one.isVisible()]
-    assert any(WARNING in text for text in said) and any("https://github.com/NVIDIA" in text for text in said)
-    workspace.press("Published results")
-    assert card.texts() == []
-
-
-def test_a_model_that_nobody_published_has_no_card(workspace: Any, trained: Trained) -> None:
-    workspace.show(trained("fp32", 800.0))
-    assert not workspace.panel.published.isVisible()
