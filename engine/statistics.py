@@ -284,8 +284,8 @@ class Band:
     low: tuple[float, ...]
     high: tuple[float, ...]
 
-    def parts_at(self, losses: Sequence[float]) -> int | None:
-        """Return the first step, from 1, from which on the losses stay outside, or None.
+    def diverges_at(self, losses: Sequence[float]) -> int | None:
+        """Return the step, from 1, from which on the losses stay outside the band, or None.
 
         They stay outside if nine of ten losses from there to the end are outside, and at least 3 of them or
         all. So a single blip does not count, nor a later short crossing of the band.

@@ -109,7 +109,7 @@ def is_alike(baseline: SideRuns, winner: SideRuns) -> bool | None:
         return None
     at_once = zip(*mine, strict=True)
     curve = [median(losses) if all(map(math.isfinite, losses)) else math.nan for losses in at_once]
-    return band_of(theirs).parts_at(curve) is None
+    return band_of(theirs).diverges_at(curve) is None
 
 
 def _binned(losses: Sequence[float], step_samples: int, samples: int, bins: int) -> list[float]:

@@ -217,12 +217,12 @@ def _page(view: QWidget, awaited: str) -> QStackedWidget:
 def finding(numerics: Numerics) -> tuple[str, str]:
     """Return the view and the sentence of the most serious finding on the examined precision."""
     known, precision = numerics.results, numerics.experiment.precision
-    rungs = () if known.ladder is None else known.ladder.rungs
-    ladder = "" if known.ladder is None else known.ladder.sentence
+    runs = () if known.ladder is None else known.ladder.runs
+    divergence = "" if known.ladder is None else known.ladder.sentence
     found = (
         ("nan", known.nan.first.sentence if known.nan is not None and known.nan.first is not None else ""),
         ("islands", known.islands.sentence if known.islands is not None else ""),
-        ("ladder", next((rung.sentence for rung in rungs if rung.precision == precision), ladder)),
+        ("ladder", next((run.sentence for run in runs if run.precision == precision), divergence)),
         ("range", "" if known.range is None else known.range.finding(precision)),
         ("nan", known.nan.sentence if known.nan is not None else ""),
     )

@@ -107,28 +107,6 @@ def test_a_preset_chooses_the_parts_of_its_numerics(window: MainWindow) -> None:
     assert window.setup.question == "numerics"
 
 
-def test_a_precision_takes_the_place_of_the_one_of_autocast(window: MainWindow) -> None:
-    window.setup.use_changes((("precision", "fp16"), ("steps", "7")))
-    experiments = [experiment for _, experiment in window.setup.outcome().experiments]
-    assert [experiment.precision.value for experiment in experiments] == ["fp16"]
-    assert experiments[0].steps == 7
-
-
-def test_a_waiting_diagnosis_is_taken_out_and_one_in_progress_stops(
-    qtbot: QtBot, window: MainWindow, endless: Experiment
-) -> None:
-    panel, numerics = window.others.numerics_panel, window.experiments.numerics
-    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
-        window.experiments.submit("", [("run", endless)])
-    window.setup.queue_action.trigger()
-    view = panel.view()
-    assert view is not None and view.is_waiting and numerics.waiting == 1
-    qtbot.mouseClick(panel.head.stop, Qt.MouseButton.LeftButton)
-    assert panel.view() is None and numerics.waiting == 0
-    window.experiments.stop()
-    qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
-
-
 def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
     fast = tiny.optimizer.model_copy(update={"learning_rate": 1_000.0})
     with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
