@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_begun, is_disturbed, likely_reason
-from engine.compare.figures import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
-from engine.compare.sides import Side, differing_axes, differing_work
+from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_started, is_disturbed, likely_reason
+from engine.compare.metrics import ACCURACY, ENERGY, LOSS, PEAK_MEMORY, SPEED, Cell, energy_of
+from engine.compare.sides import Side, differing_axes, training_differences
 from engine.compare.split import Split
 from engine.protocol.summary import Energy
 from engine.words.numbers import number, number_text, times
@@ -79,7 +79,7 @@ class Piece:
 Pieces = tuple[Piece, ...]
 
 
-def joined(pieces: Iterable[Piece]) -> str:
+def join_pieces(pieces: Iterable[Piece]) -> str:
     """Return the pieces as one text."""
     return "".join(piece.text for piece in pieces)
 
@@ -115,7 +115,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The lines and the notes as running text."""
-        return " ".join([joined(self.pieces), *self.notes])
+        return " ".join([join_pieces(self.pieces), *self.notes])
 
 
 def verdict_of(
@@ -170,7 +170,7 @@ def verdict_of(
         speed.ratio_interval,
         memory.ratio,
         energy_ratio,
-        joined(quality),
+        join_pieces(quality),
         reason,
     )
 
@@ -182,10 +182,10 @@ def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
         return "spoiled"
     if any(doubt.kind == "workload" for doubt in doubts):
         return "unlike"
-    return "open" if is_open(speed) else "ratio"
+    return "open" if is_inconclusive(speed) else "ratio"
 
 
-def is_open(cell: Cell) -> bool:
+def is_inconclusive(cell: Cell) -> bool:
     """Return True if the interval of the ratio includes 1, so that neither side is faster."""
     return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
@@ -198,7 +198,7 @@ def _of_baseline(
     side: Side, cells: Cells, doubts: Sequence[Doubt], is_alone: bool
 ) -> tuple[Outcome, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
     speed, accuracy = cells[SPEED.name].value, cells[ACCURACY.name]
-    found = tuple(doubt for doubt in doubts if doubt.spoils)
+    found = tuple(doubt for doubt in doubts if doubt.disqualifies)
     title, trained = _title(side), ""
     if speed is not None:
         trained = f"trained at {SPEED.text(speed)} samples/s"
@@ -232,7 +232,7 @@ class _Wording:
             return self._without_speed()
         ratio = times(self.speed.ratio or 0.0)
         if outcome == "spoiled":
-            disqualifier = next(doubt for doubt in self.doubts if doubt.spoils)
+            disqualifier = next(doubt for doubt in self.doubts if doubt.disqualifies)
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
             cited = (disqualifier, *unlike)
             advice = f"The measured ratio of {ratio}× is not reliable. Measure again."
@@ -247,11 +247,11 @@ class _Wording:
         certainty = Piece(f" ({self._certainty()})", "aside")
         if outcome == "unlike":
             different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
-            base, mine_first = first_begun(self.baseline), first_begun(self.side)
-            work, *others = differing_work(base.experiment, mine_first.experiment)
+            base, mine_first = first_started(self.baseline), first_started(self.side)
+            work, *others = training_differences(base.experiment, mine_first.experiment)
             line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} vs. {work.one}"))
             more = tuple(doubt.sentence for doubt in different[1:] if others)
-            as_measured = f"As measured, {joined(trained)}. This says nothing about the precision."
+            as_measured = f"As measured, {join_pieces(trained)}. This says nothing about the precision."
             return (line,), (*more, as_measured), different
         if outcome == "open":
             lead = (Piece("No significant difference in speed", "strong"), Piece(" between "), *mine)
@@ -271,7 +271,7 @@ class _Wording:
         return (line,), (*reasons, *self._rest_note()), cited
 
     def _rest_note(self) -> tuple[str, ...]:
-        return (f"{joined(_title(self.side))} trained {joined(self.rest)}.",) if self.rest else ()
+        return (f"{join_pieces(_title(self.side))} trained {join_pieces(self.rest)}.",) if self.rest else ()
 
     def _certainty(self) -> str:
         if self.speed.ratio_interval is not None:
@@ -303,16 +303,16 @@ def _aside(words: str, about: str) -> Piece:
 
 
 def _quality(cells: Cells, base_cells: Cells) -> Pieces:
-    for figure, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
-        mine, theirs = cells[figure.name], base_cells[figure.name]
+    for metric, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
+        mine, theirs = cells[metric.name], base_cells[metric.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
             continue
-        both = " vs. ".join(figure.text_with_unit(cell.value) for cell in (mine, theirs))
+        both = " vs. ".join(metric.text_with_unit(cell.value) for cell in (mine, theirs))
         if mine.within_spread:
             aside = _aside(f"{both}, within the variation between runs", name)
             return Piece(f"at the same {name}{where}"), aside
         variation = "variation between runs"
         spread = f"{variation} unknown" if mine.within_spread is None else f"more than the {variation}"
-        values = f"{both} {name}" if figure is ACCURACY else f"a {name} of {both}{where}"
+        values = f"{both} {name}" if metric is ACCURACY else f"a {name} of {both}{where}"
         return Piece(f"at {values}"), _aside(spread, name)
     return ()

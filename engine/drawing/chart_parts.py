@@ -136,7 +136,7 @@ def _power_text(factor: int, exponent: int) -> str:
     return f"{factor}e{exponent}"
 
 
-def words_beside(
+def place_label(
     text: str, x: float, y: float, away: float, area: Rect, taken: list[Rect]
 ) -> tuple[Shape, ...]:
     """Return a name next to a mark, inside `area` and clear of everything `taken`, or nothing without room.
@@ -201,16 +201,16 @@ class TextPlaces:
         self._taken: list[Rect] = []
         self._strokes: list[tuple[Point, Point]] = []
 
-    def take(self, rect: Rect) -> None:
+    def reserve(self, rect: Rect) -> None:
         """Keep words out of a rectangle."""
         self._taken.append(rect)
 
-    def take_around(self, center: Point, size: float) -> None:
+    def reserve_marker(self, center: Point, size: float) -> None:
         """Keep words away from a marker."""
         x, y = center
-        self.take(Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2))
+        self.reserve(Rect(x - size / 2, y - size / 2, x + size / 2, y + size / 2))
 
-    def cross_not(self, points: Sequence[Point]) -> None:
+    def avoid_curve(self, points: Sequence[Point]) -> None:
         """Keep words off a curve."""
         self._strokes.extend(pairwise(points))
 
@@ -227,7 +227,7 @@ class TextPlaces:
         """Reserve the first free rectangle, or return None."""
         free = next((rect for rect in wanted if self.is_free(rect)), None)
         if free is not None:
-            self.take(free)
+            self.reserve(free)
         return free
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from engine import __version__
 from engine.compare.sides import Side
-from engine.compare.verdict import Pieces, joined
+from engine.compare.verdict import Pieces, join_pieces
 from engine.drawing.chart_parts import LegendEntry
 from engine.drawing.shapes import Drawing
 from engine.experiment.experiment import Experiment, setting_title
@@ -33,24 +33,24 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class FigureText:
+class MetricText:
     """A metric in a table: `beside` is its relation to the baseline, and `interval` its uncertainty.
 
-    Without `is_sound` the relation is not meaningful, and `interval` is the reason. If it `is_open`, there is
-    no significant difference.
+    Without `is_sound` the relation is not meaningful, and `interval` is the reason. With `is_inconclusive`
+    there is no significant difference.
     """
 
     value: str
     beside: str = ""
     interval: str = ""
     is_sound: bool = True
-    is_open: bool = False
+    is_inconclusive: bool = False
 
     def __str__(self) -> str:
         return self.value
 
 
-Cell = str | FigureText
+Cell = str | MetricText
 Part = Literal["answer", "setup", "appendix"]
 
 
@@ -92,7 +92,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The verdict and the notes as running text."""
-        return " ".join([joined(self.pieces), *self.notes])
+        return " ".join([join_pieces(self.pieces), *self.notes])
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class TakenError(ProblemError):
 
 
 @contextmanager
-def place(path: Path, *, force: bool = False) -> Iterator[Path]:
+def atomic_path(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary path of the same name. Files written there, and next to it, are moved into place.
 
     On failure nothing is left behind and existing files stay. Without `force` they always stay. In an
@@ -173,6 +173,6 @@ def write_template(path: Path, *, force: bool = False) -> Path:
     """Write the template as .py and return its path. Raises ProblemError, TakenError without `force`."""
     target = path.with_suffix(".py")
     text = (files("resources") / "template" / TEMPLATE_NAME).read_text(encoding="utf-8")
-    with place(target, force=force) as temporary:
+    with atomic_path(target, force=force) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, SettingRow, setting_rows
 from engine.compare.devices import BY_DEVICE
-from engine.compare.figures import SPEED, FigureRow
+from engine.compare.metrics import SPEED, MetricRow
 from engine.compare.sides import Side
 from engine.drawing.bar_chart import Bar
 from engine.drawing.looks import side_looks
@@ -118,8 +118,8 @@ class BarPanel(Surface):
 
     def show_comparison(self, comparison: Comparison) -> None:
         """Show one bar per side."""
-        row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
-        self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
+        row = next(row for row in comparison.metrics if row.metric.name == SPEED.name)
+        self._unit.set_whole_text(f"{row.metric.unit}{_whiskers(row)}")
         looks, bars = side_looks(comparison.sides), []
         for report, cell in zip(comparison.reports, row.cells, strict=True):
             side = report.side
@@ -148,7 +148,7 @@ def _why_none(comparison: Comparison) -> str:
     return f"{sentence} {reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
-def _whiskers(row: FigureRow) -> str:
+def _whiskers(row: MetricRow) -> str:
     kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
     if not kinds:
         return ""

@@ -117,7 +117,7 @@ class CompareController(QObject):
         self._runs.set_checked(tuple(dict.fromkeys(run_ids)))
 
     def _count(self) -> None:
-        self._panel.set_saved(len(self._trained()))
+        self._panel.set_saved_count(len(self._trained()))
 
     def _trained(self) -> list[RunRecord]:
         return [run for run in self._experiments.runs.records() if run.status is not Status.QUEUED]

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.sides import Side
 from engine.compare.split import Factor, Split
-from engine.compare.verdict import Outcome, joined
+from engine.compare.verdict import Outcome, join_pieces
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import printable
 from engine.export.report.report import subject_of
@@ -84,7 +84,7 @@ class Headline(QWidget):
         report = comparison.report(side_id)
         verdict = report.verdict
         if verdict.outcome in _NO_ANSWER:
-            self._large.show_hint(". ".join(map(joined, verdict.lines)))
+            self._large.show_hint(". ".join(map(join_pieces, verdict.lines)))
         else:
             facts = (tuple(piece for piece in line if piece.role != "aside") for line in verdict.lines)
             self._large.show_lines(tuple(facts), report.side)

@@ -16,7 +16,7 @@ from gui.charts.lines import Line, Quantity
 from gui.compare.cards import BarPanel, DevicesCard, SettingsCard
 from gui.compare.headline import Headline
 from gui.compare.reading import ComparedRuns
-from gui.compare.table import FigureTable
+from gui.compare.table import MetricTable
 from gui.runs.table.line import dropped_runs, has_runs
 from gui.widgets import Button
 from gui.widgets.boxes import Placed, Surface, in_column, in_row, scrolled, wide
@@ -39,7 +39,7 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
             side.note if counts[side.precision] > 1 else "",
             repeat > 0,
             fills[side.id],
-            side.colour,
+            side.color,
         )
         for side in sides
         for repeat, run in enumerate(side.runs)
@@ -74,7 +74,7 @@ _EMPTY = (
 )
 """Sentence, hint, button and tooltip for no saved run, one saved run, and more."""
 
-_LEAST_FIGURES, _BESIDE = 260, 560
+_LEAST_METRICS, _BESIDE = 260, 560
 """The least height of bars and settings, and the least width to show them side by side."""
 
 
@@ -96,9 +96,9 @@ class ComparePanel(Surface):
         self._saved, self._is_empty = 0, True
         self.offer = Button("", "secondary", "", do=self._take_offer)
         self.headline = Headline()
-        self.table = FigureTable()
+        self.table = MetricTable()
         self.devices, self.bars, self.settings = DevicesCard(), BarPanel(), SettingsCard()
-        self.figures, self._curves = self._figures_page(), QWidget()
+        self.metrics_page, self._curves = self._metrics_page(), QWidget()
         self._curves_row = in_row(parent=self._curves, margins=(0, 8, 0, 0))
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -106,7 +106,7 @@ class ComparePanel(Surface):
         self.tabs.tabBar().setAccessibleName("Views of the comparison")
         for arrow in self.tabs.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
-        self.tabs.addTab(self.figures, "Metrics")
+        self.tabs.addTab(self.metrics_page, "Metrics")
         self.tabs.addTab(self._curves, "Curves")
         # else the offer would be at the lower edge
         self._rest = QWidget()
@@ -129,14 +129,14 @@ class ComparePanel(Surface):
         self._set_empty(True)
         self._say_empty()
 
-    def set_saved(self, count: int) -> None:
+    def set_saved_count(self, count: int) -> None:
         """Set the number of saved runs, on which the offered action depends."""
         if min(count, 2) != min(self._saved, 2):
             self._saved = count
             if self._is_empty:
                 self._say_empty()
 
-    def say_reading(self, count: int) -> None:
+    def show_reading(self, count: int) -> None:
         """Show that runs are being read, if no comparison is shown."""
         if self.comparison is None:
             self._is_empty = False
@@ -177,11 +177,11 @@ class ComparePanel(Surface):
         beside = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
         self._beside.setDirection(beside[event.size().width() < _BESIDE])
 
-    def _figures_page(self) -> QScrollArea:
+    def _metrics_page(self) -> QScrollArea:
         page, charts = Surface("page"), QWidget()
         self._beside = in_row(wide(self.bars), wide(self.settings), parent=charts, spacing=8)
         # not as a minimum of the parts: that would take the place of their content's own
-        self._beside.addStrut(_LEAST_FIGURES)
+        self._beside.addStrut(_LEAST_METRICS)
         parts = (self.table, wide(charts), self.devices)
         in_column(*parts, parent=page, margins=(0, 8, 0, 0), spacing=8)
         return scrolled("Metrics", page)

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.experiment.problem import request_error
 from engine.export.document import Cells, Document, Picture, Row, Section, document_of
-from engine.export.script.page import built_in_data, script_of
+from engine.export.script.page import built_in_data, script_source
 from engine.protocol.tune import Tuning, TuningTrial
 from engine.store.record import RunRecord, Status
 from engine.store.saved.study import Study
@@ -79,7 +79,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
         **nothing,
     )
     per_epoch = next((trial.steps_per_epoch for trial in tuning.trials if trial.steps_per_epoch), None)
-    path.write_text(script_of(run, per_epoch), encoding="utf-8", newline="\n")
+    path.write_text(script_source(run, per_epoch), encoding="utf-8", newline="\n")
     data = built_in_data(run)
     if data is not None:
         path.with_suffix(".npz").write_bytes(data)

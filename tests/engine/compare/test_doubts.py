@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from engine.compare.comparison import compare
-from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, is_spoiled
-from engine.compare.figures import SPEED as SPEED_FIGURE
-from engine.compare.figures import UNCHANGED, row_of
-from engine.compare.figures import figures as table
+from engine.compare.evidence import Doubt, Evidence, block_speeds, evidence_of, was_slowed_down
+from engine.compare.metrics import SPEED as SPEED_FIGURE
+from engine.compare.metrics import UNCHANGED, metric_row
+from engine.compare.metrics import shown_metrics as table
 from engine.compare.sides import Side
 from engine.curves import Curves
 from engine.experiment.experiment import Experiment, Measure, Optimizer, Precision, Scaler, Step
@@ -65,7 +65,7 @@ def test_repeats_on_two_nodes_have_no_ratio_and_are_told(record: Record) -> None
     )
     found, sentence = only(doubts(base, other))
     assert found == "node" and "was trained on n2" in sentence and "on n1" in sentence
-    cell = row_of(SPEED_FIGURE, [Side((other,), "B")], Side((base,), "A"), {}).cells[0]
+    cell = metric_row(SPEED_FIGURE, [Side((other,), "B")], Side((base,), "A"), {}).cells[0]
     assert cell.ratio is None and cell.value == 100.0
 
 
@@ -90,13 +90,15 @@ def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(rec
     suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs used 69% of the CPU"}
     for figures in (*suffered, HOT, {"spilled_mib": 64.0}):
         base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
-        assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed.summary)
+        assert [doubt.disqualifies for doubt in doubts(base, disturbed)] == [True] and was_slowed_down(
+            disturbed.summary
+        )
     other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
     for figures in ({"first_nan_step": 3}, {}):
         run = record(2, other, **SPEED, **figures)
-        assert not any(doubt.spoils for doubt in doubts(record(1, FP32, **SPEED), run)) and not is_spoiled(
-            run.summary
-        )
+        assert not any(
+            doubt.disqualifies for doubt in doubts(record(1, FP32, **SPEED), run)
+        ) and not was_slowed_down(run.summary)
 
 
 def test_what_the_sides_have_not_in_common_is_told(record: Record) -> None:
@@ -276,7 +278,7 @@ def test_evidence_is_read_from_the_store(
     found = evidence_of(store, [store.run(whole.id), empty])
     assert [one.run.id for one in found] == [whole.id, empty.id]
     np.testing.assert_allclose(found[0].block_speeds, [1_000.0, 1_000.0])
-    assert (found[0].epochs, found[0].hardly_faster) == ((epoch,), slow)
+    assert (found[0].epochs, found[0].little_gain_reason) == ((epoch,), slow)
     assert len(found[1].block_speeds) == 0 and found[1].epochs == ()
 
 
@@ -289,7 +291,7 @@ def test_a_run_of_merged_steps_has_the_evidence_of_all_of_them(record: Callable[
     whole = {"step": steps, "samples_per_second": speeds}
     curves = Curves()
     curves.extend(whole)
-    curves.settle()
+    curves.merge_all()
     merged = curves.bins()
     blocks, all_blocks = block_speeds(run, merged), block_speeds(run, whole)
     assert 10_000 < len(blocks) < 40_000 < len(all_blocks)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.figures import PEAK_MEMORY, SPEED
+from engine.compare.metrics import PEAK_MEMORY, SPEED
 from engine.compare.verdict import Verdict, energy_words, step_energy_text
 from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
@@ -303,7 +303,7 @@ def test_what_is_unreliable_is_not_claimed(record: Record, case: str) -> None:
 
 
 def test_without_any_energy_there_are_no_lines_of_it_and_summaries_can_be_read(record: Record) -> None:
-    names = [row.figure.name for row in comparison(record, None, None).figures]
+    names = [row.metric.name for row in comparison(record, None, None).metrics]
     assert "energy" not in names and "net_energy" not in names
     assert Summary.model_validate_json('{"steps": 3, "power_watts": 200.0}').energy is None
     saved = Summary(energy=energy(1.0)).model_dump_json()

@@ -19,7 +19,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.export.content import Content, content_of
 from engine.export.formats import is_mlflow
-from engine.export.mlflow import EXPERIMENT, MOST_STEPS, log_runs, place_of
+from engine.export.mlflow import EXPERIMENT, MOST_STEPS, log_runs, parse_destination
 from engine.store import samples
 from engine.store.store import Store
 from engine.words.names import applying_settings
@@ -190,13 +190,13 @@ def test_nothing_is_told_to_the_makers_of_mlflow(
 def test_a_place_that_is_none_is_answered(tmp_path: Path, destination: str, sentence: str) -> None:
     (tmp_path / "file.txt").write_text("kept")
     with pytest.raises(ProblemError, match=sentence) as raised:
-        place_of(destination.format(here=tmp_path))
+        parse_destination(destination.format(here=tmp_path))
     assert raised.value.problem.key == "to"
 
 
 def test_places_are_known_by_how_they_are_written(tmp_path: Path) -> None:
     assert is_mlflow("mlflow:./mlruns") and not is_mlflow("./mlflow.zip")
-    assert place_of("mlflow:https://host:5000").is_server
-    folder = place_of(f"mlflow:file://{tmp_path}/runs of mine")
+    assert parse_destination("mlflow:https://host:5000").is_server
+    folder = parse_destination(f"mlflow:file://{tmp_path}/runs of mine")
     assert folder.is_folder and folder.shown == f"{tmp_path}/runs of mine"
     assert folder.uri.endswith("/runs%20of%20mine")

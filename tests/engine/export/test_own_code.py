@@ -15,7 +15,7 @@ import pytest
 from engine.cli import main
 from engine.cli.options import asked
 from engine.cli.session import Session
-from engine.compare.sides import differing_work, sides_of
+from engine.compare.sides import sides_of, training_differences
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
 from engine.experiment.own.trust import TrustedCode, UntrustedCodeError
@@ -135,8 +135,8 @@ def test_the_same_code_in_another_folder_is_the_same_setting(
     assert other.settings_but_precision != keys[0]
     titles = [side.title for side in sides_of([*runs, other])]
     assert titles == ["FP32, code 1", "FP16 AMP, code 2"]
-    assert not differing_work(own(code), own(moved))
-    (work,) = differing_work(own(code), own(changed))
+    assert not training_differences(own(code), own(moved))
+    (work,) = training_differences(own(code), own(changed))
     assert (work.what, work.one, work.other) == ("code", code.short, changed.short)
 
 

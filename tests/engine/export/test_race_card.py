@@ -17,7 +17,7 @@ from PIL import Image, ImageSequence
 from engine.cli import main
 from engine.drawing.bitmap import Painter
 from engine.drawing.blocks import UNLIT, grid_for
-from engine.drawing.shapes import Drawing, Words, colour, text_width, wrapped, wrapped_evenly
+from engine.drawing.shapes import Drawing, Words, ink_color, text_width, wrapped, wrapped_evenly
 from engine.experiment.paths import store_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.content import Content, content_of
@@ -28,7 +28,7 @@ from engine.export.race import (
     GIF_SCALE,
     LAST_MS,
     RACE_SUFFIXES,
-    Film,
+    RaceFrames,
     card_of,
     gif_colors,
     race_source,
@@ -230,8 +230,8 @@ def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
     card = card_of(short, report_of(short))
     corner = card.lanes[1].corner(20)
     place = (round(corner[0] + 8), round(corner[1] + 8))
-    unlit = tuple(bytes.fromhex(colour(DARK, UNLIT).removeprefix("#")))
-    film = Film(card, DARK, 1.0)
+    unlit = tuple(bytes.fromhex(ink_color(DARK, UNLIT).removeprefix("#")))
+    film = RaceFrames(card, DARK, 1.0)
     assert film.getpixel(place) != unlit, "the first frame is the end"
     lit_at = None
     for number in range(1, film.n_frames):
@@ -253,7 +253,7 @@ def test_what_does_not_change_is_one_frame(
     one = {"batch_size": 1, "peak_mib": None}
     ids = [trained(name, speed=speed, steps=20, **one) for name, speed in (("fp32", 1.0), ("fp16", 2.0))]
     content = content_of(exports_store, ids)
-    film = Film(card_of(content, report_of(content)), DARK, 1.0)
+    film = RaceFrames(card_of(content, report_of(content)), DARK, 1.0)
     path = COMPARISON.export(content, tmp_path / f"race{suffix}")
     with Image.open(path) as shown:
         assert shown.n_frames < film.n_frames
@@ -263,7 +263,9 @@ def test_what_does_not_change_is_one_frame(
 def test_frames_come_back_as_they_were(short: Content, tmp_path: Path, suffix: str) -> None:
     card = card_of(short, report_of(short))
     is_gif = suffix == ".gif"
-    film = Film(card, DARK, GIF_SCALE, gif_colors(card, DARK)) if is_gif else Film(card, DARK, 1.0)
+    film = (
+        RaceFrames(card, DARK, GIF_SCALE, gif_colors(card, DARK)) if is_gif else RaceFrames(card, DARK, 1.0)
+    )
     ends = list(accumulate(film.durations))
     with Image.open(COMPARISON.export(short, tmp_path / f"race{suffix}")) as shown:
         clock = 0

@@ -17,11 +17,11 @@ from fontTools.ttLib import TTFont
 
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence
-from engine.compare.verdict import joined
+from engine.compare.verdict import join_pieces
 from engine.drawing.shapes import Words
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
-from engine.export.document import Document, FigureText, Section
+from engine.export.document import Document, MetricText, Section
 from engine.export.formats import COMPARISON
 from engine.export.race import race_source_if_any
 from engine.export.report.charts import picture
@@ -38,10 +38,10 @@ def section(report: Document, title: str) -> Section:
     return next(known for known in report.sections if known.title.startswith(title))
 
 
-def cell(report: Document, figure: str) -> FigureText:
+def cell(report: Document, figure: str) -> MetricText:
     """The figure of the second side."""
     found = next(row[2] for row in section(report, "Metrics").rows if row[0] == figure)
-    assert isinstance(found, FigureText)
+    assert isinstance(found, MetricText)
     return found
 
 
@@ -50,7 +50,7 @@ def test_a_pair_is_told_with_ratios_but_neither_intervals_nor_spread(pair: Conte
     assert report.title == "FP16 AMP against FP32"
     assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
     assert "2.50 times as fast" in report.answers[0].text
-    throughput = ("Throughput, img/s", FigureText("1,000"), FigureText("2,500", "2.50×"))
+    throughput = ("Throughput, img/s", MetricText("1,000"), MetricText("2,500", "2.50×"))
     assert section(report, "Metrics").rows[0] == throughput
     assert section(report, "What differs").rows == (("Precision", "FP32", "FP16 AMP"),)
     assert not report.warnings
@@ -150,7 +150,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     content = content_of(exports_store, ids)
     report = report_of(content)
     answer, speed = report.answers[0], cell(report, "Throughput, img/s")
-    assert joined(answer.pieces) == "Unreliable measurement." and note in answer.notes[0]
+    assert join_pieces(answer.pieces) == "Unreliable measurement." and note in answer.notes[0]
     assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "unreliable", False)
     assert report.foot[0].startswith("Unreliable") and not report.warnings
     for told in (page(content), markdown(report), latex(report)):

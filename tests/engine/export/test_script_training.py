@@ -26,7 +26,7 @@ from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.own.code import with_code
 from engine.experiment.paths import datasets_folder
 from engine.experiment.presets import BUILT_IN, preset
-from engine.export.script.page import built_in_data, script_of
+from engine.export.script.page import built_in_data, script_source
 from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.protocol.jobs import Control, Train
 from engine.store.record import RunRecord, Status
@@ -127,7 +127,7 @@ def written(run: RunRecord, steps_per_epoch: int, folder: Path) -> str:
     data = built_in_data(run)
     if data is not None:
         (folder / "run.npz").write_bytes(data)
-    return script_of(run, steps_per_epoch)
+    return script_source(run, steps_per_epoch)
 
 
 CASES: dict[str, dict[str, Any]] = {

@@ -75,8 +75,8 @@ class TestLooks:
         qtbot.waitUntil(lambda: not cut_off(window), timeout=2_000)
         grid = four.panel.table.grid
         last = grid.visualRect(grid.model().index(len(grid.rows()) - 1, 0))
-        bottom = grid.viewport().mapTo(four.panel.figures.widget(), last.bottomLeft())
-        four.panel.figures.ensureVisible(0, bottom.y())
+        bottom = grid.viewport().mapTo(four.panel.metrics_page.widget(), last.bottomLeft())
+        four.panel.metrics_page.ensureVisible(0, bottom.y())
         qtbot.waitUntil(lambda: grid.viewport().visibleRegion().contains(last.center()))
 
     def test_every_control_says_what_it_is(self, four: Any) -> None:

@@ -19,7 +19,7 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from gui.compare.controller import Awaited, AwaitedRuns
 from gui.compare.headline import Headline
-from gui.compare.table import FigureTable
+from gui.compare.table import MetricTable
 from gui.runs.table.columns import Column
 from gui.runs.table.line import Baselines, Line
 from gui.runs.table.model import RunsModel
@@ -54,9 +54,9 @@ def large(headline: Headline) -> str:
     return headline.findChild(VerdictLabel).accessibleName()
 
 
-def shown(qtbot: QtBot, *runs: RunRecord) -> tuple[Headline, FigureTable]:
+def shown(qtbot: QtBot, *runs: RunRecord) -> tuple[Headline, MetricTable]:
     comparison = compare([Evidence(run, np.ones(9), ()) for run in runs], runs[0].id)
-    headline, table = Headline(), FigureTable()
+    headline, table = Headline(), MetricTable()
     for widget in (headline, table):
         qtbot.addWidget(widget)
     headline.show_side(comparison, comparison.sides[-1].id)
@@ -64,7 +64,7 @@ def shown(qtbot: QtBot, *runs: RunRecord) -> tuple[Headline, FigureTable]:
     return headline, table
 
 
-def ratio_look(table: FigureTable) -> tuple[str, object]:
+def ratio_look(table: MetricTable) -> tuple[str, object]:
     """The ink and the sign of the ratio of the speeds."""
     look = table.grid.columns()[-1].look(table.grid.rows()[0])
     return look.ink, look.mark

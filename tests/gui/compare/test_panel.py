@@ -129,6 +129,6 @@ def test_bars_and_all_settings_have_the_height_that_they_need(
     workspace.show(*(trained(precision.value, 800.0) for precision in list(Precision)[:count]))
     panel = workspace.panel
     for _ in range(2):
-        workspace.qtbot.waitUntil(lambda: not squeezed(panel.figures))
+        workspace.qtbot.waitUntil(lambda: not squeezed(panel.metrics_page))
         panel.settings.show_all.click()
     assert panel.settings.show_all.text().startswith("Show all")
