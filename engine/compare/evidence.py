@@ -188,7 +188,7 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
     elif summary is None or summary.samples_per_second is None:
         blocks = 0 if evidence is None else len(evidence.block_speeds)
         note = f": {in_sentence(summary.speed_note)}" if summary and summary.speed_note else ""
-        yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no measured speed{note}"
+        yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no measured throughput{note}"
     first = None if summary is None else summary.first_nan_step
     loss = None if summary is None else summary.final_train_loss
     if first is not None or (loss is not None and not math.isfinite(loss)):
@@ -223,7 +223,7 @@ class Measured(Protocol):
 
 
 def machine_disturbances(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
-    """Yield what slowed a run down, each with its kind: "was disturbed: other programs used ..."."""
+    """Yield each disturbance of a run: its kind, and a clause, "was disturbed: other programs used ..."."""
     if summary is None:
         return
     note = summary.speed_note
@@ -250,7 +250,7 @@ def _about_pace(
         yield "drift", f"was {by} at the end than at the start"
     elif has_speed and interval is not None and is_wide(interval):
         low, high = map(number, interval)
-        yield "unsteady", f"varied in speed between {low} and {high} samples/s"
+        yield "unsteady", f"varied in throughput between {low} and {high} samples/s"
 
 
 def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
@@ -269,7 +269,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         nodes = ({str(node_of(run)) for run in each.runs} for each in (side, baseline))
         mine_on, theirs_on = (" and ".join(sorted(each)) for each in nodes)
         what = f"{side.title} was trained on {mine_on} and {baseline.title} on {theirs_on}"
-        yield Doubt(side.id, "node", f"{what}. Speeds on different nodes are not comparable.")
+        yield Doubt(side.id, "node", f"{what}. Throughput on different nodes is not comparable.")
     mine, theirs = first_started(side), first_started(baseline)
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:

@@ -143,7 +143,7 @@ def with_axes(experiment: Experiment, axes: Iterable[Axis], target: Experiment) 
 
 
 def speed_equivalent(experiment: Experiment) -> Experiment:
-    """Return the experiment with settings that do not affect speed reset, so equal ones are equally fast."""
+    """Return the experiment without the settings that do not affect speed. Equal results are equally fast."""
     optimizer = experiment.optimizer
     step = experiment.step
     if not experiment.precision.is_autocast:
@@ -217,7 +217,7 @@ _WORK = {
 
 
 def changes_training(key: str) -> bool:
-    """Return True if another value of that setting makes it another training."""
+    """Return True if runs that differ in this setting do different trainings."""
     return key in _WORK
 
 

@@ -37,10 +37,10 @@ class Factor:
 
 @dataclass(frozen=True)
 class Split:
-    """A gain `total` as the product of `factors`, the first with the baseline's recipe and batch.
+    """The gain `total` of a side over the baseline as the product of `factors`, one per change, in order.
 
-    `other_order` makes the first change last, with the side's own recipe. Either is empty if a run is
-    missing for it. `missing` are those experiments. `versus_default` is the gain over PyTorch's default
+    `other_order` has the same changes with the first one last. Either is empty if a run for it is missing.
+    `missing` are the experiments of the missing runs. `versus_default` is the gain over PyTorch's default
     (convolutions already in TF32), on a GPU with such a run. `sentence` does not end in a full stop.
     """
 

@@ -235,7 +235,7 @@ class _Wording:
             disqualifier = next(doubt for doubt in self.doubts if doubt.disqualifies)
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
             cited = (disqualifier, *unlike)
-            advice = f"The measured ratio of {ratio}× is not reliable. Measure again."
+            advice = f"The measured ratio of {ratio}× is unreliable. Measure again."
             return (_UNRELIABLE,), (*(doubt.sentence for doubt in cited), advice, *self._rest_note()), cited
         trained = (
             *mine,
@@ -262,7 +262,7 @@ class _Wording:
 
     def _without_speed(self) -> _Words:
         names = (*_title(self.side), Piece(" and "), *_title(self.baseline))
-        line = (Piece("The speeds of "), *names, Piece(" cannot be compared"))
+        line = (Piece("The throughput of "), *names, Piece(" cannot be compared"))
         cited = _without_speed(self.doubts)
         reasons = [doubt.sentence for doubt in cited]
         if self.speed.value is not None and self.base_speed.value is not None:

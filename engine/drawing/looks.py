@@ -25,9 +25,9 @@ THEME_NAMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 @dataclass(frozen=True)
 class SideLook:
-    """`symbol` and `dash` are the precision's, and so is `ink` unless the side has a color of its own.
+    """The look of a side: that of its precision, unless the side has a color (`ink`) of its own.
 
-    Sides of one precision differ in their marks' fill.
+    Sides of one precision differ in the `fill` of their markers.
     """
 
     ink: str
@@ -44,6 +44,7 @@ class SideLook:
 
 
 def precision_look(precision: Precision, fill: MarkFill = "full") -> SideLook:
+    """Return the look of a precision."""
     look = LIGHT.look(precision)
     return SideLook(precision.value, look.symbol, look.dash, fill)
 

@@ -1,9 +1,9 @@
 """A drawing as a list of shapes, which web page, PDF, bitmap and window each paint.
 
 Lengths are in CSS pixels from the top left. An ink names a color of `resources.looks`: a token such as
-"text", a precision such as "fp16", a run's own color such as "teal", or their pale forms such as "fp16-dim";
-"fp16-low" and "fp16-high" are what black and white of an image become in the precision's shades. "heat-0" to
-"heat-7" are the shades of a map, and "on-heat-0" to "on-heat-7" what is written on them.
+"text", a precision such as "fp16", a run's own color such as "teal", or their pale forms such as "fp16-dim".
+Images of a precision range from "fp16-low" (black) to "fp16-high" (white). "heat-0" to "heat-7" are the
+shades of a heat map, and "on-heat-0" to "on-heat-7" the inks of text on them.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _MEASURED_AT = 64
 
 
 def font_file(weight: int) -> Path:
-    """Inter in the weight nearest to `weight`, as in CSS."""
+    """Return the file of Inter in the weight nearest to `weight`, as in CSS."""
     return _path(_nearest(_INTER, weight))
 
 
 def embedded_file(weight: int) -> Path:
-    """Inter for a PDF: with TrueType outlines and tabular figures."""
+    """Return the file of Inter for a PDF, with TrueType outlines and tabular figures."""
     return _path(_nearest(_EMBEDDED, weight))
 
 
 def fallback_file(weight: int) -> Path:
-    """DejaVu Sans, which has most of the letters that Inter lacks, and a box for all others."""
+    """Return the file of DejaVu Sans, which has most letters that Inter lacks, and a box for all others."""
     return _path(_nearest(_DEJAVU, weight))
 
 
@@ -294,7 +294,7 @@ def rounded(
 def hatching(
     outline: Sequence[Point], begin: Point, ink: str, pitch: float, width: float = 1.0, *, rises: bool = True
 ) -> list[Stroke]:
-    """Return lines at 45 degrees through a convex outline, one through `begin`. They stay as it grows."""
+    """Return lines at 45 degrees across a convex outline. One passes through `begin`, however it grows."""
     if not rises:
         mirrored = hatching([(-x, y) for x, y in outline], (-begin[0], begin[1]), ink, pitch, width)
         return [replace(line, points=tuple((-x, y) for x, y in line.points)) for line in mirrored]

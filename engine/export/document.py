@@ -155,7 +155,7 @@ def document_of(
 ) -> Document:
     """Return the document of a saved result. Settings that differ between its experiments list all values.
 
-    `values` follow the keys that all JSON objects have. `size` starts the subject, such as "24 cells". A
+    `values` follow the keys that all JSON objects have. `size` starts the subject ("24 combinations"). A
     result that is itself a batch size does not list one (`has_batch`).
     """
     known = tuple(sections)

@@ -1,4 +1,4 @@
-"""Sends runs to MLflow through its own client, an optional extra: to a folder, database or tracking server.
+"""Sending runs to MLflow through its own client, an optional extra: to a folder, database or tracking server.
 
 Nothing is printed. A server that does not answer is reported soon. Either all runs are kept or none.
 """

@@ -1,4 +1,4 @@
-"""Compares, exports and imports the runs that are opened or selected in Results."""
+"""The controller of Results: it compares, exports and imports the opened or selected runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
 class CompareController(QObject):
-    """Connects the runs table, the head and the comparison.
+    """The connection of the runs table, the head and the comparison.
 
     `page_wanted` requests the page. `problem` (Problem) reports what could not be read or queued.
     """
@@ -193,7 +193,11 @@ class Awaited:
 
 
 class AwaitedRuns(QObject):
-    """Emits `arrived` with an `Awaited` once all its runs have finished, `changed` on new `experiments`."""
+    """Queued runs that a comparison waits for.
+
+    `arrived` carries an `Awaited` once all of its runs have finished. `changed` is emitted when `experiments`
+    may have changed.
+    """
 
     arrived = Signal(object)
     changed = Signal()

@@ -104,7 +104,7 @@ class ItemHead(QWidget):
         self.sides.setMenu(QMenu(self))
         self.sides.menu().setAccessibleName("Compared runs")
         self.sides.menu().aboutToShow.connect(self._fill)
-        self.show_button = IconButton("play", "Replay", "Replay both runs side by side")
+        self.show_button = IconButton("play", "Replay", "Replay both runs")
         tip = "Copy these settings to the form of Experiment without running"
         self.settings = Button("Use these settings", "middle", tip)
         self.export = ExportButton()

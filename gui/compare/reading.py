@@ -1,4 +1,4 @@
-"""Reads the content of a comparison from the store in a thread, while the page is visible."""
+"""Reading the content of a comparison from the store, in a thread, while the page is visible."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _places(run: RunRecord, steps: Values, seconds: Values) -> dict[Any, Values]
 
 
 class CompareReader(QObject):
-    """Reads the compared runs in a thread while the page is visible, and shows them.
+    """The reader of the compared runs, in a thread while the page is visible. Head and panel show them.
 
     `shown` is emitted when the comparison is shown, `problem` (Problem) if it could not be read.
     """

@@ -1,4 +1,4 @@
-"""Reads an archive of runs, which are imported only after all of it was checked."""
+"""Reading an archive of runs. They are imported only after the whole archive was checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes complete runs to an archive for import elsewhere. The same runs give the same bytes."""
+"""Writing complete runs to an archive for import elsewhere. The same runs give the same bytes."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def document(record: SweepRecord) -> Document:
         record.name,
         _experiments(grid),
         [Section("Result", answers(results)), *_picture_sections(results), cells_section(results)],
-        size=counted(grid.size, "cell"),
+        size=counted(grid.size, "combination"),
         warnings=() if record.problem is None else (record.problem.message,),
         tables={"": lambda: (_row(results, cell) for cell in results.cells)},
         values=lambda: _values(record, results),
@@ -46,7 +46,9 @@ def cells_section(results: Results) -> Section:
     columns = columns_of(results)
     rows = tuple(tuple(column.text(cell) for column in columns) for cell in results.cells)
     right = tuple(column.heading for column in columns if column.is_number)
-    return Section("Cells", (), tuple(column.heading for column in columns), rows, right, notes_of(results))
+    return Section(
+        "Combinations", (), tuple(column.heading for column in columns), rows, right, notes_of(results)
+    )
 
 
 def _picture_sections(results: Results) -> Iterator[Section]:

@@ -65,7 +65,7 @@ def write_script(study: Study[Tuning], path: Path) -> None:
     """Write a program that trains with the winner's settings. Raises ProblemError without a winner."""
     tuning = study.answer
     if tuning.winner is None:
-        message = "This tuning has no winner yet."
+        message = "This tuning has no fastest settings yet."
         raise request_error(message, "Resume the tuning.", key="to", value=path.name)
     unknown = ("started", "ended", "environment", "summary", "problem", "comparison", "label", "total_steps")
     nothing: dict[str, Any] = {"detail": "", **dict.fromkeys(unknown)}

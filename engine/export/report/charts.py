@@ -145,7 +145,7 @@ class Charts:
         if all(cell.value is None for cell in row.cells):
             return None
         metric, bars = row.metric, []
-        missing = "no speed" if name == "throughput" else "not measured"
+        missing = "no throughput" if name == "throughput" else "not measured"
         for report, cell in zip(self._reports, row.cells, strict=True):
             side, is_disturbed = report.side, report.is_disturbed and metric.is_of_time
             note = ", ".join(filter(None, (side.note, "unreliable" if is_disturbed else "")))

@@ -276,8 +276,8 @@ def _method(content: Content) -> Iterator[str]:
     blocks = _range([measure.block_steps for measure in measures])
     steps = "step of each run is" if warmups == "1" else f"{warmups} steps of each run are"
     yield (
-        f"Speed is the median over blocks of {blocks} steps. The first {steps} warm-up, which trains but is"
-        " not counted. Compiling and capturing prolong it."
+        f"Throughput is the median over blocks of {blocks} steps. The first {steps} warm-up, which trains but"
+        " is not counted. Compiling and capturing prolong it."
     )
     yield "Memory is the peak of training without warm-up. Ratios compare only peaks of the same kind."
     if any(energy_of(run) is not None for run in content.runs):
@@ -294,8 +294,9 @@ def _method(content: Content) -> Iterator[str]:
     else:
         yield (
             "Repeats run in separate processes. Intervals of ratios (95%) use Student's t on the logarithm of"
-            " each repeat's value. Speeds, times and memory are geometric means over the repeats, accuracy"
-            " and loss arithmetic means. If repeats were trained in pairs, drift of the machine cancels out."
+            " each repeat's value. Throughput, times and memory are geometric means over the repeats,"
+            " accuracy and loss arithmetic means. If repeats were trained in pairs, drift of the machine"
+            " cancels out."
         )
     yield (
         "Loss curves are smoothed. At each step a straight line is fitted to the 15 steps around it, or to"

@@ -90,9 +90,9 @@ def write_latex(document: Document, path: Path) -> None:
 
 
 def latex(document: Document) -> str:
-    r"""A `table` for each section that has one; they need `\usepackage{booktabs}`, and nothing can run.
+    r"""Return a LaTeX `table` for each section with rows. They need `\usepackage{booktabs}`.
 
-    Settings and machine are in comments.
+    All text is escaped, so nothing in it can run. Settings and machine are in comments.
     """
     return "\n".join(_latex(document)) + "\n"
 

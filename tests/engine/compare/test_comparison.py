@@ -13,7 +13,7 @@ import pytest
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
-from engine.compare.metrics import LOSS, METRICS, Cell, shown_metrics
+from engine.compare.metrics import LOSS, Cell, shown_metrics
 from engine.experiment.experiment import Experiment, Precision, Step
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch
@@ -256,16 +256,6 @@ def test_like_is_set_against_like(
     known = {name for name, cell in cells.items() if cell.value is not None}
     assert {name for name in known if cells[name].difference is None} == unlike
     assert all(cells[name].ratio is None for name in unlike)
-
-
-def test_values_are_shown_with_their_digits() -> None:
-    shown = {figure.name: figure.text(1_234.5678) for figure in METRICS}
-    assert shown["samples_per_second"] == "1,235" and shown["peak_memory"] == "1,235"
-    assert [METRICS[0].text(value) for value in (0.04384, 4.384, 43.84, 99.96, 438.4)] == [
-        "0.0438", "4.38", "43.8", "100", "438",
-    ]  # fmt: skip
-    assert METRICS[0].text(None) == "–"
-    assert [METRICS[0].text(value) for value in (math.nan, math.inf, -math.inf)] == ["NaN", "∞", "−∞"]
 
 
 @pytest.mark.parametrize(

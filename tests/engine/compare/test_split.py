@@ -79,17 +79,6 @@ def test_a_missing_corner_is_ready_to_be_run(run: Record) -> None:
     assert half.other_order == () and half.missing == (experiment("fp32", "fast"),)
 
 
-def test_the_report_says_what_of_the_gain_is_the_precisions(run: Record) -> None:
-    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
-    found = report(base, side).text
-    assert "FP16 AMP (fast) trained 5.68 times as fast as FP32 (plain)" in found
-    assert "to see how the gain splits" in found
-    found = report(base, side, [run(experiment("fp16"), 1_663.0)]).text
-    assert (
-        "1.89 times as fast from the precision, another 3.01 times as fast from optimizations (fast)" in found
-    )
-
-
 def test_a_part_of_the_gain_that_is_a_side_too_has_that_sides_ratio(record: Record) -> None:
     """Runs of the same settings but for the lr are another side; together they would give another ratio."""
 

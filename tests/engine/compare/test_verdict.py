@@ -56,23 +56,6 @@ def figures(
     }
 
 
-def test_with_repeats_the_verdict_has_an_interval_and_a_spread(record: Record) -> None:
-    base, other = verdicts(
-        record,
-        [figures(880, 10_000, 0.881), figures(884, 10_000, 0.885), figures(878, 10_000, 0.883)],
-        [figures(1_663, 5_600, 0.880), figures(1_668, 5_600, 0.882), figures(1_661, 5_600, 0.881)],
-    )
-    assert other.speedup_ci is not None
-    low, high = other.speedup_ci
-    assert other.sentence == (
-        f"FP16 AMP trained 1.89 times as fast as FP32 (95% interval {low:.2f} to {high:.2f}), in 56% of "
-        "the memory, at the same accuracy (88.1% vs. 88.3%, within the variation between runs)."
-    )
-    assert other.speedup == pytest.approx(1.89, abs=0.01) and other.memory_ratio == pytest.approx(0.56)
-    assert base.sentence == "Baseline: FP32. It trained at 881 samples/s and reached 88.3% accuracy."
-    assert (base.speedup, base.speedup_ci) == (1.0, None)
-
-
 def test_no_more_is_claimed_than_the_repeats_allow(record: Record) -> None:
     other = verdicts(record, [figures(1_000, 100, 0.843)], [figures(1_420, 91, 0.841)])[1]
     assert other.speedup_ci is None
@@ -100,14 +83,6 @@ def test_the_accuracy_or_else_the_loss_is_told_with_its_spread(record: Record) -
     ]
     assert (
         other.accuracy == "at a mean loss of NaN vs. 0.500 in the last epoch (variation between runs unknown)"
-    )
-
-
-def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
-    other = verdicts(record, [figures(1)], [{"speed_note": "It was stopped"}])[1]
-    assert other.speedup is None
-    assert other.sentence == (
-        "The speeds of FP16 AMP and FP32 cannot be compared. FP16 AMP has no measured speed: it was stopped."
     )
 
 
@@ -178,7 +153,7 @@ def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) 
         assert found.outcome == "spoiled"
         assert found.sentence == (
             f"Unreliable measurement. {name} was disturbed: {note}. "
-            "The measured ratio of 0.12× is not reliable. Measure again."
+            "The measured ratio of 0.12× is unreliable. Measure again."
         )
     heat = "the GPU's clocks were throttled by heat"
     disturbed = figures(1_200, 50, 0.8, speed_note=heat)

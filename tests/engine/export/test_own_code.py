@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -163,15 +162,3 @@ def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not
     experiments = [experiment_from(named.settings(True))]
     session.accept(named, experiments, on_gpu=True, trusts_all=False)
     assert trusted.has(read_code(net)) and experiments[0].dataset == "own"
-
-
-@pytest.mark.slow
-def test_the_command_line_refuses_code_that_is_brought(net: Path, tmp_path: Path) -> None:
-    save_own("Mine", own(read_code(net), device="cpu", steps=1))
-    command = [sys.executable, "-P", "-m", "engine", "run", "--preset", "mine", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    error = json.loads(done.stdout)["error"]
-    assert done.returncode == 2 and error["key"] == "trust_code" and "--trust-code" in error["remedy"]
-    assert not (net.parent / "was_here").exists()
-    with Store() as store:
-        assert store.runs() == ()

@@ -95,14 +95,6 @@ def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
     )
 
 
-def test_runs_of_different_columns_share_a_table(
-    exports_store: Store, trained: Callable[..., str], tmp_path: Path
-) -> None:
-    ids = [trained("fp16", steps=5), trained("fp32", steps=8)]
-    COMPARISON.export(content_of(exports_store, ids), tmp_path / "x.csv")
-    assert len(pd.read_csv(tmp_path / "x.csv")) == 13
-
-
 RANKS = (
     RankFigures(device="cuda:0", samples_per_second=520.0, step_ms=123.0, peak_mib=2_048.0, exposed_ms=40.0),
     RankFigures(device="cuda:1", samples_per_second=500.0, step_ms=128.0, peak_mib=1_900.0, exposed_ms=8.0),
@@ -128,12 +120,6 @@ def test_every_format_has_the_figures_of_each_device(
     assert "Rank 1, cuda:1 | 500 img/s, slowest | 128 ms | – | 1.9 GiB | –" in report
     assert "Rank 0, cuda:0 | 520 img/s | 123 ms | – | 2.0 GiB, largest | –" in report
     assert "| Devices | 1 | 2 |" in report
-
-
-def test_a_step_counts_the_samples_of_all_devices(exports_store: Store, trained: Callable[..., str]) -> None:
-    content = content_of(exports_store, [trained("fp32", devices=2, batch_size=64)])
-    assert content.runs[0].experiment.step_samples == 128
-    assert "batch 64 × 2 devices" in report_of(content).subject
 
 
 @pytest.mark.parametrize(
