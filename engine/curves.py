@@ -44,7 +44,7 @@ class Series:
         self._buffer[self._count : needed] = added
         self._count = needed
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Keep only the first `count` numbers."""
         self._count = min(self._count, count)
 
@@ -188,12 +188,12 @@ class Curves:
         if len(self._bins) and self._unmerged:
             self._merge(self._unmerged)
 
-    def keep(self, step: int) -> None:
+    def truncate(self, step: int) -> None:
         """Remove all samples after `step`, and the bin that contains it."""
         self.changes += 1
         kept = int(np.searchsorted(self._steps().get("step", np.empty(0)), step, side="right"))
         for series in self._newest.values():
-            series.keep(kept)
+            series.truncate(kept)
         if not kept and len(self._bins):
             whole = int(np.searchsorted(self._bins.means["step"], step, side="right"))
             self._bins = self._bins.first(whole)

@@ -57,7 +57,7 @@ def step_energy_text(energy: Energy) -> str:
 
 
 Cells = Mapping[str, Cell]
-Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
+VerdictKind = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ def join_pieces(pieces: Iterable[Piece]) -> str:
 class Verdict:
     """The result of one side relative to the baseline. Values that do not apply are None.
 
-    `outcome` is the kind of conclusion. `lines` are the answer, `notes` are sentences in small print, and
+    `kind` is the kind of conclusion. `lines` are the answer, `notes` are sentences in small print, and
     `reported_doubts` are the doubts that either mentions. `speedup` is the measured ratio of speeds, with its
     95% interval from repeats. `energy_ratio` is set only if it may be claimed. `accuracy` is a clause on the
     accuracy, or else on the loss.
     """
 
-    outcome: Outcome
+    kind: VerdictKind
     lines: tuple[Pieces, ...]
     notes: tuple[str, ...]
     reported_doubts: tuple[Doubt, ...]
@@ -108,7 +108,7 @@ class Verdict:
     @property
     def pieces(self) -> Pieces:
         """The lines as pieces of running text."""
-        joint = Piece(", " if self.outcome == "ratio" else ". ")
+        joint = Piece(", " if self.kind == "ratio" else ". ")
         running = [piece for line in self.lines for piece in (joint, *line)]
         return (*running[1:], Piece("."))
 
@@ -132,9 +132,9 @@ def verdict_of(
     """Return the verdict on `side`. `cells` are by metric name, `evidence` by run id."""
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
-        outcome, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
-        return Verdict(outcome, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
-    outcome = _outcome(speed, doubts)
+        kind, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
+        return Verdict(kind, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
+    kind = _kind(speed, doubts)
     quality = _quality(cells, base_cells)
     energy_ratio = claimed_energy(side, baseline, cells, doubts)
     parts: list[Pieces] = []
@@ -147,7 +147,7 @@ def verdict_of(
     if any(doubt.kind == "workload" for doubt in doubts):
         rest = ()
     own = None
-    if outcome in ("ratio", "open"):
+    if kind in ("ratio", "open"):
         # the precision's own part of the speed-up, under this side's recipe and batch
         own = None if split is None else split.precision_ratio
         if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
@@ -155,14 +155,14 @@ def verdict_of(
     is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
     wording = _Wording(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
-    lines, notes, cited = wording.words_for(outcome)
+    lines, notes, cited = wording.words_for(kind)
     if reason is not None and own is not None:
         subject = "It" if own == speed.ratio else "The precision alone"
-        is_slower = own < 1 and (own != speed.ratio or outcome != "open")
+        is_slower = own < 1 and (own != speed.ratio or kind != "open")
         effect = "was slower" if is_slower else "gained little"
         notes += (f"{subject} {effect} here, likely because {reason}.",)
     return Verdict(
-        outcome,
+        kind,
         lines,
         notes,
         cited,
@@ -175,7 +175,7 @@ def verdict_of(
     )
 
 
-def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
+def _kind(speed: Cell, doubts: Sequence[Doubt]) -> VerdictKind:
     if speed.ratio is None:
         return "no-speed"
     if is_disturbed(doubts):
@@ -196,7 +196,7 @@ _Words = tuple[tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]
 
 def _of_baseline(
     side: Side, cells: Cells, doubts: Sequence[Doubt], is_alone: bool
-) -> tuple[Outcome, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
+) -> tuple[VerdictKind, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
     speed, accuracy = cells[SPEED.name].value, cells[ACCURACY.name]
     found = tuple(doubt for doubt in doubts if doubt.disqualifies)
     title, trained = _title(side), ""
@@ -226,12 +226,12 @@ class _Wording:
     rest: Pieces
     doubts: Sequence[Doubt]
 
-    def words_for(self, outcome: Outcome) -> _Words:
+    def words_for(self, kind: VerdictKind) -> _Words:
         mine, theirs = _title(self.side), _title(self.baseline)
-        if outcome == "no-speed":
+        if kind == "no-speed":
             return self._without_speed()
         ratio = times(self.speed.ratio or 0.0)
-        if outcome == "spoiled":
+        if kind == "spoiled":
             disqualifier = next(doubt for doubt in self.doubts if doubt.disqualifies)
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
             cited = (disqualifier, *unlike)
@@ -245,7 +245,7 @@ class _Wording:
             *theirs,
         )
         certainty = Piece(f" ({self._certainty()})", "aside")
-        if outcome == "unlike":
+        if kind == "unlike":
             different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
             base, mine_first = first_started(self.baseline), first_started(self.side)
             work, *others = training_differences(base.experiment, mine_first.experiment)
@@ -253,7 +253,7 @@ class _Wording:
             more = tuple(doubt.sentence for doubt in different[1:] if others)
             as_measured = f"As measured, {join_pieces(trained)}. This says nothing about the precision."
             return (line,), (*more, as_measured), different
-        if outcome == "open":
+        if kind == "open":
             lead = (Piece("No significant difference in speed", "strong"), Piece(" between "), *mine)
             aside = Piece(f" ({ratio} times as fast, {self._certainty()})", "aside")
             first = (*lead, Piece(" and "), *theirs, aside)

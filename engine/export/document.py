@@ -23,25 +23,28 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart with text `beside` its title and a legend. Further charts of a document go to `x-NAME.png`."""
+    """A chart with a title, a `note` next to it, and a legend.
+
+    Further charts of a document are exported to `x-NAME.png`.
+    """
 
     name: str
     draw: Callable[[float], Drawing]
     title: str = ""
-    beside: str = ""
+    note: str = ""
     legend: tuple[LegendEntry, ...] = ()
 
 
 @dataclass(frozen=True)
 class MetricText:
-    """A metric in a table: `beside` is its relation to the baseline, and `interval` its uncertainty.
+    """A metric in a table: its `relation` to the baseline, and the `interval` (uncertainty) of that.
 
     Without `is_sound` the relation is not meaningful, and `interval` is the reason. With `is_inconclusive`
     there is no significant difference.
     """
 
     value: str
-    beside: str = ""
+    relation: str = ""
     interval: str = ""
     is_sound: bool = True
     is_inconclusive: bool = False

@@ -178,17 +178,17 @@ class CompareController(QObject):
         return added
 
     def _take_in(self, awaited: Awaited) -> None:
-        if awaited.beside <= set(self.reader.run_ids()):
+        if awaited.joins <= set(self.reader.run_ids()):
             kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
             self._select((*kept, *awaited.run_ids))
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """Runs to be added together to the comparison of the runs `beside`, replacing the runs `instead`."""
+    """Runs to be added together to the comparison that it `joins`, replacing the runs `instead`."""
 
     run_ids: tuple[str, ...]
-    beside: frozenset[str]
+    joins: frozenset[str]
     instead: frozenset[str] = frozenset()
 
 

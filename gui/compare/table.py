@@ -119,25 +119,25 @@ def _ratio_column(place: int, report: SideReport, baseline: str, *, is_shaded: b
         return metric_text(row.metric, row.cells[place], report)
 
     def look(row: MetricRow) -> Look:
-        beside = shown(row)
-        mark = None if beside.is_sound else "info"
-        is_pale = beside.beside == "same" or beside.is_inconclusive or not beside.is_sound
+        one = shown(row)
+        mark = None if one.is_sound else "info"
+        is_pale = one.relation == "same" or one.is_inconclusive or not one.is_sound
         return Look(400 if is_pale else 600, "text2" if is_pale else "text", mark, size=_SIZE)
 
     def about(row: MetricRow) -> str:
-        beside, tip = shown(row), _metric_tip(row.metric, row.cells[place], report)
-        why = "" if beside.is_sound else f"The ratio of {beside.beside} is {beside.interval}\n"
+        one, tip = shown(row), _metric_tip(row.metric, row.cells[place], report)
+        why = "" if one.is_sound else f"The ratio of {one.relation} is {one.interval}\n"
         return f"{why}{tip}".rstrip()
 
     def text(row: MetricRow) -> str:
-        beside = shown(row)
-        return beside.beside if beside.is_sound else f"{beside.beside}, {beside.interval}"
+        one = shown(row)
+        return one.relation if one.is_sound else f"{one.relation}, {one.interval}"
 
     return Column(
         f"{report.side.label} {against}",
         text,
         tip=_heading_tip(report),
-        paint=lambda painter, room, row: _paint_value(painter, room, shown(row).beside, look(row)),
+        paint=lambda painter, room, row: _paint_value(painter, room, shown(row).relation, look(row)),
         width=max(_FIGURE, text_width(against, 400) + 2 * (PADDING + _EDGE)),
         widest=GROWS,
         is_number=True,
@@ -159,9 +159,9 @@ def _metric_tip(metric: Metric, cell: Cell, report: SideReport) -> str:
     if cell.interval is not None and cell.interval_kind is not None:
         low, high = cell.interval
         lines.append(f"{_PLAINLY[cell.interval_kind]}: {metric.text(low)} to {metric.text(high)}{unit}")
-    beside = metric_text(metric, cell, report)
+    shown = metric_text(metric, cell, report)
     if not metric.has_ratio and cell.difference and cell.within_spread is None:
-        lines.append(f"Difference {beside.beside} may be chance: the variation between runs is unknown")
+        lines.append(f"Difference {shown.relation} may be chance: the variation between runs is unknown")
     elif not metric.has_ratio and cell.difference and cell.within_spread is False:
         lines.append("The difference is larger than between repeats of one side")
     if len(cell.values) > 1:

@@ -142,15 +142,15 @@ def test_values_stand_in_the_order_in_which_they_came(small: None) -> None:
 def test_what_came_after_a_step_is_forgotten(small: None) -> None:
     curves = curves_of(columns(500), 50)
     before = curves.changes
-    curves.keep(495)
+    curves.truncate(495)
     assert curves.column("step")[-1] == 495 and curves.changes > before
-    curves.keep(203)
+    curves.truncate(203)
     assert 203 - 64 < curves.column("step")[-1] <= 203
     curves.extend(columns(300, 204))
     assert (
         curves.column("step")[-1] == 503 and (np.diff(curves.column("step")) > 0).all() and len(curves) <= 64
     )
-    curves.keep(0)
+    curves.truncate(0)
     assert len(curves) == 0 and len(curves.column("loss")) == 0
 
 

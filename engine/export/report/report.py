@@ -238,7 +238,7 @@ def _answer(report: SideReport) -> Answer:
         notes.append(sentence if sentence.endswith((".", "!", "?")) else f"{sentence}.")
     # what else is known of a single run that has no speed
     summary = run.summary
-    if verdict.outcome == "alone" and verdict.speedup is None and summary is not None and summary.steps:
+    if verdict.kind == "alone" and verdict.speedup is None and summary is not None and summary.steps:
         loss = summary.final_train_loss
         is_known = loss is not None and math.isfinite(loss)
         reached = f" to a mean loss of {loss:.3f} in the last epoch" if is_known else ""

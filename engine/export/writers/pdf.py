@@ -245,5 +245,5 @@ def _lines(cell: Cell) -> list[str]:
     """The text of a cell, and what follows on its own line."""
     if isinstance(cell, str):
         return [cell]
-    value = f"{cell.value}   {cell.beside}" if cell.beside else cell.value
+    value = f"{cell.value}   {cell.relation}" if cell.relation else cell.value
     return [value, cell.interval] if cell.interval else [value]

@@ -76,7 +76,7 @@ def panel(part: Picture, width: float) -> Drawing:
     if part.title:
         after = text_width(part.title, 13, 600) + 8
         shapes.append(Words(0, 16, part.title, "text", 13, 600))
-        shapes.append(Words(after, 16, shortened(part.beside, width - after, 12), "text3", 12))
+        shapes.append(Words(after, 16, shortened(part.note, width - after, 12), "text3", 12))
         down = _HEADER
     if part.legend:
         rows = legend(part.legend, width)

@@ -80,9 +80,9 @@ def table_lines(
 
 
 def _with_relation(cell: Cell) -> str:
-    if isinstance(cell, str) or not cell.beside:
+    if isinstance(cell, str) or not cell.relation:
         return str(cell)
-    return f"{cell.value}, {cell.beside}{f' ({cell.interval})' if cell.interval else ''}"
+    return f"{cell.value}, {cell.relation}{f' ({cell.interval})' if cell.interval else ''}"
 
 
 def write_latex(document: Document, path: Path) -> None:
@@ -165,6 +165,6 @@ def _table(section: Section, caption: str) -> Iterator[str]:
 
 
 def _with_interval(cell: Cell) -> str:
-    if isinstance(cell, str) or not cell.beside:
+    if isinstance(cell, str) or not cell.relation:
         return str(cell)
-    return f"{cell.value} ({', '.join(filter(None, (cell.beside, cell.interval)))})"
+    return f"{cell.value} ({', '.join(filter(None, (cell.relation, cell.interval)))})"

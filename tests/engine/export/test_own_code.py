@@ -6,18 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from engine.cli import main
-from engine.cli.options import asked
-from engine.cli.session import Session
 from engine.compare.sides import sides_of, training_differences
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code, read_code
-from engine.experiment.own.trust import TrustedCode, UntrustedCodeError
 from engine.experiment.paths import store_path
 from engine.experiment.presets import preset, save_own
 from engine.export.content import content_of
@@ -146,19 +142,3 @@ def test_a_preset_keeps_the_code(net: Path, home: Path) -> None:
     save_own("Mine", own(code))
     ((_, experiment),) = preset("mine").experiments(has_gpu=False)
     assert experiment.own_code == code
-
-
-def test_a_file_named_on_this_machine_is_trusted_and_code_that_is_brought_is_not(net: Path) -> None:
-    trusted, nothing = TrustedCode(), cast(Any, None)
-    session = Session(nothing, cast(Any, SimpleNamespace(trusted_code=trusted)), nothing, nothing, nothing)
-    save_own("Mine", own(read_code(net)))
-    brought = asked({"preset": "mine"})
-    experiments = [experiment_from(brought.settings(True))]
-    with pytest.raises(UntrustedCodeError):
-        session.accept(brought, experiments, on_gpu=True, trusts_all=False)
-    session.accept(brought, experiments, on_gpu=True, trusts_all=True)
-    net.write_text(FILE + "\n# changed\n", encoding="utf-8")
-    named = asked({"model": str(net)})
-    experiments = [experiment_from(named.settings(True))]
-    session.accept(named, experiments, on_gpu=True, trusts_all=False)
-    assert trusted.has(read_code(net)) and experiments[0].dataset == "own"

@@ -113,7 +113,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     report = report_of(content)
     answer, speed = report.answers[0], cell(report, "Throughput, img/s")
     assert join_pieces(answer.pieces) == "Unreliable measurement." and note in answer.notes[0]
-    assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "unreliable", False)
+    assert (speed.relation, speed.interval, speed.is_sound) == ("0.12×", "unreliable", False)
     assert report.foot[0].startswith("Unreliable") and not report.warnings
     for told in (page(content), markdown(report), latex(report)):
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)

@@ -76,8 +76,6 @@ OWN: dict[str, dict[str, Any]] = {
     "pair.py": {"precision": "fp16", "steps": 4, "samples": 24, "scaler": {"init_scale": 2.0**30}},
     "stream.py": {"samples": 20, "batch_size": 4, "epochs": 2, "schedule": {"name": "cosine"}},
     "whole.py:Net": {"steps": 5},
-    "points.py:Net": {"precision": "bf16", "steps": 4},
-    "named.py": {"steps": 3},
 }
 
 
