@@ -15,7 +15,7 @@ from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES
 from engine.experiment.problem import ProblemError, request_error, unknown_name
 from engine.export import formats
 from engine.export.content import Content, Write, content_of
-from engine.export.formats import COMPARISON, and_beside, files_beside, is_mlflow
+from engine.export.formats import COMPARISON, companion_files, companions_clause, is_mlflow
 from engine.export.race import RACE_SUFFIXES, race_writer
 from engine.store.saved.study import Study
 from engine.store.saved.sweeps import SweepRecord
@@ -109,7 +109,9 @@ def _write(content: Content, to: str, image: Write | None, force: bool) -> tuple
 
         return log_runs(content, to).sentences
     path = COMPARISON.export(content, to, force=force, write=image)
-    return (f"Wrote {counted(len(content.runs), 'run')} to {path}{and_beside(files_beside(path))}.",)
+    return (
+        f"Wrote {counted(len(content.runs), 'run')} to {path}{companions_clause(companion_files(path))}.",
+    )
 
 
 def _image_writer(to: str, plot: str | None, by: str | None, theme: str | None) -> Write | None:

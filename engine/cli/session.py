@@ -21,7 +21,7 @@ from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import Asked, LabeledExperiment, sides_of
 from engine.cli.output import progress_console, warning
-from engine.compare.figures import SPEED
+from engine.compare.metrics import SPEED
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.own.code import Code

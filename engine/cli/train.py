@@ -40,7 +40,7 @@ from engine.cli.sweep import (
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
-from engine.compare.figures import Cell, Figure, FigureRow
+from engine.compare.metrics import Cell, Metric, MetricRow
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
 from engine.experiment.experiment import experiment_from
@@ -239,7 +239,7 @@ def show(comparison: Comparison) -> None:
             output.line(f"Caution: {sentence}")
     output.line()
     headings = ["", *(report.side.title for report in reports)]
-    rows = [_row(row, reports, comparison) for row in comparison.figures]
+    rows = [_row(row, reports, comparison) for row in comparison.metrics]
     output.table(headings, [row for row in rows if any(cell != NONE for cell in row[1:])], headings[1:])
     for report in reports:
         output.line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
@@ -271,19 +271,19 @@ def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
     }
 
 
-def _row(row: FigureRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
-    figure, cells = row.figure, dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
-    title = f"{figure.title}, {figure.unit}" if figure.unit else figure.title
-    return [title, *(_text(figure, cells[report.side.id], report) for report in reports)]
+def _row(row: MetricRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
+    metric, cells = row.metric, dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
+    title = f"{metric.title}, {metric.unit}" if metric.unit else metric.title
+    return [title, *(_text(metric, cells[report.side.id], report) for report in reports)]
 
 
-def _text(figure: Figure, cell: Cell, report: SideReport) -> str:
-    value, caution = figure.text(cell.value), report.caution(figure)
+def _text(metric: Metric, cell: Cell, report: SideReport) -> str:
+    value, caution = metric.text(cell.value), report.caution(metric)
     if report.is_baseline or cell.ratio is None:
         return value
     if caution:
         return f"{value} ({times(cell.ratio)}×, {caution})"
-    if cell.ratio_interval is None or figure.name not in _BY_RATIO_INTERVAL:
+    if cell.ratio_interval is None or metric.name not in _BY_RATIO_INTERVAL:
         return f"{value} ({times(cell.ratio)}×)"
     low, high = cell.ratio_interval
     return f"{value} ({times(cell.ratio)}×, {times(low)} to {times(high)})"

@@ -25,9 +25,9 @@ THEME_NAMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 @dataclass(frozen=True)
 class SideLook:
-    """`symbol` and `dash` are the precision's, and so is `ink` unless the side has a colour of its own.
+    """The look of a side: that of its precision, unless the side has a color (`ink`) of its own.
 
-    Sides of one precision differ in their marks' fill.
+    Sides of one precision differ in the `fill` of their markers.
     """
 
     ink: str
@@ -44,6 +44,7 @@ class SideLook:
 
 
 def precision_look(precision: Precision, fill: MarkFill = "full") -> SideLook:
+    """Return the look of a precision."""
     look = LIGHT.look(precision)
     return SideLook(precision.value, look.symbol, look.dash, fill)
 
@@ -52,7 +53,7 @@ def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
     """Return the look of each side by its id, in its own color if it has one."""
     fills = side_fills(sides)
     looks = {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
-    own = {side.id: side.colour for side in sides if side.colour in OWN_COLOURS}
+    own = {side.id: side.color for side in sides if side.color in OWN_COLOURS}
     return {key: replace(look, ink=own.get(key) or look.ink) for key, look in looks.items()}
 
 

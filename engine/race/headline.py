@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from engine.compare.evidence import LITTLE_GAIN, DoubtKind
-from engine.compare.figures import SPEED, is_comparable
+from engine.compare.metrics import SPEED, is_comparable
 from engine.compare.sides import differing_axes, unlike_settings
 from engine.compare.verdict import energy_words
 from engine.experiment.experiment import Precision

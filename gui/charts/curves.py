@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPen
 
-from engine.drawing.curve_chart import Values, extended, local_line
+from engine.drawing.curve_chart import Values, extend_smoothed, local_line
 from engine.experiment.experiment import Precision
 from engine.words.numbers import nice_step
 from gui.charts.lines import Scale
@@ -209,7 +209,7 @@ def prepared(
     if not smooth:
         values = curve.y
     elif before is not None and same and len(before.values) < len(curve.y):
-        values = curve.averaged(extended(curve.averaged(before.values), noisy, smooth))
+        values = curve.averaged(extend_smoothed(curve.averaged(before.values), noisy, smooth))
     else:
         values = curve.averaged(local_line(noisy, smooth))
     raw = curve.y if smooth and has_trace else None

@@ -186,7 +186,7 @@ class OverlayPlot(Surface):
             seen = slice(max(0, int(first) - 1), int(last) + 1)
             items.show(level.x[by][seen], level.y[seen])
             drawn.append((level.x[by][seen], level.y[seen]))
-        steps = self._rows * max((trace.steps_a_row for trace in traces), default=1)
+        steps = self._rows * max((trace.steps_per_row for trace in traces), default=1)
         smoothed = smoothing_words(steps, smoothing().steps) if quantity == "loss" else ""
         self.header.smooth.setEnabled(quantity == "loss")
         unit = ", ".join(filter(None, (self._units.get(quantity, ""), smoothed)))

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from engine.drawing.bitmap import Painter
 from engine.drawing.blocks import Blocks
 from engine.drawing.chart_parts import Rect
-from engine.drawing.shapes import Drawing, Shape, Words, colour
+from engine.drawing.shapes import Drawing, Shape, Words, ink_color
 from engine.race.card import Card, race_card
 from engine.race.parts import FIGURE_WEIGHT, MEASURED_AT, Metrics, Part
 from engine.race.scene import Instant, Scene
@@ -203,7 +203,7 @@ class RaceView(QWidget):
         if self._still is None:
             palette, ratio = theme().palette, self.devicePixelRatioF()
             self._still = QPixmap((QSizeF(self.size()) * ratio).toSize())
-            self._still.fill(QColor(colour(palette, card.ground)))
+            self._still.fill(QColor(ink_color(palette, card.ground)))
             self._still.setDevicePixelRatio(ratio)
             self._lanes = tuple(PaintedLane(blocks, card.ground, palette, ratio) for blocks in card.lanes)
             painter = QPainter(self._still)

@@ -16,7 +16,7 @@ from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
 from engine.export.content import Content, content_of
 from engine.export.files import TakenError
-from engine.export.formats import COMPARISON, MLFLOW, Format, and_beside, files_beside
+from engine.export.formats import COMPARISON, MLFLOW, Format, companion_files, companions_clause
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.words.numbers import counted
@@ -84,7 +84,7 @@ def write(
             written = COMPARISON.export(_content(store, request), path, force=force, write=how)
         except TakenError:
             return Written(path, is_taken=True)
-    return Written(written, beside=files_beside(written))
+    return Written(written, beside=companion_files(written))
 
 
 def _content(store: Store, request: ExportRequest) -> Content:
@@ -222,7 +222,7 @@ class Exporting(QObject):
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
         remedy = f"To view them: tensorboard --logdir {path}" if form == _FOLDER_FORM else ""
-        beside = and_beside(written.beside)
+        beside = companions_clause(written.beside)
         self._notice.tell_written(f"Wrote {request.words} to {path.name}{beside}.", path, remedy)
 
     def _fail(self, problem: Problem) -> None:

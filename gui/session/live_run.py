@@ -166,8 +166,8 @@ class LiveRun:
         self.summary, self.problem, self.rank_memory = None, None, None
         # what came after is forgotten: a resumed run trains it again
         step = event.resumed_step or 0
-        self.curves.keep(step)
-        self.skipped.keep(int(np.searchsorted(self.skipped.values, step, side="right")))
+        self.curves.truncate(step)
+        self.skipped.truncate(int(np.searchsorted(self.skipped.values, step, side="right")))
         self.epochs = [epoch for epoch in self.epochs if epoch.step <= step]
         self.environment, self.total_steps = event.environment, event.total_steps
         self.loss_name, self.loss_unit = event.loss_name, event.loss_unit

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.compare.devices import device_rows
-from engine.compare.figures import ENERGY
+from engine.compare.metrics import ENERGY
 from engine.compare.sides import Side
 from engine.compare.verdict import step_energy_text
 from engine.experiment.experiment import Experiment, setting_title

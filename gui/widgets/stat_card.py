@@ -11,7 +11,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.sides import Side
-from engine.compare.verdict import Piece, Pieces, joined
+from engine.compare.verdict import Piece, Pieces, join_pieces
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -224,7 +224,7 @@ class VerdictLabel(QLabel):
     def show_lines(self, lines: tuple[Pieces, ...], side: Side | None = None) -> None:
         """Show lines of pieces. Numbers in them have the color of `side`."""
         self._lines, self._hint, self._side = lines, "", side
-        self.setAccessibleName(" ".join(map(joined, lines)))
+        self.setAccessibleName(" ".join(map(join_pieces, lines)))
         self._refresh()
 
     def set_sizes(self, sizes: Sizes) -> None:
@@ -279,7 +279,7 @@ def _markup(piece: Piece, size: tuple[int, int], about: Side | None) -> str:
     is_figure = piece.role == "strong" and any(map(str.isdigit, piece.text))
     side = about if is_figure and piece.side is None else piece.side
     if side is not None:
-        style += f";color:{palette.look(side.precision, side.colour).color}"
+        style += f";color:{palette.look(side.precision, side.color).color}"
     elif piece.role == "plain":
         style += ";font-weight:500"
     return f"<span style='{style}'>{text}</span>"

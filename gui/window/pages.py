@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.verdict import Piece, joined
+from engine.compare.verdict import Piece, join_pieces
 from engine.store.record import RunRecord, Status
 from engine.words.numbers import clock_text, duration
 from gui.compare.reading import ComparedRuns, read_and_compare
@@ -237,7 +237,7 @@ def _quiet(report: SideReport) -> tuple[str, ...]:
     """Return the uncertainty, notes and doubts as clauses without brackets or periods."""
     asides = [piece for line in report.verdict.lines for piece in line if piece.role == "aside"]
     doubts = [doubt.sentence for doubt in report.unreported_doubts]
-    clauses = [joined(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]
+    clauses = [join_pieces(asides[:1]).strip(" ()"), *report.verdict.notes, *doubts]
     return tuple(clause.removesuffix(".") for clause in dict.fromkeys(clauses) if clause)
 
 

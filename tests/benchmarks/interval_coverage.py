@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from engine.statistics import (
     Interval,
     drift,
-    drifts,
     outlying_side,
     paired_ratio_interval,
     ratio_interval,
-    student,
+    shared_drifts,
+    student_t,
 )
 
 Floats = NDArray[np.float64]
@@ -190,7 +190,7 @@ def _print_slow_repeats(generator: np.random.Generator, comparisons: int) -> Non
                 interval = paired_ratio_interval(mine, theirs)
                 if interval is not None and outlying_side(mine, theirs, is_paired=True) is None:
                     given.append(interval)
-                    widths.append(np.log(interval[1] / interval[0]) / (2 * student(repeats - 1) * error))
+                    widths.append(np.log(interval[1] / interval[0]) / (2 * student_t(repeats - 1) * error))
             missed = len(given) - sum(low <= TRUE_RATIO <= high for low, high in given)
             refused = 1 - len(given) / comparisons
             covered = 1 - missed / max(1, len(given))
@@ -222,7 +222,8 @@ def _print_drift_of_repeats(generator: np.random.Generator, comparisons: int) ->
             steps = np.exp(0.5 * _autoregressive(generator, shape, correlation))
             speeds = 1 / steps.reshape(comparisons, 2, repeats, blocks, BLOCK_STEPS).mean(axis=-1)
             flagged = [
-                any(change is not None for side in one for change in drifts(list(side))) for one in speeds
+                any(change is not None for side in one for change in shared_drifts(list(side)))
+                for one in speeds
             ]
             print(f"{repeats:7}  {blocks:6}  {correlation:7}  {100 * float(np.mean(flagged)):6.1f}%")
 

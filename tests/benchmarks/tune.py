@@ -29,7 +29,7 @@ from engine.protocol import jobs
 from engine.protocol.events import Finished, Log
 from engine.protocol.tune import CHANGE_KINDS, ChangeKind, Tuning, TuningPlan
 from engine.runner import Runner
-from engine.statistics import typical
+from engine.statistics import geometric_mean
 from engine.store.saved.study import Study
 from engine.store.store import Store
 from engine.tune import driver, halving
@@ -67,7 +67,7 @@ def grid_speeds(launcher: Launcher, space: Space, repeats: int) -> dict[Places, 
             if speed is not None:
                 speeds[places].append(speed)
         print(f"  every cell trained {repeat + 1} of {repeats} times", flush=True)
-    return {places: mean for places, known in speeds.items() if (mean := typical(known)) is not None}
+    return {places: mean for places, known in speeds.items() if (mean := geometric_mean(known)) is not None}
 
 
 def searched(

@@ -291,7 +291,7 @@ class Racers:
 
     def compared(self, baseline: RunRecord | None = None) -> Comparison:
         evidence = [evidence_from(run, (), self.curves.get(run.id, {})) for run in self.runs]
-        noted = [replace(one, hardly_faster=self.hardly_faster) for one in evidence]
+        noted = [replace(one, little_gain_reason=self.hardly_faster) for one in evidence]
         return compare(noted, baseline.id if baseline else None)
 
     def race(self, baseline: RunRecord | None = None, side_id: str | None = None) -> Race:

@@ -137,12 +137,12 @@ SHARED = tuple(name for name in RecordPart.model_fields if name not in ("columns
 """The fields that a record shares with a run of the store."""
 
 
-def member(run_id: str, part: str) -> str:
+def part_name(run_id: str, part: str) -> str:
     """Return the name of a run's part inside the archive."""
     return f"runs/{run_id}/{part}"
 
 
-def sheet_member(key: str) -> str:
+def sheet_name(key: str) -> str:
     """Return the name of a sheet of images inside the archive."""
     return f"pictures/{key}.jpg"
 
@@ -166,7 +166,7 @@ def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
     raise request_error(f"{path.name} {sentence}.", remedy, key="file", value=path) from None
 
 
-def fault(error: ValueError) -> str:
+def describe_fault(error: ValueError) -> str:
     """Return the fault of a value on one short line, with any quoted content made harmless."""
     text = str(error)
     if isinstance(error, ValidationError):
@@ -217,7 +217,7 @@ class Container:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Container]:
+def open_archive(path: Path) -> Iterator[Container]:
     """Open an archive and check its list of contents. Raises ProblemError."""
     try:
         file = open(path, "rb", opener=plain_file)  # noqa: SIM115 - closed below

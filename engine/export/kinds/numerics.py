@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from engine.drawing.chart_parts import LegendEntry
-from engine.drawing.curve_chart import Frame, axes
+from engine.drawing.curve_chart import Frame, draw_axes
 from engine.drawing.looks import SideLook, mark_fills, precision_look
 from engine.drawing.shapes import Drawing, Fill, Point, Stroke, text_width
 from engine.experiment.value import BYTES_PER_MIB
@@ -142,12 +142,12 @@ _RANGE = ("Module", "Quantity", "Least", "Most", *(form.label for form in SMALL_
 
 def _ranges(ranges: Ranges) -> Section:
     def lost(row: ModuleRange) -> list[float]:
-        return [-sum(lost_shares(ranges, row, form)) for form in SMALL_FORMATS]
+        return [-sum(lost_fractions(ranges, row, form)) for form in SMALL_FORMATS]
 
     rows = []
     for row in sorted(ranges.rows, key=lost):
         ends = (_power(row.exponents.smallest), _power(row.exponents.largest))
-        losses = (_loss(lost_shares(ranges, row, form)) for form in SMALL_FORMATS)
+        losses = (_loss(lost_fractions(ranges, row, form)) for form in SMALL_FORMATS)
         rows.append((module_title(row.module), row.quantity, *ends, *losses))
     scale = f" Gradients are at the loss scale {ranges.scale:,.0f}." if ranges.scale != 1 else ""
     sentence = f"Values that would become 0 or overflow in each format, in step {ranges.step + 1:,}.{scale}"
@@ -183,7 +183,7 @@ def _scaling(ranges: Ranges) -> Section:
     return Section("FP8 scaling", (sentence,), _SCALING, rows, _SCALING[3:])
 
 
-def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
+def lost_fractions(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
     """Return the fractions of a row that underflow and overflow in a format, gradients at the loss scale."""
     shift = ranges.scale_exponent if row.quantity == "gradient" else 0
     return row.exponents.underflow_fraction(form, shift), row.exponents.overflow_fraction(form, shift)
@@ -234,11 +234,11 @@ def _divergence(divergence: DivergenceTest) -> Section:
 
 def _divergence_pictures(divergence: DivergenceTest) -> tuple[Picture, ...]:
     def draw(width: float) -> Drawing:
-        return divergence_chart(divergence, width) or Drawing(width, 0, ())
+        return divergence_chart(ladder, width) or Drawing(width, 0, ())
 
-    looks = zip(_run_looks(divergence), divergence.runs, strict=True)
-    legend = tuple(LegendEntry(look.sample, 24, run.label) for look, run in looks)
-    return () if divergence_chart(divergence, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
+    looks = zip(_rung_looks(ladder), ladder.rungs, strict=True)
+    legend = tuple(LegendEntry(look.sample, 24, rung.label) for look, rung in looks)
+    return () if divergence_chart(ladder, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
 
 
 _FP32_MODULES = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
@@ -320,7 +320,7 @@ def _range_rows(ranges: Ranges) -> Iterator[Row]:
         lost: dict[str, float] = {}
         for form in SMALL_FORMATS:
             ends = (f"{form.name}_underflow", f"{form.name}_overflow")
-            lost |= zip(ends, lost_shares(ranges, row, form), strict=True)
+            lost |= zip(ends, lost_fractions(ranges, row, form), strict=True)
         held = {name: getattr(row.exponents, name) for name in names}
         yield {**row.model_dump(exclude={"exponents"}), **held, **lost}
 
@@ -364,16 +364,16 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
     return charts
 
 
-def divergence_chart(divergence: DivergenceTest, width: float) -> Drawing | None:
+def divergence_chart(ladder: Ladder, width: float) -> Drawing | None:
     """Return the losses of each precision over the band of FP32, or None without a finite loss."""
     lines = [run.losses for run in divergence.runs]
     values = [loss for losses in (*lines, divergence.band_low, divergence.band_high) for loss in losses]
     finite = [value for value in values if math.isfinite(value)]
     if not finite or divergence.steps < 2:
         return None
-    frame = _loss_frame(divergence, finite, width)
-    shapes = axes(frame, "step")
-    band = [*_points(divergence.band_high, frame), *reversed(_points(divergence.band_low, frame))]
+    frame = _loss_frame(ladder, finite, width)
+    shapes = draw_axes(frame, "step")
+    band = [*_points(ladder.band_high, frame), *reversed(_points(ladder.band_low, frame))]
     if len(band) > 3:
         shapes.append(Fill(tuple(band), "fp32", opacity=0.25))
     for run, look in zip(divergence.runs, _run_looks(divergence), strict=True):

@@ -165,8 +165,8 @@ class _Search:
         return ""
 
     def _divergence(self, made: Sequence[Made]) -> str:
-        diverges_at = self.band.diverges_at([step.loss for step in made])
-        return "" if diverges_at is None else f"the loss leaves FP32's band at step {diverges_at}"
+        parts_at = self.band.first_step_outside([step.loss for step in made])
+        return "" if parts_at is None else f"the loss leaves FP32's band at step {parts_at}"
 
 
 def find_fp32_modules(bench: Bench, job: jobs.StudyNumerics) -> Generator[Event, None, Fp32Modules]:

@@ -108,7 +108,7 @@ def test_cells_that_are_less_certain_than_was_wanted_are_named() -> None:
 
 def test_the_mark_of_a_disturbed_cell_is_explained_below_the_table(capsys, tmp_path, monkeypatch):
     heat = ("throttled", "was disturbed: the card's clocks were held down by heat")
-    monkeypatch.setattr("engine.compare.evidence.about_machine", lambda summary: [heat])
+    monkeypatch.setattr("engine.compare.evidence.machine_disturbances", lambda summary: [heat])
     # enough steps for a speed
     assert main(["compare", *TINY, *GRID, "--set", "measure.block_steps=1", "--steps", "15"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -146,9 +146,6 @@ def test_a_pair_reads_as_text_and_can_be_drawn_with_its_own_fonts(
     pair: Content, read: Callable[..., str], tmp_path: Path
 ) -> None:
     path = COMPARISON.export(pair, tmp_path / "x.pdf")
-    text = " ".join(read("pdftotext", path, "-").split())
-    for words in ("2.50 times as fast", "Throughput", "2,500", "a card", "Label smoothing", "Seed"):
-        assert words in text
     _heading, _line, *fonts = read("pdffonts", path).splitlines()
     assert len(fonts) >= 2 and all("TrueType" in font and " yes yes yes " in font for font in fonts)
     read("pdftoppm", "-r", "30", "-png", path, tmp_path / "page")

@@ -45,7 +45,7 @@ def test_a_race_of_very_long_runs_is_that_of_all_their_steps(racers: Any) -> Non
     for run_id, columns in racers.curves.items():
         curves = Curves()
         curves.extend(columns)
-        curves.settle()
+        curves.merge_all()
         racers.curves[run_id] = curves.bins()
     race = racers.race()
     assert len(race.full.seconds) < len(whole.full.seconds) / 4

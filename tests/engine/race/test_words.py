@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.compare.evidence import SPOILING
+from engine.compare.evidence import DISQUALIFYING
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind, Problem
 from engine.race import headline, words
@@ -382,4 +382,4 @@ def test_every_term_is_a_plain_line_and_whatever_spoils_a_measurement_has_words(
     assert {"FP32", "TF32", "FP16", "BF16", "AMP", "batch", "fast optimizations"} <= GLOSSARY.keys()
     for meaning in GLOSSARY.values():
         assert meaning.endswith(".") and "\n" not in meaning and len(meaning) < 110
-    assert headline.DISTURBED.keys() == SPOILING
+    assert headline.DISTURBED.keys() == DISQUALIFYING

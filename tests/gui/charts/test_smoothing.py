@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
-from engine.drawing.curve_chart import extended, local_line
+from engine.drawing.curve_chart import extend_smoothed, local_line
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve
 from gui.charts.header import SmoothButton
@@ -175,7 +175,7 @@ def test_extending_gives_what_smoothing_all_at_once_gives(values: list[float], c
     whole = np.array(values, dtype=np.float64)
     before = local_line(whole[:cut], 15)
     np.testing.assert_allclose(
-        extended(before, whole, 15), local_line(whole, 15), rtol=1e-6, atol=1e-4, equal_nan=True
+        extend_smoothed(before, whole, 15), local_line(whole, 15), rtol=1e-6, atol=1e-4, equal_nan=True
     )
 
 

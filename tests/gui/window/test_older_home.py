@@ -18,7 +18,7 @@ import pytest
 
 from engine.compare.comparison import compare
 from engine.compare.evidence import evidence_of
-from engine.compare.figures import SPEED
+from engine.compare.metrics import SPEED
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import preset
 from engine.experiment.problem import ProblemError
@@ -54,8 +54,8 @@ def test_its_runs_compare_as_before_and_its_search_has_its_answer(store: Store) 
     for run in (fp32, bf16):
         samples = store.samples(run.id)
         assert list(samples["step"]) == list(range(1, 73)) and samples["loss"].shape == (72,)
-    rows = compare(evidence_of(store, (fp32, bf16)), FP32).figures
-    (speed,) = (row for row in rows if row.figure.name == SPEED.name)
+    rows = compare(evidence_of(store, (fp32, bf16)), FP32).metrics
+    (speed,) = (row for row in rows if row.metric.name == SPEED.name)
     assert speed.cells[1].ratio == pytest.approx(1.39, abs=0.005)
     (entry,) = store.studies.newest("limit")
     (search,) = store.studies.find(entry.id).answer.sides

@@ -151,23 +151,23 @@ def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench):
     ]
     assert len({tuple(run) for run in runs}) > 1
     assert all(run == pytest.approx(runs[0], rel=1e-3) for run in runs)
-    assert band_of(runs).diverges_at(runs[-1]) is None
+    assert band_of(runs).first_step_outside(runs[-1]) is None
 
 
 def test_a_blip_is_no_divergence_and_a_return_is_none_either():
     band = Band(low=(0.0,) * 20, high=(1.0,) * 20)
-    assert band.diverges_at([0.5] * 20) is None
-    assert band.diverges_at([0.5] * 8 + [9.0] + [0.5] * 11) is None
-    assert band.diverges_at([0.5] * 8 + [9.0] * 12) == 9
-    assert band.diverges_at([9.0] * 8 + [0.5] * 12) is None
-    assert band.diverges_at([0.5] * 8 + [9.0] * 6 + [0.5] + [9.0] * 5) == 9
-    assert band.diverges_at([0.5] * 19 + [9.0]) is None
-    assert band.diverges_at([0.5] * 4 + [math.nan] * 16) == 5
+    assert band.first_step_outside([0.5] * 20) is None
+    assert band.first_step_outside([0.5] * 8 + [9.0] + [0.5] * 11) is None
+    assert band.first_step_outside([0.5] * 8 + [9.0] * 12) == 9
+    assert band.first_step_outside([9.0] * 8 + [0.5] * 12) is None
+    assert band.first_step_outside([0.5] * 8 + [9.0] * 6 + [0.5] + [9.0] * 5) == 9
+    assert band.first_step_outside([0.5] * 19 + [9.0]) is None
+    assert band.first_step_outside([0.5] * 4 + [math.nan] * 16) == 5
 
 
 def test_where_fp32_is_not_finite_nothing_diverges():
     band = band_of([[1.0, math.nan], [1.1, math.inf]])
-    assert band.diverges_at([1.0, math.nan]) is None
+    assert band.first_step_outside([1.0, math.nan]) is None
 
 
 WATCHED_SECONDS, STEP_SECONDS = 30.0, 0.25

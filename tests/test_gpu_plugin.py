@@ -1,4 +1,4 @@
-"""Tests that need a card, where there seems to be one: named, first and in one process, or not at all."""
+"""Tests that need a GPU, where there seems to be one: named, first and in one process, or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import cards
+from tests import gpu_plugin
 
 pytest_plugins = ["pytester"]
 
@@ -18,7 +18,7 @@ import os
 class cuda:
     @staticmethod
     def is_available():
-        return os.environ.get("CUDA_VISIBLE_DEVICES") != "" and "NO_CARD" not in os.environ
+        return os.environ.get("CUDA_VISIBLE_DEVICES") != "" and "NO_GPU" not in os.environ
 """
 _TEST = """
 import os
@@ -27,7 +27,7 @@ import torch
 
 @pytest.mark.parametrize("number", range(4))
 def test_it(number):
-    where = "on a card" if torch.cuda.is_available() else ""
+    where = "gpu" if torch.cuda.is_available() else ""
     with open({log!r}, "a") as log:
         print("{name}", os.getpid(), where, file=log)
 """
@@ -38,13 +38,15 @@ Run = Callable[..., tuple[pytest.RunResult, list[list[str]]]]
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the project in small: what pytest says, and the words that each test has written, in order."""
-    for name, text in {"gpu": "card", "benchmarks": "profile", "engine": "other"}.items():
+    for name, text in {"gpu": "own", "benchmarks": "profile", "engine": "other"}.items():
         folder = pytester.path / "tests" / name
         folder.mkdir(parents=True)
         log = str(pytester.path / "log")
         (folder / f"test_{text}.py").write_text(_TEST.format(log=log, name=text), encoding="utf-8")
-    shutil.copy(cards.__file__, pytester.path / "tests" / "cards.py")
-    (pytester.path / "tests" / "conftest.py").write_text('pytest_plugins = ["cards"]\n', encoding="utf-8")
+    shutil.copy(gpu_plugin.__file__, pytester.path / "tests" / "gpu_plugin.py")
+    (pytester.path / "tests" / "conftest.py").write_text(
+        'pytest_plugins = ["gpu_plugin"]\n', encoding="utf-8"
+    )
     (pytester.path / "tests" / "torch.py").write_text(_TORCH, encoding="utf-8")
     pytester.makeini("[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib -rs\n")
     monkeypatch.setenv("PYTHONPATH", str(pytester.path / "tests"))
@@ -64,23 +66,21 @@ def names(lines: list[list[str]]) -> list[str]:
     return [line[0] for line in lines]
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "2", "--dist", "worksteal"), ("tests/engine",)])
-def test_unnamed_they_are_skipped_and_no_other_test_sees_the_card(
+@pytest.mark.parametrize("arguments", [(), ("-n", "2", "--dist", "worksteal")])
+def test_unnamed_they_are_skipped_and_no_other_test_sees_the_gpu(
     run: Run, arguments: tuple[str, ...]
 ) -> None:
     result, lines = run(*arguments)
-    assert not any("card" in line for line in lines) and "other" in names(lines)
-    if "tests/engine" not in arguments:
-        result.assert_outcomes(passed=8, skipped=4)
-        result.stdout.fnmatch_lines([f"*{cards.UNNAMED}*"])
+    assert not any("gpu" in line for line in lines) and "other" in names(lines)
+    result.assert_outcomes(passed=8, skipped=4)
+    result.stdout.fnmatch_lines([f"*{gpu_plugin.UNNAMED}*"])
 
 
-@pytest.mark.parametrize("named", ["tests/gpu", "tests/gpu/test_card.py::test_it"])
-def test_named_they_come_before_all_others_in_one_process(run: Run, named: str) -> None:
-    result, lines = run("tests/benchmarks", "tests/engine", named)
+def test_named_they_come_before_all_others_in_one_process(run: Run) -> None:
+    result, lines = run("tests/benchmarks", "tests/engine", "tests/gpu/test_own.py::test_it")
     result.assert_outcomes(passed=12)
-    assert names(lines) == ["card"] * 4 + ["profile"] * 4 + ["other"] * 4
-    assert len({line[1] for line in lines}) == 1 and all("card" in line for line in lines[:4])
+    assert names(lines) == ["own"] * 4 + ["profile"] * 4 + ["other"] * 4
+    assert len({line[1] for line in lines}) == 1 and all("gpu" in line for line in lines[:4])
 
 
 def test_named_from_within_their_folder(
@@ -89,19 +89,19 @@ def test_named_from_within_their_folder(
     monkeypatch.chdir(Path("tests") / "gpu")
     result, lines = run("--rootdir", "../..", "-c", "../../tox.ini")
     result.assert_outcomes(passed=4)
-    assert names(lines) == ["card"] * 4
+    assert names(lines) == ["own"] * 4
 
 
-def test_workers_would_share_the_card(run: Run) -> None:
+def test_workers_would_share_the_gpu(run: Run) -> None:
     result, lines = run("tests/gpu", "-n", "2")
     result.assert_outcomes(skipped=4)
-    result.stdout.fnmatch_lines([f"*{cards.IN_WORKERS}*"])
+    result.stdout.fnmatch_lines([f"*{gpu_plugin.IN_WORKERS}*"])
     assert not lines
 
 
-def test_without_a_card_they_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_CARD", "1")
+def test_without_a_gpu_they_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_GPU", "1")
     result, lines = run("tests/gpu")
     result.assert_outcomes(skipped=4)
-    result.stdout.fnmatch_lines([f"*{cards.NO_CARD}"])
+    result.stdout.fnmatch_lines([f"*{gpu_plugin.NO_GPU}"])
     assert not lines

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from engine import statistics as intervals
 from engine.compare.evidence import speed_interval
-from engine.compare.sides import Side, allow_interval, on_nodes, partners_of
+from engine.compare.sides import Side, allows_interval, paired_repeats, pairs_on_nodes
 from engine.experiment.catalog import Precision
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
@@ -34,7 +34,7 @@ _OF_ENERGY = ("energy", "net_energy")
 
 
 @dataclass(frozen=True)
-class Figure:
+class Metric:
     """A metric. Values are in `unit`, with `digits` decimals. None means three significant digits.
 
     With `is_mean` the value over repeats is the arithmetic mean. With `has_ratio` it is the geometric mean,
@@ -72,7 +72,7 @@ class Figure:
         return f"{sign}{self.text(abs(difference))}"
 
 
-def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Figure, ...]:
+def shown_metrics(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Metric, ...]:
     """Return the metrics of a comparison in the order shown, in units that suit these runs.
 
     Samples are called images if all runs, and the `datasets` of runs to come, are images. Memory is in MiB if
@@ -84,8 +84,8 @@ def figures(runs: Sequence[RunRecord], datasets: Iterable[str] = ()) -> tuple[Fi
         fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=partial(_peak, unit_mib=1.0))
     absent = [] if any(energy_of(run) is not None for run in runs) else [*_ENERGIES]
     absent += [] if any(UNCHANGED.value(run) is not None for run in runs) else [UNCHANGED]
-    shown = (figure for figure in FIGURES if figure not in absent)
-    return tuple(fitting.get(figure, figure) for figure in shown)
+    shown = (metric for metric in METRICS if metric not in absent)
+    return tuple(fitting.get(metric, metric) for metric in shown)
 
 
 def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
@@ -127,13 +127,13 @@ def _net_energy(run: RunRecord) -> float | None:
     return None if energy is None or net is None else 1e3 * net / energy.samples
 
 
-SPEED = Figure("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
-PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, partial(_peak, unit_mib=MIB_PER_GIB))
+SPEED = Metric("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
+PEAK_MEMORY = Metric("peak_memory", "Peak memory", "GiB", None, True, partial(_peak, unit_mib=MIB_PER_GIB))
 _JOULES = "J/1,000 samples"
-ENERGY = Figure("energy", "Energy", _JOULES, None, True, _energy)
-NET_ENERGY = Figure("net_energy", "Energy above idle", _JOULES, None, True, _net_energy)
+ENERGY = Metric("energy", "Energy", _JOULES, None, True, _energy)
+NET_ENERGY = Metric("net_energy", "Energy above idle", _JOULES, None, True, _net_energy)
 _ENERGIES = (ENERGY, NET_ENERGY)
-UNCHANGED = Figure(
+UNCHANGED = Metric(
     "unchanged_weights",
     "Weights unchanged by a step",
     "%",
@@ -142,39 +142,39 @@ UNCHANGED = Figure(
     _of("unchanged_weights_fraction", 100.0),
     is_mean=True,
 )
-ACCURACY = Figure(
+ACCURACY = Metric(
     "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
 )
-LOSS = Figure(
+LOSS = Metric(
     "final_train_loss", "Mean loss, last epoch", "", 3, False, _of("final_train_loss"), is_mean=True
 )
 
-FIGURES = (
+METRICS = (
     SPEED,
-    Figure("step_ms", "Step time", "ms", None, True, _of("step_ms")),
-    Figure("seconds", "Training time", "s", None, True, _of("seconds")),
+    Metric("step_ms", "Step time", "ms", None, True, _of("step_ms")),
+    Metric("seconds", "Training time", "s", None, True, _of("seconds")),
     PEAK_MEMORY,
     *_ENERGIES,
     ACCURACY,
     LOSS,
-    Figure("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
+    Metric("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
     UNCHANGED,
 )
 
 
-def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
+def is_comparable(metric: Metric, side: Side, baseline: Side) -> bool:
     """Return True if the metric of the two sides counts the same thing.
 
     Not comparable are: allocated and resident memory, samples or memory of images and of text, times of a
     short and a long training, energy of two devices, accuracy on two datasets, and the learning of a run that
     was stopped and of one that continued.
     """
-    return count_alike(figure, (*side.runs, *baseline.runs))
+    return is_comparable_across(metric, (*side.runs, *baseline.runs))
 
 
-def count_alike(figure: Figure, runs: Iterable[RunRecord]) -> bool:
+def is_comparable_across(metric: Metric, runs: Iterable[RunRecord]) -> bool:
     """Return True if the metric of the runs counts the same thing. See `is_comparable`."""
-    return len({_counted(figure.name, run) for run in runs if figure.value(run) is not None}) <= 1
+    return len({_counted(metric.name, run) for run in runs if metric.value(run) is not None}) <= 1
 
 
 def _counted(name: str, run: RunRecord) -> object:
@@ -234,33 +234,33 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class FigureRow:
+class MetricRow:
     """One metric with the cells of the sides, in their order."""
 
-    figure: Figure
+    metric: Metric
     cells: tuple[Cell, ...]
 
 
-def row_of(figure: Figure, sides: Sequence[Side], baseline: Side, blocks: Blocks) -> FigureRow:
+def metric_row(metric: Metric, sides: Sequence[Side], baseline: Side, blocks: Blocks) -> MetricRow:
     """Return the metric of every side relative to `baseline`. `blocks` are block speeds by run id."""
-    return FigureRow(figure, tuple(_cell(figure, side, baseline, blocks) for side in sides))
+    return MetricRow(metric, tuple(_cell(metric, side, baseline, blocks) for side in sides))
 
 
-def own_cell(figure: Figure, side: Side, blocks: Blocks) -> Cell:
+def own_cell(metric: Metric, side: Side, blocks: Blocks) -> Cell:
     """Return the metric of one side with its interval, without a comparison."""
-    values = _values(figure, side)
-    interval, kind = _interval(figure, side, values, blocks)
-    return Cell(_over_repeats(figure, values), values, interval, kind)
+    values = _values(metric, side)
+    interval, kind = _interval(metric, side, values, blocks)
+    return Cell(_over_repeats(metric, values), values, interval, kind)
 
 
-def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
-    cell, base_values = own_cell(figure, side, blocks), _values(figure, baseline)
-    value, base = cell.value, _over_repeats(figure, base_values)
-    if value is None or base is None or not is_comparable(figure, side, baseline):
+def _cell(metric: Metric, side: Side, baseline: Side, blocks: Blocks) -> Cell:
+    cell, base_values = own_cell(metric, side, blocks), _values(metric, baseline)
+    value, base = cell.value, _over_repeats(metric, base_values)
+    if value is None or base is None or not is_comparable(metric, side, baseline):
         return cell
     if side is baseline:
-        return replace(cell, ratio=1.0 if figure.has_ratio and base else None, difference=0.0)
-    ratio, ratio_interval = _ratio(figure, side, baseline) if figure.has_ratio else (None, None)
+        return replace(cell, ratio=1.0 if metric.has_ratio and base else None, difference=0.0)
+    ratio, ratio_interval = _ratio(metric, side, baseline) if metric.has_ratio else (None, None)
     return replace(
         cell,
         ratio=ratio,
@@ -270,51 +270,51 @@ def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
     )
 
 
-def _values(figure: Figure, side: Side) -> tuple[float | None, ...]:
-    return tuple(figure.value(run) for run in side.runs)
+def _values(metric: Metric, side: Side) -> tuple[float | None, ...]:
+    return tuple(metric.value(run) for run in side.runs)
 
 
-def _over_repeats(figure: Figure, values: Sequence[float | None]) -> float | None:
+def _over_repeats(metric: Metric, values: Sequence[float | None]) -> float | None:
     known = _known(values)
-    if not known or (figure.needs_all and len(known) < len(values)):
+    if not known or (metric.needs_all and len(known) < len(values)):
         return None
     diverged = next((value for value in known if not math.isfinite(value)), None)
     if diverged is not None:
         return diverged
-    if figure.is_mean:
+    if metric.is_mean:
         return statistics.fmean(known)
-    typical = intervals.typical(known) if figure.has_ratio else None
+    typical = intervals.geometric_mean(known) if metric.has_ratio else None
     return statistics.median(known) if typical is None else typical
 
 
 def _interval(
-    figure: Figure, side: Side, values: Sequence[float | None], blocks: Blocks
+    metric: Metric, side: Side, values: Sequence[float | None], blocks: Blocks
 ) -> tuple[Interval | None, IntervalKind | None]:
     if len(side.runs) > 1:
-        interval = intervals.value_interval(_known(values), is_mean=figure.is_mean)
+        interval = intervals.value_interval(_known(values), is_mean=metric.is_mean)
         return interval, None if interval is None else "repeats"
     run = side.runs[0]
     interval = speed_interval(run, blocks.get(run.id))
-    if figure.name not in _TIMED_BY_BLOCKS or values[0] is None or interval is None:
+    if metric.name not in _TIMED_BY_BLOCKS or values[0] is None or interval is None:
         return None, None
-    if figure.name == "step_ms":
+    if metric.name == "step_ms":
         ms_samples = 1e3 * run.experiment.step_samples
         interval = ms_samples / interval[1], ms_samples / interval[0]
     return interval, "within run"
 
 
-def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
-    values, base_values = _known(_values(figure, side)), _known(_values(figure, baseline))
-    partners = on_nodes(side, baseline) if figure.is_of_time else None
+def _ratio(metric: Metric, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
+    values, base_values = _known(_values(metric, side)), _known(_values(metric, baseline))
+    partners = pairs_on_nodes(side, baseline) if metric.is_of_time else None
     if partners is not None:
         # a slower node slows down both partners, and leaves their ratio as it is
-        values, base_values = _complete(figure, partners)
-    ratio = intervals.typical_ratio(values, base_values)
-    if ratio is None or (figure.is_of_time and not allow_interval(side, baseline)):
+        values, base_values = _complete(metric, partners)
+    ratio = intervals.ratio_of_means(values, base_values)
+    if ratio is None or (metric.is_of_time and not allows_interval(side, baseline)):
         return ratio, None
     if partners is None:
-        pairs = partners_of(side, baseline) or []
-        mine, theirs = _complete(figure, pairs)
+        pairs = paired_repeats(side, baseline) or []
+        mine, theirs = _complete(metric, pairs)
         if len(mine) < 2 or len(mine) < len(pairs):
             return ratio, intervals.ratio_interval(values, base_values)
         values, base_values = mine, theirs
@@ -322,9 +322,9 @@ def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, In
 
 
 def _complete(
-    figure: Figure, pairs: Sequence[tuple[RunRecord, RunRecord]]
+    metric: Metric, pairs: Sequence[tuple[RunRecord, RunRecord]]
 ) -> tuple[list[float], list[float]]:
-    values = [(figure.value(run), figure.value(partner)) for run, partner in pairs]
+    values = [(metric.value(run), metric.value(partner)) for run, partner in pairs]
     known = [(mine, theirs) for mine, theirs in values if mine is not None and theirs is not None]
     return [mine for mine, _ in known], [theirs for _, theirs in known]
 

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.compare.sides import Side
 from engine.drawing.looks import side_looks
-from engine.drawing.shapes import colour
+from engine.drawing.shapes import ink_color
 from engine.experiment.experiment import Experiment, Precision
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -33,8 +33,8 @@ def test_a_side_is_drawn_in_the_colour_of_its_first_run(store: Store) -> None:
     looks = side_looks((plain, own, unknown))
     assert [looks[side.id].ink for side in (plain, own, unknown)] == ["fp32", "teal", "fp32"]
     assert looks[own.id].symbol == looks[plain.id].symbol and looks[own.id].fill != looks[plain.id].fill
-    assert colour(DARK, "teal") == DARK.own["teal"].color
-    assert colour(LIGHT, "teal-dim") == LIGHT.own["teal"].dim
+    assert ink_color(DARK, "teal") == DARK.own["teal"].color
+    assert ink_color(LIGHT, "teal-dim") == LIGHT.own["teal"].dim
 
 
 def test_an_overlaid_curve_and_its_legend_have_the_colour(qtbot: QtBot) -> None:
