@@ -39,7 +39,6 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
             side.note if counts[side.precision] > 1 else "",
             repeat > 0,
             fills[side.id],
-            side.colour,
         )
         for side in sides
         for repeat, run in enumerate(side.runs)
