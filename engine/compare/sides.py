@@ -275,11 +275,6 @@ class Side:
         return self.runs[0].experiment.precision
 
     @property
-    def color(self) -> str | None:
-        """The color that the user gave to the oldest run, or None for the precision's color."""
-        return self.runs[0].colour
-
-    @property
     def recipe(self) -> str:
         """The requested recipe in words: "plain", "fast", or its parts."""
         return recipe_words(self.runs[0].experiment.step.recipe)

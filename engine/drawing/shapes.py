@@ -1,9 +1,9 @@
 """A drawing as a list of shapes, which web page, PDF, bitmap and window each paint.
 
 Lengths are in CSS pixels from the top left. An ink names a color of `resources.looks`: a token such as
-"text", a precision such as "fp16", a run's own color such as "teal", or their pale forms such as "fp16-dim".
-Images of a precision range from "fp16-low" (black) to "fp16-high" (white). "heat-0" to "heat-7" are the
-shades of a heat map, and "on-heat-0" to "on-heat-7" the inks of text on them.
+"text", a precision such as "fp16" or its pale form such as "fp16-dim"; "fp16-low" and "fp16-high" are what
+black and white of an image become in the precision's shades. "heat-0" to "heat-7" are the shades of a map,
+and "on-heat-0" to "on-heat-7" what is written on them.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def ink_color(palette: Palette, ink: str) -> str:
         return palette.on_heat(int(step)) if kind else palette.heat[int(step)]
     form = next((form for form in _FORMS if ink.endswith(form)), "")
     name = ink.removesuffix(form)
-    look = palette.precisions.get(name) or palette.own.get(name)
+    look = palette.precisions.get(name)
     if look is None:
         return str(getattr(palette, ink))
     # the strong form of a color is the brighter one in the dark theme, the darker one in the light theme

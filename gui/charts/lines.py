@@ -197,7 +197,7 @@ class Line:
     """One run. A further repeat of a side `is_repeat`: it is drawn dim, without markers or legend.
 
     `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
-    in their `fill`. `colour` is the side's own, None for the precision's.
+    in their `fill`.
     """
 
     key: str
@@ -207,7 +207,6 @@ class Line:
     note: str = ""
     is_repeat: bool = False
     fill: MarkFill = "full"
-    colour: str | None = None
 
 
 _FAR_OFF = 2.0

@@ -50,7 +50,6 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
             side.note if counts[side.precision] > 1 else "",
             repeat > 0,
             fills[side.id],
-            side.color,
         )
         for side in sides
         for repeat, run in enumerate(side.runs)

@@ -45,9 +45,8 @@ def _heading(report: SideReport, fill: MarkFill) -> tuple[int, Callable[[QPainte
         left = room.right() - width + 2 * PADDING + _EDGE
         if report.doubts:
             draw_icon(painter, QRectF(left, middle - _SIGN / 2, _SIGN, _SIGN), "info", palette.text3)
-        ink = palette.look(side.precision, side.color).color
         place = QPointF(left + before + _MARKER / 2, middle)
-        draw_marker(painter, place, side.precision, _MARKER, fill=fill, color=ink)
+        draw_marker(painter, place, side.precision, _MARKER, fill=fill)
         left += before + _MARKER + _GAP
         for (text, look), needed in zip(texts, widths, strict=True):
             paint_words(painter, QRectF(left, room.top(), needed, room.height()), text, look)

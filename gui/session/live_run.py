@@ -42,7 +42,7 @@ class LiveRun:
 
     `status` is queued, running, finished, stopped, failed or interrupted. `revision` grows with every change.
     `unit` is the unit of the throughput. `batch_size` counts the samples of one optimizer step. `detail` is
-    the whole message of a failure. `colour` is the run's own. None means the precision's.
+    the whole message of a failure.
     """
 
     run_id: str
@@ -68,7 +68,6 @@ class LiveRun:
     problem: Problem | None = None
     detail: str = ""
     revision: int = 0
-    colour: str | None = None
 
     @classmethod
     def of(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:

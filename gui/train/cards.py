@@ -268,4 +268,4 @@ def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "
     hollow = run.status in ("queued", "failed")
     if absent and run.status == "failed":
         text = "failed"
-    return StatRow(run.precision, run.label, text, after, absent, hollow, detail, run.colour)
+    return StatRow(run.precision, run.label, text, after, absent, hollow, detail)

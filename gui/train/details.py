@@ -132,7 +132,7 @@ class LiveDetails(Surface):
         told = [detail_lines(run.experiment, run.summary) for run in runs]
         lines = [{**trouble, **details} for trouble, details in zip(troubles, told, strict=True)]
         memory = [memory_parts(run.summary) for run in runs]
-        heads = [(run.precision, run.colour, run.label, run.is_over) for run in runs]
+        heads = [(run.precision, run.label, run.is_over) for run in runs]
         if (heads, lines, memory) == self._content:
             return
         self._content = (heads, lines, memory)
@@ -166,7 +166,7 @@ class LiveDetails(Surface):
             if not parts:
                 self._put(_words("–", "legend"), row, column)
                 continue
-            bar = ShareBar(run.precision, colour=run.colour)
+            bar = ShareBar(run.precision)
             bar.set_shares(
                 [Share(size, f"{name} {size / scale:,.{decimals}f} {unit}") for name, size in parts]
             )
@@ -193,7 +193,7 @@ class LiveDetails(Surface):
 def _head(run: LiveRun) -> QWidget:
     holder = QWidget()
     holder.setAccessibleName(run.label)
-    parts = (Marker(run.precision, colour=run.colour), label(run.label, "value"), Stretch(1))
+    parts = (Marker(run.precision), label(run.label, "value"), Stretch(1))
     in_row(*parts, parent=holder, margins=(0, 0, 0, 2), spacing=6)
     return holder
 

@@ -1,6 +1,6 @@
 """How long the runs table takes to show many runs, to filter, to sort and to read them anew.
 
-First with the usual columns, then with more of them, pins, folders and a chosen baseline.
+First with the usual columns, then with more of them, pins and a chosen baseline.
 
     QT_QPA_PLATFORM=offscreen python tests/benchmarks/runs_table.py [--runs 10000]
 
@@ -34,14 +34,12 @@ from gui.window.app import make_application
 
 _MODELS = ("small-cnn", "resnet18", "resnet50", "vit_b_16")
 _TAGS = ("paper", "figure 2", "laptop", "again")
-_FOLDERS = ("thesis", "week 47")
 _MORE = (
     Column["optimizer.learning_rate"],
     Column["seed"],
     Column.STEP_RATIO,
     Column.PEAK_RATIO,
     Column.LOSS,
-    Column.FOLDER,
 )
 _SIZE = (1_120, 640)
 
@@ -117,11 +115,8 @@ def _pin(runs: SavedRuns, panel: RunsPanel) -> None:
 
 
 def _mark(store: Store) -> None:
-    """Puts a third of the runs into folders, and pins and colours some."""
-    ids = [run.id for run in store.runs()]
-    store.set_folders({run_id: _FOLDERS[place % 2] for place, run_id in enumerate(ids[::3])})
-    store.set_pinned(ids[5::500], True)
-    store.set_colour(ids[::50], "teal")
+    """Pins some of the runs."""
+    store.set_pinned([run.id for run in store.runs()][5::500], True)
 
 
 def _timed(panel: RunsPanel, do: Callable[[], object]) -> float:

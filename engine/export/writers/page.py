@@ -21,8 +21,7 @@ from markupsafe import Markup
 from engine import __version__
 from engine.compare.verdict import Pieces
 from engine.drawing.chart_parts import LegendEntry
-from engine.drawing.looks import side_looks
-from engine.drawing.shapes import Drawing, font_file, ink_color
+from engine.drawing.shapes import Drawing, colour, font_file
 from engine.drawing.svg import svg
 from engine.experiment.value import printable
 from engine.export.document import Document, Picture, Section
@@ -99,11 +98,9 @@ def _digest(text: str) -> str:
 
 
 def _variables() -> str:
-    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colors(DARK)} }} }}"
-    titles = " ".join(
-        f".t-{name} {{ color: {css_color(name)}; }}" for name in (*LIGHT.precisions, *LIGHT.own)
-    )
-    return f":root {{ {_colors(LIGHT)} }}\n{dark}\n{titles}\n"
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colours(DARK)} }} }}"
+    titles = " ".join(f".t-{name} {{ color: {variable(name)}; }}" for name in LIGHT.precisions)
+    return f":root {{ {_colours(LIGHT)} }}\n{dark}\n{titles}\n"
 
 
 def _colors(palette: Palette) -> str:
@@ -111,9 +108,7 @@ def _colors(palette: Palette) -> str:
     inks = {name: value for name, value in tokens.items() if str(value).startswith("#")}
     for name, look in palette.precisions.items():
         inks |= {name: look.color, f"{name}-dim": look.dim}
-        inks |= {f"{name}-{end}": ink_color(palette, f"{name}-{end}") for end in ("low", "high")}
-    for name, own in palette.own.items():
-        inks |= {name: own.color, f"{name}-dim": own.dim}
+        inks |= {f"{name}-{end}": colour(palette, f"{name}-{end}") for end in ("low", "high")}
     heat = (f"{kind}heat-{step}" for kind in ("", "on-") for step in range(len(palette.heat)))
     inks |= {ink: ink_color(palette, ink) for ink in heat}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
@@ -134,8 +129,7 @@ def _sentence(pieces: Pieces) -> Markup:
     for piece in pieces:
         text = Markup.escape(printable(piece.text))
         if piece.side is not None:
-            color = f"t-{side_looks([piece.side])[piece.side.id].ink}"
-            parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(color, text))
+            parts.append(Markup('<b class="t-{}"><bdi>{}</bdi></b>').format(piece.side.precision.value, text))
         elif piece.role == "strong":
             parts.append(Markup("<b>{}</b>").format(text))
         elif piece.role == "aside":

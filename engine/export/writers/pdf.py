@@ -142,8 +142,8 @@ def _face(piece: Piece, size: float) -> _Face:
     weight = 600 if piece.role in ("title", "strong") else 400
     color = LIGHT.text2 if piece.role == "aside" else LIGHT.text
     if piece.side is not None:
-        color = LIGHT.look(piece.side.precision, piece.side.color).color
-    return weight, 0.72 * size if piece.role == "aside" else size, color
+        colour = LIGHT.look(piece.side.precision).color
+    return weight, 0.72 * size if piece.role == "aside" else size, colour
 
 
 Lead = Callable[[Pages], None]

@@ -63,14 +63,13 @@ class Column(IntEnum):
     GRAD_SCALE = 21
     SKIPPED_STEPS = 22
     DURATION = 23
-    FOLDER = 24
-    for place, key in enumerate(_DEFAULTS, FOLDER + 1):
+    for place, key in enumerate(_DEFAULTS, DURATION + 1):
         vars()[key] = place
 
     @property
     def setting(self) -> str | None:
         """The dotted key of the setting in this column, or None."""
-        return self.name if self > Column.FOLDER else None
+        return self.name if self > Column.DURATION else None
 
 
 USUAL = tuple(column for column in Column if column <= Column.RATIO)
@@ -229,12 +228,6 @@ def columns_of(runs: RunsList) -> dict[Column, Shown[Line]]:
             "How long training took, excluding validation",
             is_number=True,
         ),
-        Column.FOLDER: Shown(
-            "Folder",
-            lambda line: line.run.folder,
-            lambda line: line.run.folder.casefold() or None,
-            "The folder of the run",
-        ),
         **{Column[key]: _setting(key) for key in _DEFAULTS},
     }
 
@@ -266,9 +259,8 @@ def _whole(line: Line) -> str:
     dataset = sized_dataset(seen.dataset, seen.image_size)
     recipe = f"{seen.precision.label} · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
-    folder = f"Folder: {run.folder}" if run.folder else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
-    return "\n".join(filter(None, (run.title, f"{seen.model} · {dataset} · {recipe}", tags, folder, note)))
+    return "\n".join(filter(None, (run.title, f"{seen.model} · {dataset} · {recipe}", tags, note)))
 
 
 def _recipe(line: Line) -> str:
