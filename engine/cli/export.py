@@ -37,7 +37,7 @@ Baseline = Annotated[
 ]
 Lead = Annotated[
     str | None,
-    typer.Option("--lead", metavar="RUN", help="Run that leads the report and races the baseline."),
+    typer.Option("--lead", metavar="RUN", help="Run that leads the report and its replay."),
 ]
 Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the report.")]
 _PLOTS = (*CHART_NAMES, RACE)
@@ -54,7 +54,7 @@ Theme = Annotated[
     typer.Option(
         "--theme",
         metavar="NAME",
-        help=f"Image: {' or '.join(THEME_NAMES)}. Default: light for charts, dark for a race.",
+        help=f"Image: {' or '.join(THEME_NAMES)}. Default: light for charts, dark for a replay.",
     ),
 ]
 
@@ -71,7 +71,7 @@ def export(
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Export runs as a report, table, image, race, script or archive.
+    """Export runs as a report, table, image, replay, script or archive.
 
     Export each sweep or study by itself: as a report, images, tables or other formats of its kind.
     """
@@ -133,7 +133,7 @@ def _image_writer(to: str, plot: str | None, by: str | None, theme: str | None) 
     if plot == RACE or (form.is_race and plot is None and by is None):
         return race_writer(form.suffix, *themes)
     if form.is_race:
-        message = f"A {form.suffix} file can only show a race."
+        message = f"A {form.suffix} file can only show a replay."
         remedy = "End the path in .png or .svg, or remove --plot and --by."
         raise request_error(message, remedy, key="plot", value=plot)
     # imported here, because exporting a table should not wait for the drawing libraries

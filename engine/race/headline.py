@@ -157,7 +157,7 @@ def sentence(race: Race) -> str:
         return DISTURBED[race.report.disqualifiers[0].kind][1].format(place=place(race))
     if race.ratio is None:
         reason = why_no_ratio(race)
-        return f"{reason}, so there is no speed-up to report. The replay shows both runs."
+        return f"{reason}, so there is no speedup to report. The replay shows both runs."
     # which lane did not get to the end, and why
     stopped = (which for which in LANES if race.lane(which).stopped)
     ends = [f"{opened(called(race, which))} {race.lane(which).stopped} on the way." for which in stopped]

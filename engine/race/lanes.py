@@ -163,7 +163,7 @@ def pair_of(
 def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
     others = [report.side for report in comparison.ranked]
     if not others:
-        message = "There is only one configuration here, so there is nothing to race it against."
+        message = "There is only one configuration here, so there is nothing to compare it with."
         remedy = "Select runs of the same training in full and in mixed precision."
         raise request_error(message, remedy)
     if side_id is None:
@@ -172,7 +172,7 @@ def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
     if not chosen:
         is_baseline = comparison.baseline.contains(side_id)
         message = (
-            f"{comparison.baseline.title} is the baseline, which cannot race against itself."
+            f"{comparison.baseline.title} is the baseline, which cannot be replayed against itself."
             if is_baseline
             else f"The run {side_id} is not part of this comparison."
         )

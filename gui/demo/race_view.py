@@ -88,12 +88,10 @@ class RaceView(QWidget):
     def show_scene(self, scene: Scene, instant: Instant, certainty: str = "") -> None:
         """Show another scene. `certainty` is the text of the link below the number, or ""."""
         self.scene, self.instant = scene, instant
-        self.certainty.setText(certainty)
-        self.certainty.tell(certainty, _SURE)
+        self.certainty.set_words(certainty, _SURE)
         self.again.setVisible(scene.is_spoiled)
         others = len(scene.doubts) - 1
-        self.more.setText(f"and {others} more" if others > 0 else "More")
-        self.more.tell(self.more.text(), _DOUBTS)
+        self.more.set_words(f"and {others} more" if others > 0 else "More", _DOUBTS)
         self._lay_out()
         self.tell()
 

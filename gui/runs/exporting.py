@@ -158,7 +158,7 @@ class Exporting(QObject):
                 self.write(request, folder / f"{self._name(request)}-tensorboard", form=form)
         else:
             formats = _offered(form, len(request.run_ids))
-            name = f"{self._name(request)}-race" if formats[0].is_race else self._name(request)
+            name = f"{self._name(request)}-replay" if formats[0].is_race else self._name(request)
             place = importing.ask_file(self._window, self._last_folder(), name, formats)
             if place is not None:
                 self._folder = place.path.parent

@@ -204,7 +204,7 @@ class RunsPanel(Surface):
         # a run that is not ticked is meant by itself
         raced = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
         is_alone = len(raced) == 1 and run.comparison is None
-        alone = "Select two or more runs to show them side by side." if is_alone else None
+        alone = "Select two or more runs to replay them." if is_alone else None
         profiled = tuple(run.id for run in baseline_first(marked))
         unprofiled = self.edits.experiments.why_not_profiled(profiled)
         return [
@@ -212,7 +212,7 @@ class RunsPanel(Surface):
             Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
             Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
             Entry("Compare only these", lambda: self.set_checked(ids), unborn),
-            Entry("Show side by side", lambda: self.race_requested.emit(raced), unborn or alone),
+            Entry("Replay", lambda: self.race_requested.emit(raced), unborn or alone),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             Entry("Profile", lambda: self.profile_requested.emit(profiled), unprofiled),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),

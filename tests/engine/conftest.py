@@ -40,6 +40,16 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from engine.worker.supervision import Limits
 
+TINY: dict[str, Any] = {
+    "model": "linear",
+    "dataset": "synthetic-regression",
+    "samples": 20,
+    "batch_size": 10,
+    "steps": 20,
+    "device": "cpu",
+    "measure": {"warmup_steps": 1, "block_steps": 2},
+    "optimizer": {"name": "sgd", "learning_rate": 0.01},
+}
 HOSTILE_NAME = "\"quoted\" <b>bold</b> ../../up & 'so' 🙂 ‮שלום‬"
 
 

@@ -296,7 +296,7 @@ class TestVerb:
     @pytest.mark.parametrize(
         ("name", "options", "words"),
         [
-            ("r.webp", ["--plot", "loss"], "can only show a race"),
+            ("r.webp", ["--plot", "loss"], "can only show a replay"),
             ("r.png", ["--theme", "drak"], "Did you mean dark?"),
             ("r.csv", ["--theme", "dark"], "apply to images only"),
             ("r.png", ["--plot", "rase"], "Did you mean race?"),

@@ -98,11 +98,6 @@ def test_batches_keep_nan_and_infinity_and_follow_one_another(first: Samples, se
     assert set(both.columns()) == set(first.columns()) & set(second.columns())
 
 
-def test_columns_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="differ in length"):
-        Samples(step=(1, 2), seconds=(0.1,), loss=(1.0,), samples_per_second=(1.0,), learning_rate=(0.1,))
-
-
 @pytest.mark.parametrize(
     "line",
     [
