@@ -22,7 +22,7 @@ from engine.statistics import (
     drift,
     outlying_side,
     paired_ratio_interval,
-    student,
+    student_t,
 )
 
 Floats = NDArray[np.float64]

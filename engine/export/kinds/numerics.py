@@ -234,11 +234,11 @@ def _divergence(divergence: DivergenceTest) -> Section:
 
 def _divergence_pictures(divergence: DivergenceTest) -> tuple[Picture, ...]:
     def draw(width: float) -> Drawing:
-        return divergence_chart(ladder, width) or Drawing(width, 0, ())
+        return divergence_chart(divergence, width) or Drawing(width, 0, ())
 
-    looks = zip(_rung_looks(ladder), ladder.rungs, strict=True)
-    legend = tuple(LegendEntry(look.sample, 24, rung.label) for look, rung in looks)
-    return () if divergence_chart(ladder, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
+    looks = zip(_run_looks(divergence), divergence.runs, strict=True)
+    legend = tuple(LegendEntry(look.sample, 24, run.label) for look, run in looks)
+    return () if divergence_chart(divergence, 1_000.0) is None else (Picture("ladder", draw, legend=legend),)
 
 
 _FP32_MODULES = ("Kept in FP32", "As good as FP32", "Loss", "Skipped")
@@ -364,16 +364,16 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
     return charts
 
 
-def divergence_chart(ladder: Ladder, width: float) -> Drawing | None:
+def divergence_chart(divergence: DivergenceTest, width: float) -> Drawing | None:
     """Return the losses of each precision over the band of FP32, or None without a finite loss."""
     lines = [run.losses for run in divergence.runs]
     values = [loss for losses in (*lines, divergence.band_low, divergence.band_high) for loss in losses]
     finite = [value for value in values if math.isfinite(value)]
     if not finite or divergence.steps < 2:
         return None
-    frame = _loss_frame(ladder, finite, width)
+    frame = _loss_frame(divergence, finite, width)
     shapes = draw_axes(frame, "step")
-    band = [*_points(ladder.band_high, frame), *reversed(_points(ladder.band_low, frame))]
+    band = [*_points(divergence.band_high, frame), *reversed(_points(divergence.band_low, frame))]
     if len(band) > 3:
         shapes.append(Fill(tuple(band), "fp32", opacity=0.25))
     for run, look in zip(divergence.runs, _run_looks(divergence), strict=True):

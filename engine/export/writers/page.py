@@ -21,7 +21,7 @@ from markupsafe import Markup
 from engine import __version__
 from engine.compare.verdict import Pieces
 from engine.drawing.chart_parts import LegendEntry
-from engine.drawing.shapes import Drawing, colour, font_file
+from engine.drawing.shapes import Drawing, font_file, ink_color
 from engine.drawing.svg import svg
 from engine.experiment.value import printable
 from engine.export.document import Document, Picture, Section
@@ -98,9 +98,9 @@ def _digest(text: str) -> str:
 
 
 def _variables() -> str:
-    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colours(DARK)} }} }}"
-    titles = " ".join(f".t-{name} {{ color: {variable(name)}; }}" for name in LIGHT.precisions)
-    return f":root {{ {_colours(LIGHT)} }}\n{dark}\n{titles}\n"
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colors(DARK)} }} }}"
+    titles = " ".join(f".t-{name} {{ color: {css_color(name)}; }}" for name in LIGHT.precisions)
+    return f":root {{ {_colors(LIGHT)} }}\n{dark}\n{titles}\n"
 
 
 def _colors(palette: Palette) -> str:
@@ -108,7 +108,7 @@ def _colors(palette: Palette) -> str:
     inks = {name: value for name, value in tokens.items() if str(value).startswith("#")}
     for name, look in palette.precisions.items():
         inks |= {name: look.color, f"{name}-dim": look.dim}
-        inks |= {f"{name}-{end}": colour(palette, f"{name}-{end}") for end in ("low", "high")}
+        inks |= {f"{name}-{end}": ink_color(palette, f"{name}-{end}") for end in ("low", "high")}
     heat = (f"{kind}heat-{step}" for kind in ("", "on-") for step in range(len(palette.heat)))
     inks |= {ink: ink_color(palette, ink) for ink in heat}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())

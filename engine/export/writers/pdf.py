@@ -142,8 +142,8 @@ def _face(piece: Piece, size: float) -> _Face:
     weight = 600 if piece.role in ("title", "strong") else 400
     color = LIGHT.text2 if piece.role == "aside" else LIGHT.text
     if piece.side is not None:
-        colour = LIGHT.look(piece.side.precision).color
-    return weight, 0.72 * size if piece.role == "aside" else size, colour
+        color = LIGHT.look(piece.side.precision).color
+    return weight, 0.72 * size if piece.role == "aside" else size, color
 
 
 Lead = Callable[[Pages], None]

@@ -141,7 +141,7 @@ def _run_of(precision: Precision, label: str, made: Sequence[Made], band: Band, 
         losses=losses,
         band_low=band.low,
         band_high=band.high,
-        parts_at=band.first_step_outside(losses),
+        diverges_at=band.first_step_outside(losses),
         first_module=first,
         errors=tuple(
             ModuleError(

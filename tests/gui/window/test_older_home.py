@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.presets import preset
-from engine.experiment.problem import ProblemError
 from engine.export.archive.reader import import_archive
 from engine.store.database import older_stores
 from engine.store.store import Store
