@@ -83,7 +83,7 @@ def begins_text(schedule: Schedule) -> str:
         return "starts after the jobs in the queue"
     # by the minute: a time that changes each second would be read over and over
     minutes = round(schedule.seconds / 60)
-    return f"starts in about {minutes:,} min" if minutes else "starts within a minute"
+    return f"starts in about {duration(60 * minutes)}" if minutes else "starts within a minute"
 
 
 class ActivityChip(QAbstractButton):
